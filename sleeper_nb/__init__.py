@@ -1,0 +1,1 @@
+"""A versioned, key-sorted table store in a notebook."""

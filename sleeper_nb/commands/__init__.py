@@ -1,0 +1,1 @@
+"""The one command table behind the magics and the console command."""

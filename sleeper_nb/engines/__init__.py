@@ -1,0 +1,1 @@
+"""Spark and DuckDB: the only modules that import pyspark or duckdb."""

@@ -1,0 +1,111 @@
+"""The error tree: one class for each thing a caller would do differently.
+
+::
+
+    SleeperError                     something to read: a message, and a hint that says what to type instead
+    ├── InvalidInput  (ValueError)   change what was given
+    ├── NotFound      (LookupError)  ask for something that exists; the hint names the nearest candidates
+    ├── AlreadyExists (ValueError)   choose another name, or use what is there
+    ├── StateRuleBroken              the table's state does not allow this change; nothing was changed
+    ├── ConflictError                others were faster, for every allowed try; run it again
+    ├── ConfirmationNeeded           a destructive step showed its plan; run it again with ``--force``
+    ├── StorageError                 a file, disk or server failed; mend that, then run it again
+    └── EngineError                  Java, Spark or DuckDB failed or is missing
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class SleeperError(Exception):
+    """Root of every error that this package raises on purpose.
+
+    Parameters
+    ----------
+    message
+        One line: the thing, and what is wrong with it.
+    hint
+        One line: what to type or do instead.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message}\nhint: {self.hint}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors travel from Spark's Python workers, and the default would lose the hint.
+        return _rebuild, (type(self), self.message, self.hint)
+
+    def _render_traceback_(self) -> list[str]:
+        """Show one to three lines in IPython instead of a stack (the official hook of ``InteractiveShell``)."""
+        return [f"\x1b[31m{type(self).__name__}\x1b[0m: {self.message}", *([f"hint: {self.hint}"] if self.hint else [])]
+
+
+def _rebuild(kind: type[SleeperError], message: str, hint: str | None) -> SleeperError:
+    return kind(message, hint=hint)
+
+
+class InvalidInput(SleeperError, ValueError):  # noqa: N818 - named for what it is, as its siblings are
+    """What was given cannot be right in any state of the table."""
+
+
+class NotFound(SleeperError, LookupError):  # noqa: N818
+    """A table, version, savepoint or file that is not there."""
+
+    @classmethod
+    def of(cls, kind: str, name: object, candidates: Iterable[object], *, where: str = "") -> NotFound:
+        """Build the error for an unknown name, with its nearest candidates.
+
+        Parameters
+        ----------
+        kind
+            What was looked for: ``"table"``, ``"savepoint"``.
+        name
+            The name that was not found.
+        candidates
+            Every name that exists, in the order in which a user would expect them.
+        where
+            Where it was looked for, to follow the name: ``" of table 'flights'"``.
+        """
+        known = [str(candidate) for candidate in candidates]
+        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
+        if near:
+            hint = "did you mean " + " or ".join(repr(n) for n in near) + "?"
+        elif known:
+            hint = f"there are: {', '.join(known[:8])}" + (f" and {len(known) - 8} more" if len(known) > 8 else "")
+        else:
+            hint = f"there is no {kind} yet"
+        return cls(f"no {kind} {str(name)!r}{where}", hint=hint)
+
+
+class AlreadyExists(SleeperError, ValueError):  # noqa: N818
+    """The name or file is taken."""
+
+
+class StateRuleBroken(SleeperError):  # noqa: N818
+    """A transaction's rule does not hold in the state it would change (``sleeper_nb.model.transactions``)."""
+
+
+class ConflictError(SleeperError):
+    """A conditional update lost against other writers."""
+
+
+class ConfirmationNeeded(SleeperError):  # noqa: N818
+    """A destructive command was shown, not run."""
+
+
+class StorageError(SleeperError):
+    """A file, disk or server failed."""
+
+
+class EngineError(SleeperError):
+    """Java, Spark or DuckDB failed, or an optional package is missing."""

@@ -1,0 +1,1 @@
+"""Frozen values and the rules between them: schema, partitions, files, state, transactions, versions. No I/O."""

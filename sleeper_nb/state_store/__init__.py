@@ -1,0 +1,1 @@
+"""Load and commit the state of a table; the rules stay in the model."""

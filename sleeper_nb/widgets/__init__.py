@@ -1,0 +1,1 @@
+"""Widgets over sessions and tables; each saves a static picture first."""
