@@ -10,6 +10,7 @@
     ├── ConflictError                others were faster, for every allowed try; run it again
     ├── ConfirmationNeeded           a destructive step showed its plan; run it again with ``--force``
     ├── StorageError                 a file, disk or server failed; mend that, then run it again
+    │   └── OutcomeUnknown           a commit may have won or not; look at history before running it again
     └── EngineError                  Java, Spark or DuckDB failed or is missing
 """
 
@@ -105,6 +106,10 @@ class ConfirmationNeeded(SleeperError):  # noqa: N818
 
 class StorageError(SleeperError):
     """A file, disk or server failed."""
+
+
+class OutcomeUnknown(StorageError):  # noqa: N818
+    """A commit's answer was lost, and so was the answer to the question whether it won. Nothing was deleted."""
 
 
 class EngineError(SleeperError):

@@ -1,0 +1,111 @@
+"""The contract of a catalog: which tables there are, which snapshot of each is current, and who may change that."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from sleeper_nb.model.snapshots import Savepoint, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class TableEntry:
+    """A table in the index: its id never changes, its name can."""
+
+    id: str
+    name: str
+    online: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A compaction job's claim on files of one partition, until a moment; the files are in no other job before it."""
+
+    job_id: str
+    partition_id: str
+    filenames: tuple[str, ...]
+    until: datetime
+
+
+class Catalog(ABC):
+    """The lightweight consistency layer; every method is atomic, and what it acknowledged survives a crash.
+
+    A catalog holds rows, no rules and no metadata of files. All times are UTC. Every method raises `StorageError` when
+    the outcome is not known; `has_commit` then tells whether a commit won.
+    """
+
+    @abstractmethod
+    def create_table(self, entry: TableEntry, first: Snapshot) -> None:
+        """Add a table with its first snapshot; `AlreadyExists` when the name or id is taken."""
+
+    @abstractmethod
+    def tables(self) -> tuple[TableEntry, ...]:
+        """Return all tables, by name."""
+
+    @abstractmethod
+    def current(self, table_id: str) -> Snapshot:
+        """Return the newest snapshot; `NotFound` when the table is gone."""
+
+    @abstractmethod
+    def commit(self, table_id: str, expected: Snapshot, new: Snapshot) -> bool:
+        """Make `new` current on the condition that `expected` still is; return whether it was."""
+
+    @abstractmethod
+    def has_commit(self, table_id: str, commit_id: str) -> bool:
+        """Return whether a retained snapshot carries the commit id."""
+
+    @abstractmethod
+    def snapshots(self, table_id: str) -> tuple[Snapshot, ...]:
+        """Return the retained snapshots, newest first."""
+
+    @abstractmethod
+    def expire_snapshots(self, table_id: str, ids: Collection[int], now: datetime) -> None:
+        """Forget snapshots; metadata files that nothing else names become garbage since `now`. Never the current one.
+
+        An id that is gone already is passed over, so a second call does nothing.
+        """
+
+    @abstractmethod
+    def savepoints(self, table_id: str) -> tuple[Savepoint, ...]:
+        """Return the savepoints, oldest first."""
+
+    @abstractmethod
+    def reserve_savepoint_id(self, table_id: str) -> int:
+        """Return an id for a new savepoint: one more than the greatest ever returned; it is never returned again."""
+
+    @abstractmethod
+    def add_savepoint(self, table_id: str, savepoint: Savepoint) -> None:
+        """Add a savepoint under a reserved id, on the condition that its snapshot is still retained.
+
+        `NotFound` when the snapshot is gone, `AlreadyExists` when the name was ever used, also by a deleted savepoint.
+        """
+
+    @abstractmethod
+    def delete_savepoint(self, table_id: str, savepoint_id: int, now: datetime) -> None:
+        """Forget a savepoint but for its id and name; metadata files that nothing else names become garbage."""
+
+    @abstractmethod
+    def garbage(self, table_id: str) -> tuple[tuple[str, datetime], ...]:
+        """Return the metadata files that nothing names any more, each with the moment since when."""
+
+    @abstractmethod
+    def forget_garbage(self, table_id: str, paths: Collection[str]) -> None:
+        """Forget metadata files that were deleted from storage."""
+
+    @abstractmethod
+    def assign(self, table_id: str, assignment: Assignment, now: datetime) -> bool:
+        """Claim files for a job, all or none; return False when another job's claim on one has not ended by `now`."""
+
+    @abstractmethod
+    def assignments(self, table_id: str, now: datetime) -> tuple[Assignment, ...]:
+        """Return the claims that have not ended by `now`."""
+
+    @abstractmethod
+    def release(self, table_id: str, job_id: str) -> None:
+        """End a job's claim; nothing happens when there is none."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of connections; the catalog cannot be used afterwards."""

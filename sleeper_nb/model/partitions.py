@@ -1,0 +1,225 @@
+"""The partition tree: regions of row keys, split in two again and again; each row belongs to exactly one leaf.
+
+A region has one range [min, max) per row key; None means unbounded. A partition is split at one value of one row key
+(its dimension): the left child holds smaller values, the right one the rest. Leaves therefore tile the key space, and
+the tree from one root to the leaf of a key is a walk of comparisons (a binary kd-like tree, as Sleeper's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.keys import KeyValue, check_key, key_text
+from sleeper_nb.model.schema import Schema
+
+ROOT_ID = "root"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Values from `min` (included) to `max` (excluded) of one row key; None is unbounded."""
+
+    min: KeyValue | None = None
+    max: KeyValue | None = None
+
+    def __contains__(self, value: KeyValue) -> bool:
+        return (self.min is None or value >= self.min) and (self.max is None or value < self.max)  # type: ignore[operator]
+
+    def intersect(self, other: Range) -> Range | None:
+        """Return what both hold; None when that is nothing."""
+        low = max((b for b in (self.min, other.min) if b is not None), default=None)
+        high = min((b for b in (self.max, other.max) if b is not None), default=None)
+        return None if low is not None and high is not None and low >= high else Range(low, high)  # type: ignore[operator]
+
+    def __str__(self) -> str:
+        return f"{'(-∞' if self.min is None else '[' + key_text(self.min)}, {key_text(self.max)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """One range per row key, in the schema's order."""
+
+    ranges: tuple[Range, ...]
+
+    @classmethod
+    def whole(cls, schema: Schema) -> Region:
+        """Return the region of every key."""
+        return cls((Range(),) * len(schema.row_keys))
+
+    def __contains__(self, key: Sequence[KeyValue]) -> bool:
+        return all(value in r for value, r in zip(key, self.ranges, strict=True))
+
+    def intersect(self, other: Region) -> Region | None:
+        """Return what both hold; None when that is nothing."""
+        ranges = [mine.intersect(theirs) for mine, theirs in zip(self.ranges, other.ranges, strict=True)]
+        return None if any(r is None for r in ranges) else Region(tuple(r for r in ranges if r is not None))
+
+    def covers(self, other: Region) -> bool:
+        """Return whether every key of `other` is also in this region."""
+        return self.intersect(other) == other
+
+    def narrowed(self, dimension: int, to: Range) -> Region:
+        """Return the region with one of its ranges replaced."""
+        return Region((*self.ranges[:dimension], to, *self.ranges[dimension + 1 :]))
+
+    def __str__(self) -> str:
+        return " × ".join(map(str, self.ranges))
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A node of the tree; a leaf has no children and dimension -1."""
+
+    id: str
+    region: Region
+    parent_id: str | None = None
+    child_ids: tuple[str, ...] = ()
+    dimension: int = -1
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether rows are written under this partition."""
+        return not self.child_ids
+
+
+@dataclass(frozen=True)
+class PartitionTree:
+    """All partitions of a table at one snapshot; `partitions` is in the order root first, left before right."""
+
+    partitions: tuple[Partition, ...]
+
+    @cached_property
+    def _by_id(self) -> dict[str, Partition]:
+        return {partition.id: partition for partition in self.partitions}
+
+    @property
+    def root(self) -> Partition:
+        """The partition of every key."""
+        return self.partitions[0]
+
+    def __getitem__(self, partition_id: str) -> Partition:
+        try:
+            return self._by_id[partition_id]
+        except KeyError:
+            raise NotFound.of("partition", partition_id, self._by_id) from None
+
+    def __contains__(self, partition_id: str) -> bool:
+        return partition_id in self._by_id
+
+    @cached_property
+    def leaves(self) -> tuple[Partition, ...]:
+        """The leaves from left to right: in the order of the first row key wherever that was split."""
+        return tuple(self._leaves_under(self.root))
+
+    def _leaves_under(self, partition: Partition) -> Iterator[Partition]:
+        if partition.is_leaf:
+            yield partition
+        for child in partition.child_ids:
+            yield from self._leaves_under(self[child])
+
+    def split_point(self, partition: Partition) -> KeyValue:
+        """Return the value at which a partition that is no leaf was split."""
+        point = self[partition.child_ids[0]].region.ranges[partition.dimension].max
+        assert point is not None  # noqa: S101 - `check` holds it
+        return point
+
+    def leaf_of(self, key: Sequence[KeyValue]) -> Partition:
+        """Return the one leaf that holds a key."""
+        node = self.root
+        while not node.is_leaf:
+            right = key[node.dimension] >= self.split_point(node)  # type: ignore[operator]
+            node = self[node.child_ids[right]]
+        return node
+
+    def leaves_in(self, region: Region) -> tuple[Partition, ...]:
+        """Return the leaves that can hold a key of the region."""
+        return tuple(leaf for leaf in self.leaves if leaf.region.intersect(region) is not None)
+
+    def ancestors(self, partition_id: str) -> tuple[Partition, ...]:
+        """Return the partitions above one, nearest first."""
+        found, node = [], self[partition_id]
+        while node.parent_id is not None:
+            node = self[node.parent_id]
+            found.append(node)
+        return tuple(found)
+
+    def split(self, leaf_id: str, dimension: int, point: KeyValue, child_ids: tuple[str, str]) -> PartitionTree:
+        """Return the tree with one leaf split in two.
+
+        Raises
+        ------
+        InvalidInput
+            When it is no leaf, or `point` does not leave two parts of its region.
+        """
+        leaf = self[leaf_id]
+        if not leaf.is_leaf:
+            raise InvalidInput(f"partition {leaf_id!r} is split already", hint="split one of its leaves")
+        here = leaf.region.ranges[dimension]
+        if point not in here or point == here.min:
+            raise InvalidInput(f"{key_text(point)} does not split {here}", hint="take a value inside the range")
+        children = tuple(
+            Partition(name, leaf.region.narrowed(dimension, part), leaf.id)
+            for name, part in zip(child_ids, (Range(here.min, point), Range(point, here.max)), strict=True)
+        )
+        parent = Partition(leaf.id, leaf.region, leaf.parent_id, child_ids, dimension)
+        kept = [parent if p.id == leaf_id else p for p in self.partitions]
+        return PartitionTree((*kept, *children))
+
+    def check(self) -> None:
+        """Hold the tree's own rule: every split leaves two parts that meet at one point and tile their parent.
+
+        Raises
+        ------
+        InvalidInput
+            Naming the first partition that breaks it.
+        """
+        for partition in self.partitions:
+            if partition.is_leaf:
+                continue
+            left, right = (self[child] for child in partition.child_ids)
+            ranges = [p.region.ranges[partition.dimension] for p in (left, right)]
+            here = partition.region.ranges[partition.dimension]
+            tiled = (ranges[0].min, ranges[1].max) == (here.min, here.max) and ranges[0].max == ranges[1].min
+            others = all(
+                p.region.narrowed(partition.dimension, here) == partition.region and p.parent_id == partition.id
+                for p in (left, right)
+            )
+            if not (tiled and others and ranges[0].max is not None):
+                raise InvalidInput(f"the children of partition {partition.id!r} do not tile it")
+
+    @classmethod
+    def from_split_points(cls, schema: Schema, points: Iterable[KeyValue], new_id: Callable[[], str]) -> PartitionTree:
+        """Return a balanced tree whose leaves meet at `points` of the first row key; no point gives one leaf.
+
+        Parameters
+        ----------
+        schema
+            The table's schema.
+        points
+            Strictly increasing values of the first row key; n points give n + 1 leaves.
+        new_id
+            Gives the ids of all partitions but the root; 8 of its digits are used.
+        """
+        field = schema.row_keys[0]
+        ordered = [check_key(field, point, what="split point") for point in points]
+        for before, point in pairwise(ordered):
+            if point <= before:  # type: ignore[operator]
+                raise InvalidInput(
+                    f"split point {key_text(point)} does not come after {key_text(before)}",
+                    hint="give split points in increasing order, each once",
+                )
+        tree = cls((Partition(ROOT_ID, Region.whole(schema)),))
+
+        def grow(tree: PartitionTree, leaf_id: str, points: Sequence[KeyValue]) -> PartitionTree:
+            if not points:
+                return tree
+            middle = len(points) // 2
+            left, right = new_id()[:8], new_id()[:8]
+            tree = tree.split(leaf_id, 0, points[middle], (left, right))
+            return grow(grow(tree, left, points[:middle]), right, points[middle + 1 :])
+
+        return grow(tree, ROOT_ID, ordered)

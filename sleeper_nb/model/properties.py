@@ -1,0 +1,117 @@
+"""The properties of a table: their names, types, defaults and effects; and the ``.properties`` text that keeps them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sleeper_nb.errors import InvalidInput, NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One property: `parse` turns its text into a value and raises ValueError for a text that is none."""
+
+    name: str
+    default: str
+    parse: Callable[[str], Any]
+    kind: str
+    effect: str
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise ValueError(text)
+        return value
+
+    return parse
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in words:
+            raise ValueError(text)
+        return text
+
+    return parse
+
+
+_UNITS = {"ms": 0.001, "s": 1, "min": 60, "h": 3600, "d": 86400}
+
+
+def parse_duration(text: str) -> timedelta:
+    """Read a duration: ``7 d``, ``6 h``, ``30 min``, ``90 s``, ``500 ms``."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)\s*", text)
+    if match is None:
+        raise ValueError(text)
+    return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
+
+
+_DURATION = "duration, such as 7 d, 6 h or 30 min"
+_COUNT = "whole number"
+PROPERTIES: dict[str, Property] = {
+    p.name: p
+    for p in (
+        Property("sleeper.table.statestore.classname", "S3StateStore", _one_of("S3StateStore"), "S3StateStore",
+                 "where the table's metadata is kept"),
+        Property("sleeper.table.gc.delay.minutes", "15", _whole(0), "whole minutes",
+                 "how long a file stays after nothing refers to it"),
+        Property("sleeper.table.compaction.strategy.class", "size-ratio", _one_of("size-ratio", "basic", "all"),
+                 "size-ratio, basic or all", "which files compaction merges"),
+        Property("sleeper.table.compaction.files.batch.size", "12", _whole(2), _COUNT, "files of a compaction job"),
+        Property("sleeper.table.compaction.strategy.sizeratio.ratio", "3", _whole(1), _COUNT,
+                 "files merge when all but the largest have so many times its rows"),
+        Property("snapshot.time-retained", "7 d", parse_duration, _DURATION, "how long a snapshot stays at least"),
+        Property("snapshot.num-retained.min", "10", _whole(1), _COUNT, "so many of the newest snapshots always stay"),
+        Property("snapshot.num-retained.max", "2147483647", _whole(1), _COUNT, "never more snapshots than this stay"),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TableProperties:
+    """The values that a table sets; all others have their default.
+
+    Raises
+    ------
+    InvalidInput, NotFound
+        When a value is ill-typed, or a name unknown: the nearest one is named.
+    """
+
+    texts: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        for name, text in self.texts.items():
+            if name not in PROPERTIES:
+                raise NotFound.of("property", name, PROPERTIES)
+            try:
+                PROPERTIES[name].parse(text)
+            except ValueError as error:
+                raise InvalidInput(
+                    f"property {name} cannot be {text!r}", hint=f"it is {PROPERTIES[name].kind}"
+                ) from error
+
+    def __getitem__(self, name: str) -> Any:
+        return PROPERTIES[name].parse(self.texts.get(name, PROPERTIES[name].default))
+
+    def to_text(self) -> str:
+        """Return the content of a ``.properties`` file: what is set, each line ``name=value``."""
+        return "".join(f"{name}={text}\n" for name, text in sorted(self.texts.items()))
+
+    @classmethod
+    def from_text(cls, content: str) -> TableProperties:
+        """Read what `to_text` wrote; blank lines and lines that start with # are passed over."""
+        texts = {}
+        for number, line in enumerate(content.splitlines(), 1):
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            name, equals, text = line.partition("=")
+            if not equals:
+                raise InvalidInput(f"line {number} of the properties is {line!r}", hint="write name=value")
+            texts[name.strip()] = text.strip()
+        return cls(texts)

@@ -1,0 +1,232 @@
+"""A table's schema: row keys, sort keys and values, from Python, JSON, Arrow or the DDL of ``%%sleeper create``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.types import ROW_KEY_TYPES, SORT_KEY_TYPES, FieldType, parse_type
+from sleeper_nb.report import Grid, Report
+
+_NAME = re.compile(r"[^\W\d][\w$]*")
+_PARTS = (("row_keys", "rowKeyFields"), ("sort_keys", "sortKeyFields"), ("values", "valueFields"))
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A named, typed column; only values can be nullable."""
+
+    name: str
+    type: FieldType
+    nullable: bool = False
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise InvalidInput(
+                f"no field can be called {self.name!r}", hint="start with a letter; then letters, digits and _"
+            )
+
+    @property
+    def text(self) -> str:
+        """The type as it is written in a schema: ``double?`` for a nullable double."""
+        return f"{self.type}{'?' if self.nullable else ''}"
+
+    @property
+    def arrow(self) -> pa.Field:
+        """The field of a column in memory and in Parquet."""
+        return pa.field(self.name, self.type.arrow, nullable=self.nullable)
+
+
+Fields = Mapping[str, str] | Iterable[Field]
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Schema(Report):
+    """Row keys that partition and sort the table, sort keys that order rows of equal row keys, and values.
+
+    Parameters
+    ----------
+    row_keys
+        At least one; ``{"carrier": "string", "flight": "int"}``. Types: int, long, string, bytearray.
+    sort_keys
+        Types: those of row keys, date and timestamp.
+    values
+        Any type; a trailing ``?`` makes a value nullable: ``{"dep_delay": "double?"}``.
+
+    Raises
+    ------
+    InvalidInput
+        When a name is used twice, a type is unknown, or a key has a type that keys cannot have.
+    """
+
+    row_keys: tuple[Field, ...]
+    sort_keys: tuple[Field, ...]
+    values: tuple[Field, ...]
+
+    def __init__(self, row_keys: Fields, sort_keys: Fields = (), values: Fields = ()) -> None:
+        for name, fields in (("row_keys", row_keys), ("sort_keys", sort_keys), ("values", values)):
+            object.__setattr__(self, name, _fields(fields))
+        self._check()
+
+    def _check(self) -> None:
+        if not self.row_keys:
+            raise InvalidInput("a schema needs at least one row key", hint='row_keys={"id": "string"}')
+        seen: set[str] = set()
+        for field in self.fields:
+            if field.name.casefold() in seen:  # Spark and DuckDB fold case, so two such columns could not be told apart
+                raise InvalidInput(f"field {field.name!r} is there twice", hint="give each field a name of its own")
+            seen.add(field.name.casefold())
+        for role, fields, types in (
+            ("row key", self.row_keys, ROW_KEY_TYPES),
+            ("sort key", self.sort_keys, SORT_KEY_TYPES),
+        ):
+            for field in fields:
+                if field.type.name not in types:
+                    raise InvalidInput(
+                        f"{role} {field.name!r} cannot be a {field.type}",
+                        hint=f"a {role} is {', '.join(types[:-1])} or {types[-1]}",
+                    )
+                if field.nullable:
+                    raise InvalidInput(f"{role} {field.name!r} cannot be nullable", hint="only values can be null")
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """All fields: row keys, sort keys, values."""
+        return (*self.row_keys, *self.sort_keys, *self.values)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all fields, in order."""
+        return tuple(field.name for field in self.fields)
+
+    @property
+    def sort_order(self) -> tuple[str, ...]:
+        """The columns that every data file is sorted by: row keys, then sort keys, ascending."""
+        return tuple(field.name for field in (*self.row_keys, *self.sort_keys))
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The Arrow schema of the table's rows and data files."""
+        return pa.schema([field.arrow for field in self.fields])
+
+    def role(self, name: str) -> str:
+        """Return ``"row key"``, ``"sort key"`` or ``"value"``."""
+        if any(field.name == name for field in self.row_keys):
+            return "row key"
+        return "sort key" if any(field.name == name for field in self.sort_keys) else "value"
+
+    def to_json(self) -> str:
+        """Return Sleeper's JSON of the schema."""
+        parts = {
+            key: [
+                {"name": f.name, "type": f.type.to_json(), **({"nullable": True} if f.nullable else {})}
+                for f in getattr(self, attribute)
+            ]
+            for attribute, key in _PARTS
+        }
+        return json.dumps(parts, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Schema:
+        """Read what `to_json` wrote, or a schema of Sleeper's."""
+        try:
+            body = json.loads(text)
+            parts = {
+                attribute: [
+                    Field(f["name"], FieldType.from_json(f["type"]), bool(f.get("nullable", False)))
+                    for f in body.get(key, [])
+                ]
+                for attribute, key in _PARTS
+            }
+        except (json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
+            raise InvalidInput(
+                f"not the JSON of a schema: {error}", hint='{"rowKeyFields": [{"name": …, "type": …}], …}'
+            ) from error
+        return cls(**parts)
+
+    @classmethod
+    def from_ddl(cls, text: str) -> Schema:
+        """Read the body of ``%%sleeper create``: ``name TYPE [KEY|SORT] [NULL]``, separated by commas or lines.
+
+        Raises
+        ------
+        InvalidInput
+            Naming the line that could not be read.
+        """
+        parts: dict[str, list[Field]] = {"KEY": [], "SORT": [], "": []}
+        for number, definition in _definitions(text):
+            match = _DEFINITION.fullmatch(definition)
+            if match is None:
+                raise InvalidInput(
+                    f"line {number}: cannot read {definition!r}", hint="write: name TYPE [KEY|SORT] [NULL]"
+                )
+            nullable = bool(match["null"] and not match["not"]) or match["type"].endswith("?")
+            field = Field(match["name"], parse_type(match["type"].rstrip("?")), nullable)
+            parts[(match["role"] or "").upper()].append(field)
+        return cls(parts["KEY"], parts["SORT"], parts[""])
+
+    @classmethod
+    def from_arrow(cls, schema: pa.Schema, row_keys: Iterable[str], sort_keys: Iterable[str] = ()) -> Schema:
+        """Take the types of `schema`'s columns; all but the named keys become values, nullable where Arrow says so."""
+        keys, sorts = tuple(row_keys), tuple(sort_keys)
+        for name in (*keys, *sorts):
+            if name not in schema.names:
+                raise InvalidInput(f"no column {name!r}", hint=f"the columns are {', '.join(schema.names)}")
+        types = {f.name: FieldType.from_arrow(f.type) for f in schema}
+        rest = [f for f in schema if f.name not in {*keys, *sorts}]
+        return cls(
+            [Field(name, types[name]) for name in keys],
+            [Field(name, types[name]) for name in sorts],
+            [Field(f.name, types[f.name], f.nullable) for f in rest],
+        )
+
+    def grid(self) -> Grid:
+        """Return one row a field."""
+        return Grid(
+            ("field", "role", "type", "nullable"),
+            tuple((f.name, self.role(f.name), str(f.type), "yes" if f.nullable else "no") for f in self.fields),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the arguments that make the schema again."""
+        return {attribute: {f.name: f.text for f in getattr(self, attribute)} for attribute, _ in _PARTS}
+
+
+_DEFINITION = re.compile(
+    r"(?P<name>[^\s,]+)\s+(?P<type>\w+\??|\w+\s*\([^)]*\)\??|\w+\s*<.*>\??)"
+    r"(?:\s+(?P<role>KEY|SORT))?(?:\s+(?P<not>NOT\s+)?(?P<null>NULL))?",
+    re.IGNORECASE,
+)
+
+
+def _fields(fields: Fields) -> tuple[Field, ...]:
+    if isinstance(fields, Mapping):
+        return tuple(
+            Field(name, parse_type(text.strip().removesuffix("?")), text.strip().endswith("?"))
+            for name, text in fields.items()
+        )
+    return tuple(fields)
+
+
+def _definitions(text: str) -> list[tuple[int, str]]:
+    """Return each field definition with its line; commas inside ``<>`` and ``()`` and ``--`` comments do not count."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        depth, part = 0, ""
+        for c in line.partition("--")[0] + ",":
+            depth += (c in "<(") - (c in ">)")
+            if c == "," and depth == 0:
+                if part.strip():
+                    found.append((number, part.strip()))
+                part = ""
+            else:
+                part += c
+        if part.strip(" ,"):
+            raise InvalidInput(f"line {number}: a bracket is not closed in {line.strip()!r}", hint="close it")
+    return found

@@ -1,0 +1,44 @@
+"""The state of a table at one snapshot: schema, partition tree and file references under one number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import pyarrow.compute as pc
+
+from sleeper_nb.model.files import FileReferences
+from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPoint:
+    """What a commit adds to a transaction: the number and the moment of the snapshot that it makes."""
+
+    snapshot_id: int
+    time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """Everything needed to read a table at one snapshot.
+
+    One number versions files and partitions together, so a query never sees the files of one moment under the
+    partitions of another.
+    """
+
+    snapshot_id: int
+    schema_id: int
+    schema: Schema
+    tree: PartitionTree
+    files: FileReferences
+
+    def at(self, point: CommitPoint, **changes: object) -> TableState:
+        """Return the state that `point` publishes, with some fields changed."""
+        return replace(self, snapshot_id=point.snapshot_id, **changes)  # type: ignore[arg-type]
+
+    def totals(self) -> tuple[int, int, int]:
+        """Return the number of active references, of their rows, and of the bytes of their files."""
+        active = self.files.active
+        return active.num_rows, pc.sum(active["rows"]).as_py() or 0, pc.sum(active["bytes"]).as_py() or 0

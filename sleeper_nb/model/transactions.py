@@ -1,0 +1,135 @@
+"""Every change to a table as a value that checks its rules against a state and makes the next one.
+
+All rules are here, so no two state stores can disagree about them. `validate` raises and changes nothing; `apply`
+assumes that `validate` passed on the same state. A store that loses a conditional update loads the newer state and
+calls both again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sleeper_nb.errors import AlreadyExists, StateRuleBroken
+from sleeper_nb.model.files import FileReference, FileReferences
+from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.state import CommitPoint, TableState
+
+
+class Transaction(ABC):
+    """A change to one table."""
+
+    operation: ClassVar[str]
+    """The word that history shows."""
+
+    @abstractmethod
+    def validate(self, state: TableState) -> None:
+        """Raise `StateRuleBroken` when the change is not allowed in `state`."""
+
+    @abstractmethod
+    def apply(self, state: TableState, point: CommitPoint) -> TableState:
+        """Return the state after the change."""
+
+
+def initial_state(schema: Schema, tree: PartitionTree, point: CommitPoint) -> TableState:
+    """Return the state that creates a table: partitions, and no files."""
+    tree.check()
+    return TableState(point.snapshot_id, 1, schema, tree, FileReferences.none(schema))
+
+
+@dataclass(frozen=True, slots=True)
+class AddFiles(Transaction):
+    """New data files, each referenced by the partitions that its rows lie in."""
+
+    references: tuple[FileReference, ...]
+    operation: ClassVar[str] = "ingest"
+
+    def validate(self, state: TableState) -> None:
+        """A file is new, its partition a leaf, and its keys inside that leaf's region."""
+        for reference in self.references:
+            _check_new(reference, state)
+            if not state.tree[reference.partition_id].is_leaf:
+                raise StateRuleBroken(
+                    f"partition {reference.partition_id!r} was split while {reference.filename} was written",
+                    hint="run the ingest again",
+                )
+
+    def apply(self, state: TableState, point: CommitPoint) -> TableState:
+        """Add the references."""
+        return state.at(point, files=state.files.with_added(self.references, point.snapshot_id, point.time))
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceFileReferences(Transaction):
+    """A finished compaction: one partition's references to its inputs give way to one reference to its output.
+
+    Parameters
+    ----------
+    job_id
+        The compaction job.
+    partition_id
+        The partition that was compacted.
+    inputs
+        The names of the files that were read.
+    output
+        The file that was written; None when no row was left.
+    """
+
+    job_id: str
+    partition_id: str
+    inputs: tuple[str, ...]
+    output: FileReference | None
+    operation: ClassVar[str] = "compact"
+
+    def validate(self, state: TableState) -> None:
+        """Each input is still active on the partition, and the output is new and on the same partition."""
+        active = {reference.filename for reference in state.files.active_in({self.partition_id})}
+        if missing := [name for name in self.inputs if name not in active]:
+            raise StateRuleBroken(
+                f"compaction job {self.job_id} lost its input {missing[0]}: it is no longer in its partition",
+                hint="another compaction was faster; nothing is lost, compact again if files are left",
+            )
+        if self.output is not None:
+            _check_new(self.output, state)
+            if self.output.partition_id != self.partition_id:
+                raise StateRuleBroken(f"compaction job {self.job_id} wrote its output for another partition")
+
+    def apply(self, state: TableState, point: CommitPoint) -> TableState:
+        """Mark the inputs ready for garbage collection, and add the output."""
+        files = state.files.with_removed(self.inputs, self.partition_id, point.snapshot_id, point.time)
+        added = [] if self.output is None else [self.output]
+        return state.at(point, files=files.with_added(added, point.snapshot_id, point.time))
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFiles(Transaction):
+    """Files that are gone from storage, and with them every trace in the state."""
+
+    filenames: tuple[str, ...]
+    operation: ClassVar[str] = "collect-garbage"
+
+    def validate(self, state: TableState) -> None:
+        """No partition still takes rows from the files."""
+        used = pc.is_in(state.files.active["filename"], pa.array(self.filenames, pa.string()))
+        if pc.any(used).as_py():
+            raise StateRuleBroken("a file that was to be deleted is in use", hint="collect the garbage again")
+
+    def apply(self, state: TableState, point: CommitPoint) -> TableState:
+        """Forget the files."""
+        return state.at(point, files=state.files.without(self.filenames))
+
+
+def _check_new(reference: FileReference, state: TableState) -> None:
+    if state.files.knows(reference.filename):
+        raise AlreadyExists(f"file {reference.filename} is in the table already")
+    region = state.tree[reference.partition_id].region
+    if reference.rows and not (reference.min_key in region and reference.max_key in region):
+        raise StateRuleBroken(
+            f"file {reference.filename} has keys outside its partition {reference.partition_id!r}",
+            hint="this is a fault of the writer: keep the file and report it",
+        )

@@ -1,0 +1,67 @@
+"""Expiry: which snapshots are forgotten, so that the garbage collector may take what only they used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.report import Grid, Report
+from sleeper_nb.state_store.base import StateStore
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long snapshots stay, under the table formats' names.
+
+    Parameters
+    ----------
+    time_retained
+        A snapshot stays at least so long (``snapshot.time-retained``).
+    num_retained_min
+        So many of the newest always stay (``snapshot.num-retained.min``).
+    num_retained_max
+        Never more than so many stay, however young (``snapshot.num-retained.max``).
+    """
+
+    time_retained: timedelta = timedelta(days=7)
+    num_retained_min: int = 10
+    num_retained_max: int = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ExpiryReport(Report):
+    """The snapshots that were forgotten; of a dry run, that would be."""
+
+    expired: tuple[Snapshot, ...]
+    kept: int
+    dry_run: bool
+
+    def grid(self) -> Grid:
+        """Return one row a snapshot."""
+        count = len(self.expired)
+        verb = "would expire" if self.dry_run else "expired"
+        rows = tuple((s.id, s.time, s.operation, s.rows) for s in self.expired)
+        return Grid(("snapshot", "time", "operation", "rows"), rows, f"{verb} {count} snapshots, {self.kept} are kept")
+
+
+def plan_expiry(snapshots: Sequence[Snapshot], retention: Retention, now: datetime) -> tuple[Snapshot, ...]:
+    """Return the snapshots that expire, oldest first, of all that are retained, newest first. Never the current one."""
+    expired = [
+        snapshot
+        for newer, snapshot in enumerate(snapshots)
+        if newer >= max(1, retention.num_retained_min)
+        and (newer >= retention.num_retained_max or snapshot.time < now - retention.time_retained)
+    ]
+    return tuple(reversed(expired))
+
+
+def expire_snapshots(store: StateStore, retention: Retention, *, dry_run: bool) -> ExpiryReport:
+    """Forget the snapshots that `plan_expiry` names; savepoints and what they need stay."""
+    snapshots = store.catalog.snapshots(store.table_id)
+    now = store.clock.now()
+    expired = plan_expiry(snapshots, retention, now)
+    if not dry_run:
+        store.catalog.expire_snapshots(store.table_id, [snapshot.id for snapshot in expired], now)
+    return ExpiryReport(expired, len(snapshots) - len(expired), dry_run)

@@ -1,0 +1,170 @@
+"""Which files a scan opens: those of leaves that overlap its region, and of their ancestors, pruned by keys. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.keys import KeyValue, check_key
+from sleeper_nb.model.partitions import Partition, Range, Region
+from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.state import TableState
+from sleeper_nb.report import Bytes, Grid, Report
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """A file to open; of its rows only those in `region` count, all of them when it is None."""
+
+    filename: str
+    rows: int
+    bytes: int
+    region: Region | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLeaf:
+    """One leaf's part of a scan: its files hold its rows, each file in key order."""
+
+    partition: Partition
+    files: tuple[PlannedFile, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ScanPlan(Report):
+    """What a scan reads, and what it leaves unread, as a funnel from the whole table to the files opened."""
+
+    schema: Schema
+    snapshot_id: int
+    leaves: tuple[PlannedLeaf, ...]
+    leaves_of: int
+    files_of: int
+    bytes_of: int
+
+    @property
+    def files(self) -> tuple[PlannedFile, ...]:
+        """All files, leaf by leaf; a file that feeds two leaves is there twice, with another region each time."""
+        return tuple(file for leaf in self.leaves for file in leaf.files)
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows the scan gives, where metadata alone tells; None where rows must be read to know."""
+        return sum(f.rows for f in self.files) if all(f.region is None for f in self.files) else None
+
+    @property
+    def bytes(self) -> int:
+        """The size of the files that are opened."""
+        return sum({f.filename: f.bytes for f in self.files}.values())
+
+    def grid(self) -> Grid:
+        """Return the funnel."""
+        opened = len({file.filename for file in self.files})
+        rows = (
+            ("partitions", self.leaves_of, len(self.leaves)),
+            ("files", self.files_of, opened),
+            ("bytes", Bytes(self.bytes_of), Bytes(self.bytes)),
+        )
+        return Grid(("", "table", "scan"), rows, title=f"scan of snapshot {self.snapshot_id}")
+
+
+def plan_scan(state: TableState, regions: Sequence[Region] | None = None) -> ScanPlan:
+    """Plan a scan of some regions; of the whole table when None. Regions must not overlap."""
+    active = state.files.active
+    plan_regions = [Region.whole(state.schema)] if regions is None else list(regions)
+    leaves = []
+    for leaf in state.tree.leaves:
+        inside = [part for region in plan_regions if (part := leaf.region.intersect(region)) is not None]
+        files = tuple(file for part in inside for file in _files(state, active, leaf, part))
+        if inside:
+            leaves.append(PlannedLeaf(leaf, files))
+    sizes = active.group_by("filename").aggregate([("bytes", "max")])
+    return ScanPlan(
+        state.schema,
+        state.snapshot_id,
+        tuple(leaves),
+        len(state.tree.leaves),
+        sizes.num_rows,
+        pc.sum(sizes["bytes_max"]).as_py() or 0,
+    )
+
+
+def _files(state: TableState, active: pa.Table, leaf: Partition, part: Region) -> list[PlannedFile]:
+    owners = [leaf.id, *(partition.id for partition in state.tree.ancestors(leaf.id))]
+    rows = active.filter(pc.is_in(active["partition_id"], pa.array(owners)))
+    rows = rows.filter(_may_hold(rows, state.schema, part)) if rows.num_rows else rows
+    planned = []
+    for row in rows.to_pylist():
+        keys = [(row[f"min_{k.name}"], row[f"max_{k.name}"]) for k in state.schema.row_keys]
+        within = all(low in r and high in r for (low, high), r in zip(keys, part.ranges, strict=True))
+        planned.append(PlannedFile(row["filename"], row["rows"], row["bytes"], None if within else part))
+    return planned
+
+
+def _may_hold(files: pa.Table, schema: Schema, part: Region) -> pa.ChunkedArray:
+    """Return for each file whether its range of keys meets the region."""
+    tests = [pa.chunked_array([pa.array([True] * files.num_rows)])]
+    for key, r in zip(schema.row_keys, part.ranges, strict=True):
+        if r.min is not None:
+            tests.append(pc.greater_equal(files[f"max_{key.name}"], pa.scalar(r.min)))
+        if r.max is not None:
+            tests.append(pc.less(files[f"min_{key.name}"], pa.scalar(r.max)))
+    return reduce(pc.and_, tests)
+
+
+def regions_of(schema: Schema, keys: Any = None, region: Mapping[str, Any] | None = None) -> list[Region] | None:
+    """Return the regions that a user's exact keys, or ranges of keys, mean; None for the whole table.
+
+    Parameters
+    ----------
+    schema
+        The table's schema.
+    keys
+        One key, or a list of keys; a key is a value of the first row key, or a tuple with a value of each of the first
+        few row keys.
+    region
+        For some row keys ``(min, max)``, min included, max excluded, None unbounded.
+
+    Raises
+    ------
+    InvalidInput
+        When a name is no row key or a value has the wrong type.
+    """
+    if keys is not None and region is not None:
+        raise InvalidInput("a scan takes keys or a region, not both", hint="leave one of them out")
+    if keys is not None:
+        wanted = keys if isinstance(keys, list) else [keys]
+        return [_exact(schema, key if isinstance(key, tuple) else (key,)) for key in dict.fromkeys(wanted)]
+    if region is None:
+        return None
+    names = [key.name for key in schema.row_keys]
+    found = Region.whole(schema)
+    for name, bounds in region.items():
+        if name not in names:
+            raise InvalidInput(f"{name!r} is no row key", hint=f"the row keys are {', '.join(names)}")
+        i = names.index(name)
+        low, high = (None if b is None else check_key(schema.row_keys[i], b) for b in bounds)
+        found = found.narrowed(i, Range(low, high))
+    return [found]
+
+
+def _exact(schema: Schema, key: tuple[Any, ...]) -> Region:
+    if len(key) > len(schema.row_keys):
+        raise InvalidInput(f"key {key!r} has {len(key)} values", hint=f"there are {len(schema.row_keys)} row keys")
+    found = Region.whole(schema)
+    for i, value in enumerate(key):
+        checked = check_key(schema.row_keys[i], value, what="key")
+        found = found.narrowed(i, Range(checked, _next(schema.row_keys[i], checked)))
+    return found
+
+
+def _next(field: Field, value: KeyValue) -> KeyValue | None:
+    """Return the least value greater than `value`; None when there is none."""
+    if isinstance(value, int):
+        return None if value == 2 ** (31 if field.type.name == "int" else 63) - 1 else value + 1
+    return value + "\0" if isinstance(value, str) else value + b"\0"

@@ -1,0 +1,127 @@
+"""Rows of planned files, leaf by leaf, merged as a stream in key order: the kernel of scans and of compaction.
+
+Each file is sorted, so DataFusion is told so and merges the files of a leaf without sorting (one ordered stream per
+file, no repartitioning): it holds a few batches per file, not the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.partitions import Region
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.planning import PlannedFile, ScanPlan
+from sleeper_nb.storage.filesystem import Storage
+
+if TYPE_CHECKING:
+    from datafusion import DataFrame, SessionContext
+
+
+def read(
+    plan: ScanPlan,
+    storage: Storage,
+    *,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    limit: int | None = None,
+) -> pa.Table:
+    """Return the rows of a plan: leaf by leaf, in key order within each.
+
+    Parameters
+    ----------
+    plan
+        The files to open.
+    storage
+        The table's folder.
+    columns
+        The columns to return, in this order; all when None.
+    where
+        A condition in SQL on any columns.
+    limit
+        At most so many rows.
+    """
+    wanted = list(columns) if columns is not None else list(plan.schema.names)
+    for name in wanted:
+        if name not in plan.schema.names:
+            raise NotFound.of("column", name, plan.schema.names)
+    schema = pa.schema([plan.schema.arrow.field(name) for name in wanted])
+    batches: list[pa.RecordBatch] = []
+    left = limit
+    for leaf in plan.leaves:
+        for batch in merged(leaf.files, plan.schema, storage, where=where, columns=wanted, limit=left):
+            batches.append(batch.cast(schema))
+            left = None if left is None else left - batch.num_rows
+        if left == 0:
+            break
+    return pa.Table.from_batches(batches, schema)
+
+
+def merged(
+    files: Sequence[PlannedFile],
+    schema: Schema,
+    storage: Storage,
+    *,
+    where: str | None = None,
+    columns: Sequence[str] | None = None,
+    limit: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of some files merged in key order, each file restricted to its planned region."""
+    if not files:
+        return
+    from datafusion import SessionConfig, SessionContext
+
+    # One partition: the merge is the work, and each leaf has a task of its own already.
+    settings = SessionConfig().with_target_partitions(1).set("datafusion.optimizer.prefer_existing_sort", "true")
+    context = SessionContext(settings.set("datafusion.execution.parquet.pushdown_filters", "true"))
+    order = [_column(name).sort(ascending=True) for name in schema.sort_order]
+    frames = [_frame(context, file, schema, storage) for file in files]
+    rows = frames[0]
+    for frame in frames[1:]:
+        rows = rows.union(frame)
+    if where is not None:
+        rows = rows.filter(_condition(rows, where))
+    rows = rows.sort(*order)
+    if columns is not None:
+        rows = rows.select(*[_column(name) for name in columns])
+    if limit is not None:
+        rows = rows.limit(limit)
+    for batch in rows.execute_stream():
+        yield batch.to_pyarrow()
+
+
+def _frame(context: SessionContext, file: PlannedFile, schema: Schema, storage: Storage) -> DataFrame:
+    order = [_column(name).sort(ascending=True) for name in schema.sort_order]
+    frame = context.read_parquet(storage.locate(file.filename), file_sort_order=[order], schema=schema.arrow)
+    return frame if file.region is None else frame.filter(*_inside(file.region, schema))
+
+
+def _inside(region: Region, schema: Schema) -> list[Any]:
+    from datafusion import lit
+
+    tests = []
+    for key, r in zip(schema.row_keys, region.ranges, strict=True):
+        if r.min is not None:
+            tests.append(_column(key.name) >= lit(pa.scalar(r.min, key.type.arrow)))
+        if r.max is not None:
+            tests.append(_column(key.name) < lit(pa.scalar(r.max, key.type.arrow)))
+    return tests
+
+
+def _column(name: str) -> Any:
+    from datafusion import col
+
+    return col('"' + name.replace('"', '""') + '"')  # quoted, or DataFusion would fold its case
+
+
+def _condition(rows: DataFrame, where: str) -> Any:
+    try:
+        return rows.parse_sql_expr(where)
+    except Exception as error:  # DataFusion raises a plain Exception for every fault of the text
+        raise InvalidInput(
+            f"cannot read the condition {where!r}: {str(error).splitlines()[0]}",
+            hint="write it in SQL: dep_delay > 60 and origin = 'JFK'",
+        ) from error

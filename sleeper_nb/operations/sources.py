@@ -1,0 +1,146 @@
+"""Whatever a user hands to ingest, as an Arrow table with the table's columns; or an error that says why not."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv, json, parquet
+
+from sleeper_nb.errors import InvalidInput, NotFound, StorageError
+from sleeper_nb.model.schema import Field, Schema
+
+FORMATS = (".parquet", ".csv", ".csv.gz", ".json", ".jsonl")
+
+
+def find_files(source: str | Path) -> list[Path]:
+    """Return the data files that a path, folder or glob names, by name.
+
+    Raises
+    ------
+    NotFound
+        When there is none.
+    """
+    text = str(Path(source).expanduser())
+    if glob.has_magic(text):
+        found = sorted(Path(name) for name in glob.glob(text, recursive=True))  # noqa: PTH207 - pathlib's needs a folder to start from
+    elif Path(text).is_dir():
+        found = sorted(path for path in Path(text).rglob("*") if path.name.endswith(FORMATS))
+    else:
+        found = [Path(text)] if Path(text).is_file() else []
+    if not found:
+        raise NotFound(f"no data file {str(source)!r}", hint="give a path or a glob such as data/2026-*.parquet")
+    return found
+
+
+def to_arrow(data: Any, schema: Schema) -> pa.Table:
+    """Return `data` as one Arrow table; its columns are those of `data` still.
+
+    Parameters
+    ----------
+    data
+        pandas, Arrow (table, batch, reader), Polars, a DuckDB relation or anything else with Arrow's C stream, a list
+        of dictionaries, or the path or glob of Parquet, CSV or JSON-lines files.
+    schema
+        The table's schema: CSV and JSON values are read as its types.
+    """
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, str | Path):
+        return pa.concat_tables([_read(path, schema) for path in find_files(data)], promote_options="default")
+    if isinstance(data, list) and all(isinstance(row, dict) for row in data):
+        return _from_rows(data, schema)
+    if type(data).__module__.partition(".")[0] == "pandas":
+        return pa.Table.from_pandas(data, preserve_index=False)
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.table(data)
+    raise InvalidInput(
+        f"cannot ingest a {type(data).__module__}.{type(data).__qualname__}",
+        hint="give a pandas, Polars, Arrow, DuckDB or Spark table, a list of dictionaries, or a path",
+    )
+
+
+def _from_rows(rows: list[dict[str, Any]], schema: Schema) -> pa.Table:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    known = {field.name: field.type.arrow for field in schema.fields}
+    arrays = {}
+    for name in names:
+        try:
+            arrays[name] = pa.array([row.get(name) for row in rows], known.get(name))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+            raise InvalidInput(f"column {name!r}: {_first_line(error)}", hint=f"it is {known.get(name)}") from error
+    return pa.table(arrays)
+
+
+def _read(path: Path, schema: Schema) -> pa.Table:
+    types = {field.name: field.type.arrow for field in schema.fields if not pa.types.is_nested(field.type.arrow)}
+    readers: dict[str, Callable[[], pa.Table]] = {
+        ".parquet": lambda: parquet.read_table(path),
+        ".csv": lambda: csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=types)),
+        ".json": lambda: json.read_json(path),
+    }
+    kind = next((end for end in FORMATS if path.name.endswith(end)), None)
+    if kind is None:
+        raise InvalidInput(f"cannot tell the format of {path}", hint=f"its name ends in {', '.join(FORMATS)}")
+    try:
+        return readers[".csv" if kind.startswith(".csv") else ".json" if kind.startswith(".json") else kind]()
+    except (pa.ArrowException, OSError) as error:
+        raise StorageError(
+            f"cannot read {path}: {_first_line(error)}", hint="is it whole, and of that format?"
+        ) from error
+
+
+def conform(table: pa.Table, schema: Schema) -> pa.Table:
+    """Return the table with the schema's columns, order and types; nothing is lost in a cast.
+
+    Raises
+    ------
+    InvalidInput
+        When a column is missing, unknown, of a type that cannot be cast without loss, or has nulls where it must not.
+    """
+    present = table.column_names
+    if repeated := [name for name in present if present.count(name) > 1]:
+        raise InvalidInput(f"column {repeated[0]!r} is there twice", hint="give each column a name of its own")
+    missing = [f.name for f in schema.fields if f.name not in present and not f.nullable]
+    if missing:
+        raise InvalidInput(
+            f"missing column{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}",
+            hint=f"the data has {', '.join(present) or 'no column'}",
+        )
+    if unknown := [name for name in present if name not in schema.names]:
+        raise InvalidInput(
+            f"unknown column{'s' * (len(unknown) > 1)} {', '.join(map(repr, unknown))}",
+            hint=f"leave it out, or create the table with it; the table has {', '.join(schema.names)}",
+        )
+    columns = [
+        _cast(table[f.name], f) if f.name in present else pa.nulls(table.num_rows, f.type.arrow) for f in schema.fields
+    ]
+    return pa.table(columns, schema=schema.arrow)
+
+
+def _cast(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
+    if column.null_count and not field.nullable:
+        raise InvalidInput(
+            f"column {field.name!r} has {column.null_count:,} null{'s' * (column.null_count > 1)}",
+            hint="drop those rows or fill them in; only fields written with ? can be null",
+        )
+    target = field.type.arrow
+    try:
+        if pa.types.is_timestamp(column.type) and column.type.tz is None:
+            column = pc.assume_timezone(column.cast(pa.timestamp("us")), "UTC")  # a time without a zone is UTC
+        return column.cast(target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise InvalidInput(
+            f"column {field.name!r} is {column.type}, which cannot become {field.type}: {_first_line(error)}",
+            hint="cast it first; nothing was ingested",
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

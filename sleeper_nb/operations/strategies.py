@@ -1,0 +1,85 @@
+"""Which files of a leaf to merge: Sleeper's compaction strategies, as pure functions of the files' sizes in rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sleeper_nb.errors import NotFound
+from sleeper_nb.model.files import FileReference
+
+
+@dataclass(frozen=True, slots=True)
+class StrategySettings:
+    """Numbers of the strategies, under Sleeper's names and with its defaults.
+
+    Parameters
+    ----------
+    batch_size
+        Files of a job (``sleeper.table.compaction.files.batch.size``).
+    ratio
+        Of the size-ratio strategy (``sleeper.table.compaction.strategy.sizeratio.ratio``).
+    """
+
+    batch_size: int = 12
+    ratio: int = 3
+
+
+Batches = list[list[FileReference]]
+Strategy = Callable[[Sequence[FileReference], StrategySettings], Batches]
+
+
+def basic(files: Sequence[FileReference], settings: StrategySettings) -> Batches:
+    """Merge the smallest files in batches of exactly the batch size; a remainder waits for more files."""
+    ordered = _by_rows(files)
+    size = settings.batch_size
+    return [ordered[i : i + size] for i in range(0, len(ordered) - size + 1, size)]
+
+
+def size_ratio(files: Sequence[FileReference], settings: StrategySettings) -> Batches:
+    """Merge files of about the same size, so that a row is rewritten a logarithmic number of times.
+
+    Files may merge when all but the largest together have at least `ratio` times the rows of the largest. Largest
+    files are passed over until that holds. When more are left than fit one batch, a window of the batch size slides
+    over them by size: a window in which it holds becomes a job.
+    """
+    ordered = _by_rows(files)
+    while len(ordered) > 1 and not _similar(ordered, settings.ratio):
+        ordered = ordered[:-1]
+    if len(ordered) < 2:
+        return []
+    if len(ordered) <= settings.batch_size:
+        return [ordered]
+    jobs, start = [], 0
+    while len(window := ordered[start : start + settings.batch_size]) > 1:
+        if _similar(window, settings.ratio):
+            jobs.append(window)
+            start += len(window)
+        else:
+            start += 1
+    return jobs
+
+
+def everything(files: Sequence[FileReference], _settings: StrategySettings) -> Batches:
+    """Merge all files of the leaf into one, whatever their sizes; a leaf of one whole file is left alone."""
+    done = len(files) == 1 and files[0].only_this_partition
+    return [] if done or not files else [_by_rows(files)]
+
+
+STRATEGIES: dict[str, Strategy] = {"size-ratio": size_ratio, "basic": basic, "all": everything}
+"""The strategies by the names that users type; the first is the default."""
+
+
+def strategy_named(name: str) -> Strategy:
+    """Return a strategy; `NotFound` names the nearest."""
+    if name not in STRATEGIES:
+        raise NotFound.of("compaction strategy", name, STRATEGIES)
+    return STRATEGIES[name]
+
+
+def _similar(ordered: Sequence[FileReference], ratio: int) -> bool:
+    return sum(file.rows for file in ordered[:-1]) >= ratio * ordered[-1].rows
+
+
+def _by_rows(files: Sequence[FileReference]) -> list[FileReference]:
+    return sorted(files, key=lambda file: (file.rows, file.filename))

@@ -1,0 +1,185 @@
+"""How every value that a user sees shows itself: one grid as text and as escaped HTML, deterministic, no script."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Generic, TypeVar
+
+SHOWN_ROWS = 50
+"""A longer listing shows this many rows and says how many there are."""
+
+_CELL = "padding:2px 10px;border-bottom:1px solid color-mix(in srgb, currentColor 20%, transparent);"
+_NUMBER = "text-align:right;font-variant-numeric:tabular-nums;"
+_TEXT = "text-align:left;"
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """A number of bytes, shown in binary units (``1.2 MiB``)."""
+
+    count: int
+
+    def __str__(self) -> str:
+        size = float(self.count)
+        for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+            if size < 1024 or unit == "TiB":
+                return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+            size /= 1024
+        raise AssertionError
+
+
+def cell_text(value: object) -> str:
+    """Return `value` as one line of text: thousands separated, times in UTC, nothing for None."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.6g}"
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}" + (" UTC" if value.tzinfo else "")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return "0x" + value.hex()
+    # A line break inside a cell would tear the grid: show it as what it is.
+    return str(value).replace("\r", "\\r").replace("\n", "\\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Rows under column names, with a title above and a footer below."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+    title: str = ""
+    footer: str = ""
+
+    def text(self) -> str:
+        """Return the grid as aligned plain text."""
+        cells = [[cell_text(value) for value in row] for row in self.rows]
+        table = [list(self.columns), *cells] if any(self.columns) else cells
+        widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))] if table else []
+        right = [self._is_number(i) for i in range(len(widths))]
+        lines = [
+            "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)).rstrip()
+            for line in table
+        ]
+        if any(self.columns):
+            lines.insert(1, "  ".join("-" * w for w in widths))
+        return "\n".join([*([self.title] if self.title else []), *lines, *([self.footer] if self.footer else [])])
+
+    def html(self) -> str:
+        """Return the grid as an escaped table whose colours come from the page around it."""
+        parts = ["<div>"]
+        if self.title:
+            parts.append(f"<div><b>{html.escape(self.title)}</b></div>")
+        parts.append('<table style="border-collapse:collapse;">')
+        right = [self._is_number(i) for i in range(len(self.columns))]
+        if any(self.columns):
+            heads = (
+                f'<th scope="col" style="{_CELL}{_NUMBER if r else _TEXT}">{html.escape(name)}</th>'
+                for name, r in zip(self.columns, right, strict=True)
+            )
+            parts.append(f"<thead><tr>{''.join(heads)}</tr></thead>")
+        parts.append("<tbody>")
+        for row in self.rows:
+            cells = (
+                f'<td style="{_CELL}{_NUMBER if r else _TEXT}">{html.escape(cell_text(value))}</td>'
+                for value, r in zip(row, right, strict=True)
+            )
+            parts.append(f"<tr>{''.join(cells)}</tr>")
+        parts.append("</tbody></table>")
+        if self.footer:
+            parts.append(f'<div style="opacity:0.75;">{html.escape(self.footer)}</div>')
+        return "".join([*parts, "</div>"])
+
+    def _is_number(self, column: int) -> bool:
+        values = [row[column] for row in self.rows if row[column] is not None]
+        return bool(values) and all(isinstance(v, int | float | Bytes) and not isinstance(v, bool) for v in values)
+
+
+class Report:
+    """Base of the frozen values that operations return; a subclass says in `grid` what it shows."""
+
+    __slots__ = ()
+
+    def grid(self) -> Grid:
+        """Return what is shown."""
+        raise NotImplementedError  # pragma: no cover - each report has its own
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report's fields as a new dictionary."""
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        return self.grid().text()
+
+    def _repr_html_(self) -> str:
+        return self.grid().html()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Answer(Report):
+    """A grid as a value of its own, for answers that are a table and nothing else."""
+
+    shown: Grid
+
+    def grid(self) -> Grid:
+        """Return the grid."""
+        return self.shown
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the columns, each with its values."""
+        return {name: [row[i] for row in self.shown.rows] for i, name in enumerate(self.shown.columns)}
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Listing(Report, Sequence[T], Generic[T]):
+    """A sequence of values that shows itself as a table, one row a value.
+
+    Parameters
+    ----------
+    items
+        The values.
+    columns, cells
+        The names of the columns, and for each value its row.
+    title, footer
+        Lines above and below.
+    """
+
+    items: tuple[T, ...]
+    columns: tuple[str, ...]
+    cells: tuple[tuple[object, ...], ...]
+    title: str = ""
+    footer: str = ""
+
+    def grid(self) -> Grid:
+        """Return the first rows, and below them how many there are when that is not all."""
+        footer = self.footer
+        if len(self.cells) > SHOWN_ROWS:
+            cut = f"first {SHOWN_ROWS} of {len(self.cells):,} rows"
+            footer = f"{cut} · {footer}" if footer else cut
+        return Grid(self.columns, self.cells[:SHOWN_ROWS], self.title, footer)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the columns, each with its values."""
+        return {name: [row[i] for row in self.cells] for i, name in enumerate(self.columns)}
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.items[index]
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.items)

@@ -1,0 +1,137 @@
+"""Sorted Parquet data files: written in row groups of fixed size, their order checked while they are written."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from functools import reduce
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sleeper_nb.errors import StorageError
+from sleeper_nb.model.keys import KeyValue
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.storage.filesystem import Storage
+
+ROW_GROUP_ROWS = 100_000
+"""Rows of a row group (``sleeper.table.parquet.rowgroup.rows.max``); its first keys are an equi-depth sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A finished data file: path below the table's folder, rows, bytes, least and greatest value of each row key."""
+
+    filename: str
+    rows: int
+    bytes: int
+    min_key: tuple[KeyValue, ...]
+    max_key: tuple[KeyValue, ...]
+
+
+class DataFileWriter:
+    """Writes one data file, row group by row group; leave the ``with`` block by an error and no file is left.
+
+    Parameters
+    ----------
+    storage
+        The table's folder.
+    filename
+        The file's path below it.
+    schema
+        The table's schema. Batches must have its columns and come sorted by its row keys, then sort keys.
+    """
+
+    def __init__(self, storage: Storage, filename: str, schema: Schema) -> None:
+        self._storage, self._filename, self._schema = storage, filename, schema
+        self._stack = contextlib.ExitStack()
+        self._writer: pq.ParquetWriter | None = None
+        self._waiting: list[pa.Table] = []
+        self._last: pa.Table | None = None
+        self._rows = 0
+        self._least: list[Any] = [None] * len(schema.row_keys)
+        self._greatest: list[Any] = [None] * len(schema.row_keys)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def write(self, rows: pa.Table | pa.RecordBatch) -> None:
+        """Add rows behind those written before."""
+        table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+        if not table.num_rows:
+            return
+        table = table.cast(self._schema.arrow)
+        self._check_order(table)
+        self._widen(table)
+        self._waiting.append(table)
+        self._rows += table.num_rows
+        if sum(t.num_rows for t in self._waiting) >= ROW_GROUP_ROWS:
+            self._flush(whole_groups_only=True)
+
+    def finish(self) -> DataFile | None:
+        """Write what is left and return the finished file; None, and no file, when there was no row."""
+        self._flush(whole_groups_only=False)
+        if self._writer is None:
+            return None
+        self._stack.close()
+        size = self._storage.size(self._filename)
+        return DataFile(self._filename, self._rows, size, tuple(self._least), tuple(self._greatest))
+
+    def _flush(self, *, whole_groups_only: bool) -> None:
+        if not self._waiting:
+            return
+        table = pa.concat_tables(self._waiting)
+        cut = table.num_rows - table.num_rows % ROW_GROUP_ROWS if whole_groups_only else table.num_rows
+        if self._writer is None:
+            self._writer = self._open()
+        self._writer.write_table(table.slice(0, cut), row_group_size=ROW_GROUP_ROWS)
+        self._waiting = [table.slice(cut)] if cut < table.num_rows else []
+
+    def _open(self) -> pq.ParquetWriter:
+        stream = self._stack.enter_context(self._storage.output(self._filename))
+        order = [pq.SortingColumn(self._schema.names.index(name)) for name in self._schema.sort_order]
+        return self._stack.enter_context(
+            pq.ParquetWriter(
+                stream, self._schema.arrow, compression="zstd", write_page_index=True, sorting_columns=order
+            )
+        )
+
+    def _check_order(self, table: pa.Table) -> None:
+        keys = table.select(self._schema.sort_order)
+        joined = keys if self._last is None else pa.concat_tables([self._last, keys])
+        if not is_sorted(joined):
+            raise StorageError(
+                f"rows of {self._filename} are not sorted by {', '.join(self._schema.sort_order)}",
+                hint="this is a fault of the writer: nothing was committed",
+            )
+        self._last = keys.slice(keys.num_rows - 1)
+
+    def _widen(self, table: pa.Table) -> None:
+        for i, field in enumerate(self._schema.row_keys):
+            bounds = pc.min_max(table[field.name]).as_py()
+            first = self._least[i] is None
+            self._least[i] = bounds["min"] if first else min(self._least[i], bounds["min"])
+            self._greatest[i] = bounds["max"] if first else max(self._greatest[i], bounds["max"])
+
+
+def is_sorted(keys: pa.Table) -> bool:
+    """Return whether the rows are in ascending order of the columns, first column first."""
+    if keys.num_rows < 2:
+        return True
+    before = [column.slice(0, keys.num_rows - 1) for column in keys.columns]
+    after = [column.slice(1) for column in keys.columns]
+    pairs = list(zip(before, after, strict=True))
+    # a row may follow another when its first key is greater, or equal and the rest may follow
+    last = pc.less_equal(*pairs[-1])
+    in_order = reduce(
+        lambda rest, pair: pc.or_(pc.less(*pair), pc.and_(pc.equal(*pair), rest)), reversed(pairs[:-1]), last
+    )
+    return bool(pc.all(in_order).as_py())

@@ -1,0 +1,104 @@
+"""The metadata of a snapshot as Parquet that any tool can read: file references, partitions; and the schema's JSON."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sleeper_nb.errors import StorageError
+from sleeper_nb.model.files import FileReferences
+from sleeper_nb.model.partitions import Partition, PartitionTree, Range, Region
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.storage import paths
+from sleeper_nb.storage.filesystem import Storage
+
+FORMAT_VERSION = "1"
+_VERSION_KEY = b"sleeper_nb.format"
+
+
+def write_files(storage: Storage, path: str, files: FileReferences) -> None:
+    """Write all references of a snapshot, in the columns of `files_schema`."""
+    _write(storage, path, files.table)
+
+
+def read_files(storage: Storage, path: str) -> FileReferences:
+    """Read what `write_files` wrote."""
+    return FileReferences(_read(storage, path))
+
+
+def partitions_table(tree: PartitionTree, schema: Schema) -> pa.Table:
+    """Return a tree as columns: one row a partition, root first, typed ``min_…`` and ``max_…`` of each row key."""
+    keys = schema.row_keys
+    columns = pa.schema(
+        [
+            pa.field("partition_id", pa.string(), nullable=False),
+            pa.field("leaf_partition", pa.bool_(), nullable=False),
+            pa.field("parent_partition_id", pa.string()),
+            pa.field("child_partition_ids", pa.list_(pa.string()), nullable=False),
+            pa.field("dimension", pa.int32(), nullable=False),
+            *[pa.field(f"{end}_{key.name}", key.type.arrow) for key in keys for end in ("min", "max")],
+        ]
+    )
+    rows = [
+        {
+            "partition_id": p.id,
+            "leaf_partition": p.is_leaf,
+            "parent_partition_id": p.parent_id,
+            "child_partition_ids": list(p.child_ids),
+            "dimension": p.dimension,
+            **{f"min_{key.name}": r.min for key, r in zip(keys, p.region.ranges, strict=True)},
+            **{f"max_{key.name}": r.max for key, r in zip(keys, p.region.ranges, strict=True)},
+        }
+        for p in tree.partitions
+    ]
+    return pa.Table.from_pylist(rows, schema=columns)
+
+
+def write_partitions(storage: Storage, path: str, tree: PartitionTree, schema: Schema) -> None:
+    """Write the whole partition tree of a snapshot."""
+    _write(storage, path, partitions_table(tree, schema))
+
+
+def read_partitions(storage: Storage, path: str, schema: Schema) -> PartitionTree:
+    """Read what `write_partitions` wrote."""
+    names = [key.name for key in schema.row_keys]
+    return PartitionTree(
+        tuple(
+            Partition(
+                row["partition_id"],
+                Region(tuple(Range(row[f"min_{name}"], row[f"max_{name}"]) for name in names)),
+                row["parent_partition_id"],
+                tuple(row["child_partition_ids"]),
+                row["dimension"],
+            )
+            for row in _read(storage, path).to_pylist()
+        )
+    )
+
+
+def write_schema(storage: Storage, schema_id: int, schema: Schema) -> None:
+    """Write a schema under its id."""
+    storage.write(paths.schema(schema_id), schema.to_json().encode())
+
+
+def read_schema(storage: Storage, schema_id: int) -> Schema:
+    """Read what `write_schema` wrote."""
+    return Schema.from_json(storage.read(paths.schema(schema_id)).decode())
+
+
+def _write(storage: Storage, path: str, table: pa.Table) -> None:
+    stamped = table.replace_schema_metadata({_VERSION_KEY: FORMAT_VERSION})
+    with storage.output(path) as stream:
+        pq.write_table(stamped, stream, compression="zstd")
+
+
+def _read(storage: Storage, path: str) -> pa.Table:
+    try:
+        with storage.input(path) as stream:
+            table = pq.read_table(stream)
+    except pa.ArrowInvalid as error:
+        raise StorageError(f"cannot read the metadata file {path}: {error}", hint="restore it from a copy") from error
+    version = (table.schema.metadata or {}).get(_VERSION_KEY, b"").decode()
+    if version != FORMAT_VERSION:
+        raise StorageError(f"metadata file {path} has format {version or 'unknown'}", hint="upgrade sleeper-nb")
+    return table.replace_schema_metadata(None)

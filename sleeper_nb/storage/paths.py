@@ -1,0 +1,52 @@
+"""Every path of the storage layout, in one place and both ways (design section 7).
+
+::
+
+    <warehouse>/<instance>/catalog.sqlite
+    <warehouse>/<instance>/<table-id>/data/partition_<partition-id>/<uuid>.parquet
+    <warehouse>/<instance>/<table-id>/statestore/files/<12-digit snapshot>-<uuid>-files.parquet
+    <warehouse>/<instance>/<table-id>/statestore/partitions/<12-digit snapshot>-<uuid>-partitions.parquet
+    <warehouse>/<instance>/<table-id>/savepoint/savepoint-<id>
+    <warehouse>/<instance>/<table-id>/schema/schema-<id>
+
+Paths below a table's folder use its id, so renaming a table moves nothing, and they are what metadata records, so a
+warehouse can be copied elsewhere whole. The functions return paths below the table's folder.
+"""
+
+from __future__ import annotations
+
+import re
+
+CATALOG = "catalog.sqlite"
+_DATA_FILE = re.compile(r"data/partition_(?P<partition>[^/]+)/(?P<name>[^/]+)\.parquet")
+
+
+def data_file(partition_id: str, name: str) -> str:
+    """Return the path of a data file; `name` is unique, the id of the job or a new one."""
+    return f"data/partition_{partition_id}/{name}.parquet"
+
+
+def partition_of_data_file(path: str) -> str | None:
+    """Return the partition that a data file was written for; None when the path is not one of a data file."""
+    match = _DATA_FILE.fullmatch(path)
+    return match["partition"] if match else None
+
+
+def files_metadata(snapshot_id: int, name: str) -> str:
+    """Return the path of the Parquet file with all file references of a snapshot."""
+    return f"statestore/files/{snapshot_id:012d}-{name}-files.parquet"
+
+
+def partitions_metadata(snapshot_id: int, name: str) -> str:
+    """Return the path of the Parquet file with the partition tree of a snapshot."""
+    return f"statestore/partitions/{snapshot_id:012d}-{name}-partitions.parquet"
+
+
+def savepoint(savepoint_id: int) -> str:
+    """Return the path of a savepoint's JSON (the proposal's name)."""
+    return f"savepoint/savepoint-{savepoint_id}"
+
+
+def schema(schema_id: int) -> str:
+    """Return the path of a schema's JSON."""
+    return f"schema/schema-{schema_id}"
