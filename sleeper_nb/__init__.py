@@ -1,1 +1,109 @@
-"""A versioned, key-sorted table store in a notebook."""
+"""A versioned, key-sorted table store in a notebook.
+
+::
+
+    magics  %sleeper, %%sleeper          cli  sleeper …          the faces: thin skins over one command table
+    commands                             widgets, demo           what can be typed; what can be clicked
+    session > table > query > scan                               what a program calls: these names are the contract
+    engines                                                      Spark and DuckDB; nothing else imports them
+    operations                                                   plan (pure) > run (I/O) > commit (one transaction)
+    state_store                                                  load a version, publish the next one
+    storage, catalog                                             bytes; and which version is current
+    model                                                        values and rules: schema, partitions, files, state
+    errors, clock, progress, report                              the ground: errors, time, what is shown
+
+Each layer imports only those below it. `import sleeper_nb` loads none of them: each comes with its first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from sleeper_nb.errors import (
+        AlreadyExists,
+        ConfirmationNeeded,
+        ConflictError,
+        EngineError,
+        InvalidInput,
+        NotFound,
+        OutcomeUnknown,
+        SleeperError,
+        StateRuleBroken,
+        StorageError,
+    )
+    from sleeper_nb.model.schema import Field, Schema
+    from sleeper_nb.model.snapshots import Savepoint, Snapshot
+    from sleeper_nb.session import Session, connect
+    from sleeper_nb.table import Table, TableAt
+
+__version__ = "0.1.0"
+_HOMES = {
+    **dict.fromkeys(("connect", "Session"), "sleeper_nb.session"),
+    **dict.fromkeys(("Table", "TableAt"), "sleeper_nb.table"),
+    **dict.fromkeys(("Field", "Schema"), "sleeper_nb.model.schema"),
+    **dict.fromkeys(("Savepoint", "Snapshot"), "sleeper_nb.model.snapshots"),
+    **dict.fromkeys(
+        (
+            "AlreadyExists",
+            "ConfirmationNeeded",
+            "ConflictError",
+            "EngineError",
+            "InvalidInput",
+            "NotFound",
+            "OutcomeUnknown",
+            "SleeperError",
+            "StateRuleBroken",
+            "StorageError",
+        ),
+        "sleeper_nb.errors",
+    ),
+}
+__all__ = [
+    "AlreadyExists",
+    "ConfirmationNeeded",
+    "ConflictError",
+    "EngineError",
+    "Field",
+    "InvalidInput",
+    "NotFound",
+    "OutcomeUnknown",
+    "Savepoint",
+    "Schema",
+    "Session",
+    "SleeperError",
+    "Snapshot",
+    "StateRuleBroken",
+    "StorageError",
+    "Table",
+    "TableAt",
+    "connect",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its home when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sleeper_nb' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Make ``%load_ext sleeper_nb`` the same as ``%load_ext magics``."""
+    import magics  # the one import that points up: the extension is asked for by this package's name
+
+    magics.load_ipython_extension(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Undo `load_ipython_extension`."""
+    import magics
+
+    magics.unload_ipython_extension(shell)

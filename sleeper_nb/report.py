@@ -7,6 +7,7 @@ import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, Generic, TypeVar
 
 SHOWN_ROWS = 50
@@ -40,6 +41,8 @@ def cell_text(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return f"{value:,}"
+    if isinstance(value, Decimal):
+        return f"{value:,f}"
     if isinstance(value, float):
         return f"{value:,.6g}"
     if isinstance(value, datetime):
@@ -102,7 +105,9 @@ class Grid:
 
     def _is_number(self, column: int) -> bool:
         values = [row[column] for row in self.rows if row[column] is not None]
-        return bool(values) and all(isinstance(v, int | float | Bytes) and not isinstance(v, bool) for v in values)
+        return bool(values) and all(
+            isinstance(v, int | float | Decimal | Bytes) and not isinstance(v, bool) for v in values
+        )
 
 
 class Report:

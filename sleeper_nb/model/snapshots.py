@@ -260,6 +260,18 @@ def parse_moment(moment: datetime | str) -> Moment:
     return Moment(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC))
 
 
+def parse_reference(reference: int | str) -> VersionReference:
+    """Read what follows ``@``: a version, ``v12``, a savepoint's bare name, or a time that starts with its year."""
+    text = str(reference).strip()
+    if re.fullmatch(r"v\d+", text, re.ASCII):
+        return SnapshotReference(int(text[1:]))
+    if re.match(r"\d{4}-", text, re.ASCII):
+        return parse_moment(text)
+    if re.match(r"[^\W\d_]", text) and not text.startswith(("snapshot.", "savepoint.")):
+        return SavepointReference(text)
+    return parse_version(text)
+
+
 _SAVEPOINT_NAME = re.compile(r"[^\W\d_][\w.-]*")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,18 @@ def find_files(source: str | Path) -> list[Path]:
     if not found:
         raise NotFound(f"no data file {str(source)!r}", hint="give a path or a glob such as data/2026-*.parquet")
     return found
+
+
+def size_of(data: Any) -> int:
+    """Return the bytes of the files that a path or glob names; 0 for data that is in memory already."""
+    return sum(path.stat().st_size for path in find_files(data)) if isinstance(data, str | Path) else 0
+
+
+def check_columns(columns: Iterable[str] | None, schema: Schema) -> None:
+    """Raise `NotFound` for a name that is no column, naming the nearest."""
+    for name in columns or ():
+        if name not in schema.names:
+            raise NotFound.of("column", name, schema.names)
 
 
 def to_arrow(data: Any, schema: Schema) -> pa.Table:

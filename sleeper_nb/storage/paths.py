@@ -50,3 +50,8 @@ def savepoint(savepoint_id: int) -> str:
 def schema(schema_id: int) -> str:
     """Return the path of a schema's JSON."""
     return f"schema/schema-{schema_id}"
+
+
+def table_properties(table_id: str) -> str:
+    """Return the path of a table's properties; this one is below the instance's folder."""
+    return f"config/tables/table-{table_id}.properties"

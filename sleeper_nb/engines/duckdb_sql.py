@@ -1,0 +1,95 @@
+"""DuckDB: planned scans as relations, SQL over them, and SQL over the metadata Parquet files. No Spark started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from sleeper_nb.errors import InvalidInput, SleeperError
+from sleeper_nb.model.partitions import Region
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.planning import ScanPlan
+from sleeper_nb.storage.filesystem import Storage
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """Return a new in-memory database: no file, so no lock; nothing is downloaded; times are shown in UTC."""
+    connection = duckdb.connect(
+        ":memory:",
+        config={
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "python_enable_replacements": False,  # a misspelt table must not become some variable of ours
+        },
+    )
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection
+
+
+def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage) -> duckdb.DuckDBPyRelation:
+    """Return the rows of a plan as a relation that reads its files when it is asked."""
+    whole = [storage.locate(file.filename) for file in plan.files if file.region is None]
+    parts = [connection.read_parquet(whole)] if whole else []
+    for file in plan.files:
+        if file.region is not None:
+            part = connection.read_parquet([storage.locate(file.filename)])
+            parts.append(part.filter(_inside(file.region, plan.schema)))
+    if not parts:
+        return connection.from_arrow(plan.schema.arrow.empty_table())
+    rows = parts[0]
+    for part in parts[1:]:
+        rows = rows.union(part)
+    return rows.select(*map(column, plan.schema.names))
+
+
+def column(name: str) -> duckdb.Expression:
+    """Return the expression of a column, whatever its name."""
+    return duckdb.ColumnExpression(name)
+
+
+def query(
+    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Mapping[str, Any] | None = None
+) -> duckdb.DuckDBPyRelation | None:
+    """Run one statement with ``$name`` parameters bound by value; None when it gives no rows.
+
+    Raises
+    ------
+    InvalidInput
+        With DuckDB's first line, when it cannot be read or refers to what is not there.
+    """
+    try:
+        return connection.sql(sql, params=dict(parameters)) if parameters else connection.sql(sql)
+    except duckdb.Error as error:
+        raise explained(error) from error
+
+
+def to_arrow(rows: duckdb.DuckDBPyRelation) -> pa.Table:
+    """Return all rows of a relation."""
+    try:
+        return rows.to_arrow_table()
+    except duckdb.Error as error:
+        raise explained(error) from error
+
+
+def explained(error: duckdb.Error) -> SleeperError:
+    """Return DuckDB's error as one of ours: its first line, and its own hint where it gives one."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    hints = [line for line in lines[1:] if line.startswith(("Candidate", "Did you mean", "HINT"))]
+    return InvalidInput(f"DuckDB: {lines[0] if lines else type(error).__name__}", hint=hints[0] if hints else None)
+
+
+def _inside(region: Region, schema: Schema) -> duckdb.Expression:
+    tests = []
+    for key, r in zip(schema.row_keys, region.ranges, strict=True):
+        value = column(key.name)
+        if r.min is not None:
+            tests.append(value >= duckdb.ConstantExpression(r.min))
+        if r.max is not None:
+            tests.append(value < duckdb.ConstantExpression(r.max))
+    met = duckdb.ConstantExpression(True)  # noqa: FBT003 - the constant of an expression
+    for test in tests:
+        met &= test
+    return met

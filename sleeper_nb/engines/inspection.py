@@ -1,0 +1,48 @@
+"""DuckDB over a version's metadata: the Parquet files of its references and partitions, and its table's history."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sleeper_nb.engines import duckdb_sql
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.snapshots import Savepoint, Snapshot
+from sleeper_nb.report import Answer, Grid
+from sleeper_nb.storage.filesystem import Storage
+
+_TIME = pa.timestamp("us", tz="UTC")
+_TYPES = {"int": pa.int64(), "str": pa.string(), "str | None": pa.string(), "datetime": _TIME}
+
+
+def inspect(
+    sql: str,
+    storage: Storage,
+    files_path: str,
+    partitions_path: str,
+    snapshots: Sequence[Snapshot],
+    savepoints: Sequence[Savepoint],
+    *,
+    footer: str,
+) -> Answer:
+    """Run one query over ``files``, ``partitions``, ``snapshots`` and ``savepoints``; all its rows are returned."""
+    connection = duckdb_sql.connect()
+    connection.read_parquet(storage.locate(files_path)).create_view("files")
+    connection.read_parquet(storage.locate(partitions_path)).create_view("partitions")
+    connection.register("snapshots", _columns(Snapshot, snapshots))
+    connection.register("savepoints", _columns(Savepoint, savepoints))
+    found = duckdb_sql.query(connection, sql)
+    if found is None:
+        raise InvalidInput("the statement gives no rows", hint="ask: select status, count(*) from files group by all")
+    rows = duckdb_sql.to_arrow(found)
+    cells = tuple(zip(*(column.to_pylist() for column in rows.columns), strict=True))
+    return Answer(Grid(tuple(rows.column_names), cells, footer=f"{rows.num_rows:,} rows · {footer}"))
+
+
+def _columns(kind: type[Snapshot | Savepoint], values: Sequence[Any]) -> pa.Table:
+    fields = dataclasses.fields(kind)
+    schema = pa.schema([(field.name, _TYPES[str(field.type)]) for field in fields])
+    return pa.Table.from_pylist([{f.name: getattr(value, f.name) for f in fields} for value in values], schema=schema)

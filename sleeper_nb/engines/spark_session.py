@@ -1,0 +1,313 @@
+"""The one Spark session: started on first use, watched while it works, interrupted for real, stopped if it is ours."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from sleeper_nb.engines.java import find_java
+from sleeper_nb.engines.job_watch import run_watched
+from sleeper_nb.engines.jvm import JIT, cache_folder, launch_jvm, plan_jvm
+from sleeper_nb.engines.jvm_archive import ARCHIVE, archive_of, make_in_background
+from sleeper_nb.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from sleeper_nb.clock import Clock
+    from sleeper_nb.progress import Progress
+
+T = TypeVar("T")
+
+_WANTED: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.execution.arrow.pyspark.enabled": "true"}
+_OURS_ONLY: Final = {JIT, ARCHIVE}
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredSetting:
+    """A setting that was wanted, and that a session which was there before has otherwise.
+
+    Parameters
+    ----------
+    name
+        The setting: ``"spark.sql.session.timeZone"``.
+    wanted
+        The value that our own session would have.
+    actual
+        The value that the session has; None when it has none.
+    """
+
+    name: str
+    wanted: str
+    actual: str | None
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.wanted} (the session has {self.actual})"
+
+
+class SparkEngine:
+    """Spark, from the first use on.
+
+    Parameters
+    ----------
+    session
+        A session to use as it is; it is never stopped here. By default the active session of this process is used,
+        and if there is none, one is started.
+    config
+        Settings of Spark that go before ours, and two of ours: ``spark.sleeper.jit`` (``full``, or ``quick`` for a
+        sooner first answer and slower long jobs) and ``spark.sleeper.archive`` (``true``, or ``false`` to keep no
+        class-data archive in the cache folder).
+    clock
+        Source of ids.
+    progress
+        Told of the start and of every job.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession | None = None,
+        *,
+        config: Mapping[str, str] | None = None,
+        clock: Clock,
+        progress: Progress,
+    ) -> None:
+        self._session = session
+        self._config = dict(config or {})
+        self._clock = clock
+        self._progress = progress
+        self._jvm: Jvm | None = None
+        self._ours = False
+        self._after_first_answer: Callable[[], object] | None = None
+        self._lock = threading.RLock()
+        self._ignored: tuple[IgnoredSetting, ...] = ()
+        if session is not None:
+            self._adopt(session)
+
+    @property
+    def started(self) -> bool:
+        """Whether there is a session that answers."""
+        session = self._session
+        if session is None or (self._jvm is not None and not self._jvm.alive):
+            return False
+        return getattr(session.sparkContext, "_jsc", None) is not None  # how PySpark itself tells
+
+    @property
+    def ignored(self) -> tuple[IgnoredSetting, ...]:
+        """What a session that we did not start has otherwise; empty for our own, and before the first use."""
+        return self._ignored
+
+    def session(self) -> SparkSession:
+        """Return the session, and start it first if need be.
+
+        Raises
+        ------
+        EngineError
+            There is no Java, Spark did not start, or the session that was handed in was stopped.
+        """
+        with self._lock:
+            if self._session is not None and self.started:
+                return self._session
+            if self._session is not None and not self._ours:
+                raise EngineError("the Spark session that was handed in was stopped", hint="hand in another one")
+            self._forget()
+            active = _active_session()
+            if active is not None:
+                self._adopt(active)
+                return active
+            self._progress.update("Starting Spark…")
+            try:
+                self._session = self._start()
+            finally:
+                self._progress.finish("")
+            self._ours = True
+            return self._session
+
+    def run(self, action: Callable[[SparkSession], T], description: str) -> T:
+        """Run an action with the session, show its progress, and cancel its jobs when it is interrupted.
+
+        Parameters
+        ----------
+        action
+            What to do; it runs in another thread.
+        description
+            What the progress says, and what Spark calls the jobs.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            The user interrupted; no job of the action runs any more.
+        """
+        session = self.session()
+        result = run_watched(session, action, description, tag=self._clock.new_id(), progress=self._progress)
+        with self._lock:
+            after, self._after_first_answer = self._after_first_answer, None
+        if after is not None:
+            after()
+        return result
+
+    def stop(self) -> None:
+        """Stop the session and its JVM if they were started here; a later use starts another."""
+        with self._lock:
+            if self._ours and self._session is not None and self.started:
+                self._session.stop()
+            self._forget()
+
+    def _adopt(self, session: SparkSession) -> None:
+        """Use a session as it is, and note what we would have had otherwise."""
+        if type(session).__module__.startswith("pyspark.sql.connect"):
+            raise EngineError("a Spark Connect session cannot be used here", hint="hand in a classic SparkSession")
+        silence_query_context()
+        self._session, self._ours = session, False
+        ignored = []
+        for name, wanted in {**_WANTED, **self._config}.items():
+            actual = session.conf.get(name, None)
+            if actual != wanted and name not in _OURS_ONLY:
+                ignored.append(IgnoredSetting(name, wanted, actual))
+        self._ignored = tuple(ignored)
+
+    def _forget(self) -> None:
+        """Let go of the session, and end the JVM that was ours."""
+        if self._jvm is not None:
+            atexit.unregister(self._jvm.release)
+            _detach_pyspark()
+            self._jvm.stop()
+        self._session, self._jvm, self._ours, self._ignored, self._after_first_answer = None, None, False, (), None
+
+    def _start(self) -> SparkSession:
+        """Start a JVM unless PySpark has one already, and a session in it."""
+        folder = Path(tempfile.mkdtemp(prefix="sleeper_nb-spark-"))
+        conf = self._settings(folder)
+        if _attached():
+            return _build_session(conf)
+        cache = cache_folder()
+        plan, log = plan_jvm(find_java(), conf), cache / "spark.log"
+        archive = archive_of(plan, cache) if conf.get(ARCHIVE, "true") == "true" else None
+        try:
+            jvm = self._launch(plan, folder, log, archive)
+            with jvm.as_gateway():
+                session = _build_session(dict(plan.conf))
+            _delete_with_jvm(session, folder)
+        except BaseException:
+            self._forget()
+            raise
+        if archive is not None:
+            self._after_first_answer = lambda: make_in_background(plan, archive, log)
+        return session
+
+    def _launch(self, plan: JvmPlan, folder: Path, log: Path, archive: JvmArchive | None) -> Jvm:
+        """Start a JVM and wait for it; without its archive if it does not start with it."""
+        flags = archive.flags if archive else ()
+        self._jvm = jvm = launch_jvm(plan, folder, log, flags=flags)
+        atexit.register(jvm.release)
+        import pyspark.sql  # noqa: F401 - takes its time beside that of the JVM
+
+        try:
+            jvm.wait_ready()
+        except EngineError:
+            if archive is None or not flags:
+                raise
+            archive.discard()
+            atexit.unregister(jvm.release)
+            jvm.stop(0)
+            folder.mkdir(mode=0o700)
+            return self._launch(plan, folder, log, None)
+        return jvm
+
+    def _settings(self, folder: Path) -> dict[str, str]:
+        """Return the settings of a session of our own."""
+        conf = {
+            "spark.app.name": "sleeper_nb",
+            "spark.master": "local[*]",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            # Spark's default would be a folder in the current one.
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            **_WANTED,
+        }
+        if self._config.get("spark.master", "local").startswith("local"):
+            conf["spark.driver.host"] = conf["spark.driver.bindAddress"] = "127.0.0.1"
+            # 200, Spark's default, is for clusters: each costs some milliseconds, even when empty.
+            conf["spark.sql.shuffle.partitions"] = str(max(2, os.cpu_count() or 2))
+        return {**conf, **self._config}
+
+
+def silence_query_context() -> None:
+    """Keep PySpark from writing kilobytes of JSON to standard error for every statement that it cannot analyse."""
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _active_session() -> SparkSession | None:
+    """Return the session that this process has, without importing PySpark for it."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    session: SparkSession | None = getattr(SparkSession, "_instantiatedSession", None)
+    context = getattr(SparkContext, "_active_spark_context", None)
+    if session is not None and getattr(session.sparkContext, "_jsc", None) is not None:
+        return SparkSession.getActiveSession() or session
+    # A bare context was made by somebody: its session is the one to use.
+    return None if context is None else SparkSession(context)
+
+
+def _attached() -> bool:
+    """Whether PySpark has a JVM: one whose session somebody stopped. There can be no second one."""
+    if "pyspark" not in sys.modules:
+        return False
+    from pyspark import SparkContext
+
+    return getattr(SparkContext, "_gateway", None) is not None
+
+
+def _build_session(conf: Mapping[str, str]) -> SparkSession:
+    """Build a session in the JVM that PySpark is attached to, or attaches to now."""
+    from pyspark.sql import SparkSession
+
+    silence_query_context()
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT) if main else None
+    try:
+        builder = SparkSession.builder
+        for name, value in conf.items():
+            if name not in _OURS_ONLY:
+                builder = builder.config(name, value)
+        session: SparkSession = builder.getOrCreate()
+    finally:
+        # PySpark's own handler talks to the JVM in the middle of whatever the main thread says to it.
+        if main and before is not None:
+            signal.signal(signal.SIGINT, before)
+    return session
+
+
+def _delete_with_jvm(session: SparkSession, folder: Path) -> None:
+    """Have the JVM delete the folder as it ends, for the case that this process is killed."""
+    gateway = session.sparkContext._gateway  # noqa: SLF001 - the only way to the JVM
+    if gateway is not None:
+        for path in (folder, folder / "warehouse"):
+            gateway.jvm.java.io.File(str(path)).deleteOnExit()
+
+
+def _detach_pyspark() -> None:
+    """Make PySpark forget its JVM, so that the next session of this process, ours or not, starts another."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway = getattr(SparkContext, "_gateway", None)
+    if gateway is not None:
+        with contextlib.suppress(Exception):
+            gateway.shutdown()
+    for owner, names in (
+        (SparkContext, ("_gateway", "_jvm", "_active_spark_context")),
+        (SparkSession, ("_instantiatedSession", "_activeSession")),
+    ):
+        for name in names:
+            setattr(owner, name, None)

@@ -1,0 +1,67 @@
+"""Spark: planned scans as DataFrames read by the JVM's Parquet reader, and SQL over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sleeper_nb.model.partitions import Region
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.planning import ScanPlan
+from sleeper_nb.storage.filesystem import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+def struct_type(schema: pa.Schema) -> StructType:
+    """Return the Spark type of rows with some Arrow columns."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFrame:
+    """Return the rows of a plan as a DataFrame; data goes from the files to the executors, not through the driver."""
+    rows = struct_type(plan.schema.arrow)
+    whole = [storage.locate(file.filename) for file in plan.files if file.region is None]
+    parts = [spark.read.schema(rows).parquet(*whole)] if whole else []
+    for file in plan.files:
+        if file.region is not None:
+            part = spark.read.schema(rows).parquet(storage.locate(file.filename))
+            parts.append(part.filter(_inside(file.region, plan.schema)))
+    if not parts:
+        return spark.createDataFrame([], rows)
+    return reduce(lambda left, right: left.unionAll(right), parts)
+
+
+def query(
+    spark: SparkSession, sql: str, views: Mapping[str, DataFrame], parameters: Mapping[str, Any] | None = None
+) -> DataFrame:
+    """Return the rows of a statement that names `views`, with ``:name`` parameters bound by value.
+
+    Spark resolves names when the statement is read, so the views are gone again when this returns.
+    """
+    for name, frame in views.items():
+        frame.createOrReplaceTempView(name)
+    try:
+        return spark.sql(sql, args=dict(parameters)) if parameters else spark.sql(sql)
+    finally:
+        for name in views:
+            spark.catalog.dropTempView(name)
+
+
+def _inside(region: Region, schema: Schema) -> Column:
+    from pyspark.sql import functions as f
+
+    tests = [f.lit(True)]  # noqa: FBT003 - the constant of an expression
+    for key, r in zip(schema.row_keys, region.ranges, strict=True):
+        if r.min is not None:
+            tests.append(f.col(f"`{key.name}`") >= f.lit(r.min))
+        if r.max is not None:
+            tests.append(f.col(f"`{key.name}`") < f.lit(r.max))
+    return reduce(lambda left, right: left & right, tests)

@@ -1,0 +1,125 @@
+"""A scan of one version of a table: planned at once, read when asked, in the form that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from sleeper_nb.operations.planning import ScanPlan
+from sleeper_nb.operations.reading import read
+from sleeper_nb.operations.versions import Resolved
+from sleeper_nb.report import Grid, Report, cell_text
+from sleeper_nb.storage.filesystem import Storage
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from sleeper_nb.engines.spark_session import SparkEngine
+
+PREVIEW_ROWS = 20
+
+
+def preview(rows: pa.Table, footer: str, *, limit: int = PREVIEW_ROWS) -> Grid:
+    """Return the first rows of a result as a grid; below them, how many there are at least, and `footer`.
+
+    `rows` holds up to one row more than are shown, which tells whether there are more without counting them.
+    """
+    more = rows.num_rows > limit
+    shown = rows.slice(0, limit)
+    count = f"first {limit} of ≥{limit + 1} rows" if more else f"{rows.num_rows:,} row{'s' * (rows.num_rows != 1)}"
+    cells = tuple(zip(*(column.to_pylist() for column in shown.columns), strict=True)) if shown.num_columns else ()
+    return Grid(tuple(shown.column_names), cells, footer=f"{count} · {footer}")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Scan(Report):
+    """Rows of one version of a table, not read yet.
+
+    Made by `Table.scan`. `plan` tells what will be opened; `to_arrow`, `to_pandas`, `to_polars`, `to_duckdb` and
+    `to_spark` read it; shown in a notebook it reads its first 20 rows.
+    """
+
+    table: str
+    resolved: Resolved
+    _plan: ScanPlan
+    _storage: Storage
+    _spark: Callable[[], SparkEngine]
+    columns: tuple[str, ...] | None = None
+    where: str | None = None
+    limit: int | None = None
+
+    def plan(self) -> ScanPlan:
+        """Return which partitions, files and bytes will be read."""
+        return self._plan
+
+    def count(self) -> int:
+        """Return the number of rows; from metadata alone when there is no condition and no cut file."""
+        if self.where is None and self.limit is None and self._plan.rows is not None:
+            return self._plan.rows
+        key = self._plan.schema.row_keys[0].name
+        return int(replace(self, columns=(key,)).to_arrow().num_rows)
+
+    def head(self, rows: int = PREVIEW_ROWS) -> pa.Table:
+        """Return the first rows, in key order within each leaf."""
+        limit = rows if self.limit is None else min(rows, self.limit)
+        return read(self._plan, self._storage, columns=self.columns, where=self.where, limit=limit)
+
+    def to_arrow(self) -> pa.Table:
+        """Read all rows into Arrow: leaf by leaf, in key order within each."""
+        return read(self._plan, self._storage, columns=self.columns, where=self.where, limit=self.limit)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Read all rows into pandas."""
+        return cast("pd.DataFrame", self.to_arrow().to_pandas())
+
+    def to_polars(self) -> pl.DataFrame:
+        """Read all rows into Polars."""
+        return as_polars(self.to_arrow())
+
+    def to_duckdb(self) -> duckdb.DuckDBPyRelation:
+        """Return a DuckDB relation that reads the files when it is asked; its SQL conditions are DuckDB's."""
+        from sleeper_nb.engines import duckdb_sql
+
+        rows = duckdb_sql.relation(duckdb_sql.connect(), self._plan, self._storage)
+        rows = rows.filter(self.where) if self.where else rows
+        rows = rows.select(*map(duckdb_sql.column, self.columns)) if self.columns else rows
+        return rows if self.limit is None else rows.limit(self.limit)
+
+    def to_spark(self) -> DataFrame:
+        """Return a Spark DataFrame; Spark starts now, the rows are read when it is asked."""
+        from sleeper_nb.engines import spark_sql
+
+        rows = spark_sql.data_frame(self._spark().session(), self._plan, self._storage)
+        rows = rows.filter(self.where) if self.where else rows
+        rows = rows.select(*self.columns) if self.columns else rows
+        return rows if self.limit is None else rows.limit(self.limit)
+
+    def grid(self) -> Grid:
+        """Return the first rows, which version they are of, and what the whole scan opens."""
+        plan = self._plan
+        files = len({file.filename for file in plan.files})
+        footer = (
+            f"{self.table} at {self.resolved} · {len(plan.leaves)}/{plan.leaves_of} partitions, "
+            f"{cell_text(files)}/{cell_text(plan.files_of)} files"
+        )
+        return preview(self.head(PREVIEW_ROWS + 1), footer)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all rows, a list of values per column."""
+        return dict(self.to_arrow().to_pydict())
+
+
+def as_polars(rows: pa.Table) -> pl.DataFrame:
+    """Return Arrow rows as Polars; a missing Polars names its install command."""
+    from sleeper_nb.errors import EngineError
+
+    try:
+        import polars as pl
+    except ImportError as error:
+        raise EngineError("Polars is not installed", hint="pip install polars") from error
+    return pl.DataFrame(rows)

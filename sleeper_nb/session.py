@@ -1,0 +1,244 @@
+"""`connect` and `Session`: a warehouse's instance, its tables, and SQL over them."""
+
+from __future__ import annotations
+
+import getpass
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from sleeper_nb.catalog.sqlite import SqliteCatalog
+from sleeper_nb.clock import Clock
+from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.model.keys import parse_key
+from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.properties import TableProperties
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import VersionReference
+from sleeper_nb.operations.planning import plan_scan
+from sleeper_nb.progress import Progress, Silent
+from sleeper_nb.query import Engine, QueryResult, Source, run_query
+from sleeper_nb.report import Bytes, Listing
+from sleeper_nb.state_store.base import Retry
+from sleeper_nb.state_store.s3 import S3StateStore
+from sleeper_nb.storage import paths
+from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.table import Components, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sleeper_nb.engines.spark_session import SparkEngine
+
+_NAME = re.compile(r"[^\W\d][\w-]*")
+_INSTANCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+def connect(
+    warehouse: str | Path,
+    instance: str = "default",
+    *,
+    spark: SparkSession | None = None,
+    spark_config: Mapping[str, str] | None = None,
+    author: str | None = None,
+    clock: Clock | None = None,
+    progress: Progress | None = None,
+) -> Session:
+    """Open an instance of a warehouse; a new folder is a new warehouse.
+
+    Parameters
+    ----------
+    warehouse
+        A folder.
+    instance
+        Its name below the warehouse; instances share nothing.
+    spark
+        A Spark session to use; otherwise one is started when it is first needed.
+    spark_config
+        Settings for a session that is started.
+    author
+        Who history says it was; the name of the operating system's user when None.
+    clock, progress
+        For tests and faces.
+    """
+    text = str(warehouse)
+    if re.match(r"[a-z0-9]+://", text) and not text.startswith("file://"):
+        raise InvalidInput(
+            f"cannot open {text}: this release keeps warehouses in local folders",
+            hint='give a folder, such as sl.connect("warehouse")',
+        )
+    if not _INSTANCE.fullmatch(instance):
+        raise InvalidInput(f"no instance can be called {instance!r}", hint="use letters, digits, - and _")
+    root = Path(text.removeprefix("file://")).expanduser().absolute() / instance
+    return Session(
+        root, clock=clock or Clock(), progress=progress or Silent(), author=author or _user(),
+        spark=spark, spark_config=spark_config or {},
+    )  # fmt: skip
+
+
+class Session:
+    """An open instance: its tables, and the one Spark session that works on them. Made by `connect`."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        clock: Clock,
+        progress: Progress,
+        author: str | None,
+        spark: SparkSession | None,
+        spark_config: Mapping[str, str],
+    ) -> None:
+        self.root = root
+        self._storage = Storage(root)
+        self._given_spark, self._spark_config = spark, dict(spark_config)
+        self._spark: SparkEngine | None = None
+        catalog = SqliteCatalog(root / paths.CATALOG)
+        self.components = Components(catalog, clock, progress, self.spark, author)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Session({str(self.root)!r}, {len(self.components.catalog.tables())} tables)"
+
+    def close(self) -> None:
+        """Close the catalog, and stop Spark when this session started it."""
+        if self._spark is not None:
+            self._spark.stop()
+        self.components.catalog.close()
+
+    def spark(self) -> SparkEngine:
+        """Return what runs Spark; Spark itself starts with the first work for it."""
+        if self._spark is None:
+            from sleeper_nb.engines.spark_session import SparkEngine
+
+            self._spark = SparkEngine(
+                self._given_spark,
+                config=self._spark_config,
+                clock=self.components.clock,
+                progress=self.components.progress,
+            )
+        return self._spark
+
+    def create_table(
+        self,
+        name: str,
+        schema: Schema,
+        split_points: Iterable[Any] = (),
+        *,
+        state_store: str = "S3StateStore",
+        properties: Mapping[str, str] | None = None,
+    ) -> Table:
+        """Make a table.
+
+        Parameters
+        ----------
+        name
+            Starts with a letter; then letters, digits, - and _.
+        schema
+            Its row keys, sort keys and values.
+        split_points
+            Values of the first row key at which the table is cut into partitions, in increasing order; numbers may be
+            given as text. None gives one partition.
+        state_store
+            Where its metadata is kept: ``S3StateStore``.
+        properties
+            Values of table properties (`sleeper_nb.model.properties`); the others have their defaults.
+
+        Raises
+        ------
+        AlreadyExists
+            When the name is taken. Nothing is changed by this or any other error.
+        """
+        if not _NAME.fullmatch(name):
+            raise InvalidInput(
+                f"no table can be called {name!r}", hint="start with a letter; then letters, digits, - _"
+            )
+        if name.casefold() in {entry.name.casefold() for entry in self.components.catalog.tables()}:
+            raise AlreadyExists(f"table {name!r} is there already", hint="choose another name, or use that table")
+        settings = TableProperties({"sleeper.table.statestore.classname": state_store, **(properties or {})})
+        field = schema.row_keys[0]
+        points = [
+            parse_key(field, point, what="split point") if isinstance(point, str) else point for point in split_points
+        ]
+        tree = PartitionTree.from_split_points(schema, points, self.components.clock.new_id)
+        table_id = self.components.clock.new_id()[:8]
+        self._storage.write(paths.table_properties(table_id), settings.to_text().encode())
+        try:
+            self._store(table_id).create(name, schema, tree, author=self.components.author)
+        except AlreadyExists:
+            self._storage.delete(paths.table_properties(table_id))
+            raise
+        return self.table(name)
+
+    def table(self, name: str) -> Table:
+        """Return a table by its name, in any case; `NotFound` names the nearest."""
+        entries = self.components.catalog.tables()
+        found = [e for e in entries if e.name == name] or [e for e in entries if e.name.casefold() == name.casefold()]
+        if not found:
+            raise NotFound.of("table", name, [entry.name for entry in entries])
+        entry = found[0]
+        text = self._storage.read(paths.table_properties(entry.id)).decode()
+        return Table(entry, self._store(entry.id), self.components, TableProperties.from_text(text))
+
+    def tables(self) -> Listing[Table]:
+        """Return all tables, by name."""
+        found = tuple(self.table(entry.name) for entry in self.components.catalog.tables())
+        heads = [self.components.catalog.current(table.entry.id) for table in found]
+        cells = tuple(
+            (t.name, h.id, h.rows, h.files, Bytes(h.bytes), len(t.partitions.leaves), h.time)
+            for t, h in zip(found, heads, strict=True)
+        )
+        columns = ("table", "snapshot", "rows", "files", "bytes", "partitions", "last change")
+        return Listing(found, columns, cells, f"tables of {self.root.name}")
+
+    def sql(self, statement: str, *, engine: Engine = "spark", params: Mapping[str, Any] | None = None) -> QueryResult:
+        """Run a query over tables at any version.
+
+        Parameters
+        ----------
+        statement
+            One statement of the engine's SQL. Behind a table: ``VERSION AS OF 12``, ``'snapshot.12'``,
+            ``'savepoint.1'`` or ``'savepoint.<name>'``, or ``TIMESTAMP AS OF '2026-11-01 10:00:00'``.
+        engine
+            ``"spark"`` or ``"duckdb"``.
+        params
+            Values of ``:name`` in the statement; they are bound, never pasted.
+        """
+        if engine not in {"spark", "duckdb"}:
+            raise InvalidInput(f"no engine {engine!r}", hint="the engines are spark and duckdb")
+        return run_query(
+            statement,
+            engine=engine,
+            parameters=params or {},
+            lookup=self._source,
+            tables=tuple(entry.name for entry in self.components.catalog.tables()),
+            spark=self.spark,
+        )
+
+    def _source(self, name: str, version: VersionReference | None) -> Source | None:
+        try:
+            table = self.table(name)
+        except NotFound:
+            return None
+        at = table.at_reference(version)
+        return Source(table.name, at.resolved, plan_scan(at.state), self._storage.below(table.entry.id))
+
+    def _store(self, table_id: str) -> S3StateStore:
+        c = self.components
+        return S3StateStore(table_id, c.catalog, self._storage.below(table_id), c.clock, Retry())
+
+
+def _user() -> str | None:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container without a user database
+        return None

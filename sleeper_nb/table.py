@@ -1,0 +1,427 @@
+"""`Table`, the face of one table, and `TableAt`, the same at one version: what users call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
+
+from sleeper_nb.catalog.base import Catalog, TableEntry
+from sleeper_nb.clock import Clock
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.properties import TableProperties
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import Savepoint, Snapshot, VersionReference, parse_moment, parse_version
+from sleeper_nb.model.state import TableState
+from sleeper_nb.operations import compaction, expiry, garbage, ingest, savepoints, sources, versions
+from sleeper_nb.operations.planning import plan_scan, regions_of
+from sleeper_nb.operations.strategies import StrategySettings
+from sleeper_nb.operations.versions import Resolved
+from sleeper_nb.progress import Progress
+from sleeper_nb.report import Answer, Bytes, Grid, Listing, Report
+from sleeper_nb.scan import Scan
+from sleeper_nb.state_store.base import StateStore
+
+if TYPE_CHECKING:
+    from sleeper_nb.engines.spark_session import SparkEngine
+
+SPARK_BYTES = 256 * 2**20
+"""From this size on, files that are ingested go through Spark, and compaction on ``engine="auto"`` runs there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """What a session hands to its tables: objects that do things, as opposed to settings."""
+
+    catalog: Catalog
+    clock: Clock
+    progress: Progress
+    spark: Callable[[], SparkEngine]
+    author: str | None
+
+
+class TableAt(Report):
+    """One version of a table, to read.
+
+    Made by `Table.at`. Each call reads the same version, whatever is committed meanwhile.
+    """
+
+    def __init__(self, name: str, resolved: Resolved, store: StateStore, components: Components) -> None:
+        self.name, self.resolved = name, resolved
+        self._store, self._components = store, components
+
+    @property
+    def state(self) -> TableState:
+        """The partitions and file references of the version."""
+        return self._store.load(self.resolved.version)
+
+    @property
+    def schema(self) -> Schema:
+        """The schema that the version is read with."""
+        return self.state.schema
+
+    @property
+    def partitions(self) -> PartitionTree:
+        """The partition tree of the version."""
+        return self.state.tree
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        *,
+        keys: Any = None,
+        region: Mapping[str, tuple[Any, Any]] | None = None,
+        limit: int | None = None,
+    ) -> Scan:
+        """Return the rows of the version, not read yet.
+
+        Parameters
+        ----------
+        columns
+            The columns to read; all when None.
+        where
+            A condition in SQL: ``"dep_delay > 60"``.
+        keys
+            One key or a list of keys. A key is a value of the first row key, or a tuple of values of the first few.
+        region
+            For some row keys ``(min, max)``: min included, max excluded, None unbounded.
+        limit
+            At most so many rows.
+        """
+        state = self.state
+        plan = plan_scan(state, regions_of(state.schema, keys, region))
+        chosen = None if columns is None else tuple(columns)
+        sources.check_columns(chosen, state.schema)
+        return Scan(self.name, self.resolved, plan, self._store.storage, self._components.spark, chosen, where, limit)
+
+    def files(self) -> Listing[dict[str, Any]]:
+        """Return the files that the version reads, in the order of their partitions."""
+        rows = self.state.files.active.to_pylist()
+        keys = [key.name for key in self.schema.row_keys]
+        cells = tuple(
+            (
+                r["filename"].rpartition("/")[2],
+                r["partition_id"],
+                r["rows"],
+                Bytes(r["bytes"]),
+                r["added_snapshot"],
+                *(r[f"{end}_{key}"] for key in keys for end in ("min", "max")),
+            )
+            for r in rows
+        )
+        columns = (
+            "file",
+            "partition",
+            "rows",
+            "bytes",
+            "added",
+            *(f"{end} {k}" for k in keys for end in ("min", "max")),
+        )
+        return Listing(tuple(rows), columns, cells, f"files of {self.name} at {self.resolved}")
+
+    def leaves(self) -> Listing[dict[str, Any]]:
+        """Return the leaf partitions with their regions, files and rows."""
+        state = self.state
+        items, cells = [], []
+        for leaf in state.tree.leaves:
+            files = state.files.active_in({leaf.id})
+            rows, size = sum(f.rows for f in files), sum(f.bytes for f in files)
+            region = str(leaf.region.ranges[0]) if len(state.schema.row_keys) == 1 else str(leaf.region)
+            items.append({"partition_id": leaf.id, "region": region, "files": len(files), "rows": rows, "bytes": size})
+            cells.append((region, leaf.id, len(files), rows, Bytes(size)))
+        keys = " × ".join(key.name for key in state.schema.row_keys)
+        title = f"partitions of {self.name} at {self.resolved}"
+        return Listing(tuple(items), (keys, "partition", "files", "rows", "bytes"), tuple(cells), title)
+
+    def inspect(self, sql: str) -> Answer:
+        """Ask DuckDB about the metadata of the version: ``files``, ``partitions``, ``snapshots``, ``savepoints``.
+
+        ``files`` and ``partitions`` are the Parquet files themselves; no Spark is started.
+        """
+        from sleeper_nb.engines import inspection
+
+        version = self.resolved.version
+        paths = (
+            (version.full_manifest_list, version.partitions_path)
+            if isinstance(version, Savepoint)
+            else (version.files_path, version.partitions_path)
+        )
+        catalog, table_id = self._components.catalog, self._store.table_id
+        return inspection.inspect(
+            sql,
+            self._store.storage,
+            *paths,
+            catalog.snapshots(table_id),
+            catalog.savepoints(table_id),
+            footer=f"metadata of {self.name} at {self.resolved}",
+        )
+
+    def grid(self) -> Grid:
+        """Return what the version is, in a few lines."""
+        state = self.state
+        files, rows, size = state.totals()
+        return Grid(
+            ("", ""),
+            (
+                ("version", str(self.resolved)),
+                ("row keys", ", ".join(f"{f.name} {f.text}" for f in state.schema.row_keys)),
+                ("sort keys", ", ".join(f"{f.name} {f.text}" for f in state.schema.sort_keys)),
+                ("values", ", ".join(f"{f.name} {f.text}" for f in state.schema.values)),
+                ("partitions", f"{len(state.tree.leaves)} leaves"),
+                ("files", files),
+                ("rows", rows),
+                ("bytes", Bytes(size)),
+            ),
+            title=f"table {self.name}",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schema and the totals."""
+        files, rows, size = self.state.totals()
+        version = self.resolved.snapshot_id
+        return {
+            "table": self.name,
+            "version": version,
+            "files": files,
+            "rows": rows,
+            "bytes": size,
+            **self.schema.to_dict(),
+        }
+
+
+class Table(TableAt):
+    """A table: every call reads or changes its current version.
+
+    Made by `Session.create_table` and `Session.table`.
+    """
+
+    def __init__(
+        self, entry: TableEntry, store: StateStore, components: Components, properties: TableProperties
+    ) -> None:
+        self.entry, self.properties = entry, properties
+        self._store, self._components = store, components
+        self.name = entry.name
+
+    @property
+    def resolved(self) -> Resolved:  # type: ignore[override]
+        """The current version, looked up each time."""
+        return Resolved(self._store.head())
+
+    def at(self, version: int | str | None = None, *, timestamp: datetime | str | None = None) -> TableAt:
+        """Return the table at one version.
+
+        Parameters
+        ----------
+        version
+            ``12``, ``"snapshot.12"``, ``"savepoint.3"`` or ``"savepoint.<name>"``.
+        timestamp
+            The newest version at or before a moment; without a zone it is UTC.
+        """
+        return self.at_reference(_reference(version, timestamp))
+
+    def at_reference(self, asked: VersionReference | None) -> TableAt:
+        """Return the table at a version that was parsed already; at the current one when None."""
+        found = versions.resolve(self._components.catalog, self.entry.id, self.name, asked)
+        return TableAt(self.name, found, self._store, self._components)
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        *,
+        keys: Any = None,
+        region: Mapping[str, tuple[Any, Any]] | None = None,
+        limit: int | None = None,
+        version: int | str | None = None,
+        timestamp: datetime | str | None = None,
+    ) -> Scan:
+        """Return rows, not read yet: of the current version, or of the one that `version` or `timestamp` names.
+
+        The other parameters are those of `TableAt.scan`.
+        """
+        at = self.at(version, timestamp=timestamp)
+        return at.scan(columns, where, keys=keys, region=region, limit=limit)
+
+    def ingest(self, data: Any, *, message: str | None = None) -> Snapshot:
+        """Add rows: in process when they are in memory or small, through Spark otherwise.
+
+        Parameters
+        ----------
+        data
+            pandas, Arrow, Polars, DuckDB or Spark rows, a list of dictionaries, or the path or glob of Parquet, CSV or
+            JSON-lines files. Files of 256 MiB and more in all, and Spark DataFrames, go through Spark.
+        message
+            What history shows of it.
+
+        Returns
+        -------
+        The snapshot that holds the rows; the current one when there were none.
+
+        Raises
+        ------
+        InvalidInput
+            When a column is missing, unknown, of a wrong type or has nulls where it must not. Nothing is added.
+        """
+        if type(data).__module__.startswith("pyspark.") or sources.size_of(data) >= SPARK_BYTES:
+            return self.bulk_import(data, message=message)
+        schema = self.schema
+        rows = sources.conform(sources.to_arrow(data, schema), schema)
+        return ingest.ingest_arrow(self._store, rows, message=message, author=self._components.author)
+
+    def bulk_import(self, data: Any, *, message: str | None = None) -> Snapshot:
+        """Add rows through Spark, whatever their size; as `ingest` otherwise."""
+        from sleeper_nb.engines import spark_pipeline
+
+        spark, author = self._components.spark(), self._components.author
+        return spark_pipeline.bulk_import(spark, self._store, data, message=message, author=author)
+
+    def compact(
+        self,
+        strategy: str | None = None,
+        *,
+        engine: Literal["auto", "spark", "local"] = "auto",
+        dry_run: bool = False,
+    ) -> compaction.CompactionReport:
+        """Merge the files of leaves; no row changes, and every older version still reads the old files.
+
+        Parameters
+        ----------
+        strategy
+            ``"size-ratio"``, ``"basic"`` or ``"all"``; None is the table's property.
+        engine
+            ``"spark"`` runs each job as a Spark task, ``"local"`` in process, ``"auto"`` by the size of the inputs.
+        dry_run
+            Only return what would be merged.
+        """
+        if engine not in {"auto", "spark", "local"}:
+            raise InvalidInput(f"no engine {engine!r}", hint="the engines are auto, spark and local")
+        properties = self.properties
+        return compaction.compact(
+            self._store,
+            self._runner(engine),
+            strategy=strategy or properties["sleeper.table.compaction.strategy.class"],
+            settings=StrategySettings(
+                properties["sleeper.table.compaction.files.batch.size"],
+                properties["sleeper.table.compaction.strategy.sizeratio.ratio"],
+            ),
+            dry_run=dry_run,
+            progress=self._components.progress,
+            author=self._components.author,
+        )
+
+    def _runner(self, engine: str) -> compaction.Runner:
+        local = compaction.run_in_process(self._store.storage)
+
+        def run(jobs: Sequence[compaction.CompactionJob], schema: Schema) -> Any:
+            size = sum(file.bytes for job in jobs for file in job.inputs)
+            if engine == "local" or (engine == "auto" and size < SPARK_BYTES):
+                return local(jobs, schema)
+            from sleeper_nb.engines import spark_pipeline
+
+            return spark_pipeline.run_on_spark(self._components.spark(), self._store.storage)(jobs, schema)
+
+        return run
+
+    def snapshots(self) -> Listing[Snapshot]:
+        """Return the retained snapshots, newest first."""
+        found = self._components.catalog.snapshots(self.entry.id)
+        saved: dict[int, list[str]] = {}
+        for point in self._components.catalog.savepoints(self.entry.id):
+            saved.setdefault(point.saved_snapshot_id, []).append(point.name or str(point.id))
+        cells = tuple(
+            (s.id, s.time, s.operation, s.added_files, s.removed_files, s.added_rows, s.rows, s.files,
+             ", ".join(saved.get(s.id, ())), s.message)
+            for s in found
+        )  # fmt: skip
+        columns = (
+            "snapshot",
+            "time",
+            "operation",
+            "+files",
+            "−files",
+            "+rows",
+            "rows",
+            "files",
+            "savepoint",
+            "message",
+        )
+        return Listing(found, columns, cells, f"history of {self.name}")
+
+    def savepoints(self) -> Listing[Savepoint]:
+        """Return the savepoints, oldest first."""
+        found = self._components.catalog.savepoints(self.entry.id)
+        cells = tuple((s.id, s.name, s.saved_snapshot_id, s.record_count, s.save_time, s.message) for s in found)
+        columns = ("savepoint", "name", "snapshot", "rows", "save time", "message")
+        return Listing(found, columns, cells, f"savepoints of {self.name}")
+
+    def create_savepoint(
+        self, name: str | None = None, message: str | None = None, snapshot: int | str | None = None
+    ) -> Savepoint:
+        """Keep a version until it is deleted, whatever expires.
+
+        Parameters
+        ----------
+        name
+            A name that starts with a letter and was never used before in this table.
+        message
+            Why it was made.
+        snapshot
+            The snapshot to save; the current one when None.
+        """
+        found = versions.resolve(self._components.catalog, self.entry.id, self.name, _reference(snapshot, None))
+        author = self._components.author
+        return savepoints.create_savepoint(self._store, found, name=name, message=message, author=author)
+
+    def delete_savepoint(self, savepoint: int | str) -> Savepoint:
+        """Delete a savepoint by its id or name and return it; its id and name are never given again."""
+        asked = parse_version(savepoint if str(savepoint).startswith("savepoint.") else f"savepoint.{savepoint}")
+        found = versions.resolve(self._components.catalog, self.entry.id, self.name, asked).version
+        assert isinstance(found, Savepoint)  # noqa: S101 - a savepoint's reference resolves to nothing else
+        savepoints.delete_savepoint(self._store, found)
+        return found
+
+    def expire_snapshots(
+        self,
+        dry_run: bool = True,
+        *,
+        time_retained: timedelta | None = None,
+        num_retained_min: int | None = None,
+        num_retained_max: int | None = None,
+    ) -> expiry.ExpiryReport:
+        """Forget old snapshots; by default only say which.
+
+        What is None is the table's property: ``snapshot.time-retained`` (7 d), ``snapshot.num-retained.min`` (10) and
+        ``snapshot.num-retained.max``. Savepoints stay, and so do the files that they need.
+        """
+        p = self.properties
+        retention = expiry.Retention(
+            p["snapshot.time-retained"] if time_retained is None else time_retained,
+            p["snapshot.num-retained.min"] if num_retained_min is None else num_retained_min,
+            p["snapshot.num-retained.max"] if num_retained_max is None else num_retained_max,
+        )
+        return expiry.expire_snapshots(self._store, retention, dry_run=dry_run)
+
+    def collect_garbage(self, dry_run: bool = True, *, delay: timedelta | None = None) -> garbage.GarbageReport:
+        """Delete files that no version can need any more; by default only say which.
+
+        Parameters
+        ----------
+        dry_run
+            Only return what would be deleted.
+        delay
+            How long a file stays after nothing refers to it; None is the property
+            ``sleeper.table.gc.delay.minutes`` (15).
+        """
+        wait = timedelta(minutes=self.properties["sleeper.table.gc.delay.minutes"]) if delay is None else delay
+        return garbage.collect_garbage(self._store, delay=wait, dry_run=dry_run, author=self._components.author)
+
+
+def _reference(version: int | str | None, timestamp: datetime | str | None) -> VersionReference | None:
+    if version is not None and timestamp is not None:
+        raise InvalidInput("a version and a timestamp were given", hint="give one of them")
+    if timestamp is not None:
+        return parse_moment(timestamp)
+    return None if version is None else parse_version(version)
