@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sleeper_nb.engines.spark_session import SparkEngine
 
 Engine = Literal["spark", "duckdb"]
+ENGINES: tuple[Engine, ...] = ("spark", "duckdb")
 
 
 @dataclass(frozen=True, slots=True)

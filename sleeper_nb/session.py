@@ -19,7 +19,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import VersionReference
 from sleeper_nb.operations.planning import plan_scan
 from sleeper_nb.progress import Progress, Silent
-from sleeper_nb.query import Engine, QueryResult, Source, run_query
+from sleeper_nb.query import ENGINES, Engine, QueryResult, Source, run_query
 from sleeper_nb.report import Bytes, Listing
 from sleeper_nb.state_store.base import Retry
 from sleeper_nb.state_store.s3 import S3StateStore
@@ -213,7 +213,7 @@ class Session:
         params
             Values of ``:name`` in the statement; they are bound, never pasted.
         """
-        if engine not in {"spark", "duckdb"}:
+        if engine not in ENGINES:
             raise InvalidInput(f"no engine {engine!r}", hint="the engines are spark and duckdb")
         return run_query(
             statement,

@@ -139,7 +139,12 @@ def main(task: dict[str, Any]) -> None:
             Java(Path(path_java), version, origin),
             ("-Xmx1g", "-XX:TieredStopAtLevel=1", *task["flags"]),
             task["classpath"],
-            {"spark.master": "local[1]", "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"},
+            {
+                "spark.master": "local[1]",
+                "spark.driver.host": "127.0.0.1",
+                "spark.ui.enabled": "false",
+                "spark.ui.showConsoleProgress": "false",
+            },
         )
         if base is not None:
             _make_base(plan, base)

@@ -46,7 +46,7 @@ def explain(error: BaseException) -> SleeperError | None:
     return (
         _from_worker(text)
         or _from_machine(text)
-        or _from_statement(error, kinds, text)
+        or _from_statement(kinds, text)
         or _from_connection(kinds)
         or EngineError(f"Spark failed: {_first_line(text)}", hint="the whole error is its __cause__")
     )
@@ -93,7 +93,7 @@ def _from_machine(text: str) -> SleeperError | None:
     return None
 
 
-def _from_statement(error: BaseException, kinds: set[str], text: str) -> SleeperError | None:
+def _from_statement(kinds: set[str], text: str) -> SleeperError | None:
     if not kinds & {"AnalysisException", "ParseException"}:
         return None
     condition = _CONDITION.match(text)

@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark_session import SparkEngine
-from sleeper_nb.engines.spark_sql import struct_type
+from sleeper_nb.engines.spark_sql import columns_text
 from sleeper_nb.errors import OutcomeUnknown
 from sleeper_nb.model.partitions import Partition, PartitionTree
-from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.types import FieldType
 from sleeper_nb.operations.compaction import CompactionJob, Runner, run_job
 from sleeper_nb.operations.ingest import add_written, discard_files, write_sorted
 from sleeper_nb.operations.sources import conform, find_files, to_arrow
@@ -44,7 +45,7 @@ def bulk_import(
         def action(spark: SparkSession) -> list[Any]:
             frame = _frame(spark, data, schema)
             # Names and kinds of columns are checked before any row is read; values are checked by each task.
-            conform(_arrow_schema(frame).empty_table(), schema)
+            conform(frame.limit(0).toArrow(), schema)
             return _written(frame, schema, tree, store.storage, job_id).collect()
 
         for row in engine.run(action, "bulk import"):
@@ -74,7 +75,7 @@ def run_on_spark(engine: SparkEngine, storage: Storage) -> Runner:
 
         def action(spark: SparkSession) -> list[Any]:
             numbers = spark.range(len(jobs), numPartitions=len(jobs)).withColumnRenamed("id", "job")
-            return numbers.mapInArrow(task, struct_type(_result_schema(schema))).collect()
+            return numbers.mapInArrow(task, columns_text(_result_fields(schema))).collect()
 
         for row in engine.run(action, f"compacting {len(jobs)} partitions"):
             yield jobs[row["leaf"]], _data_file(row, schema) if row["rows"] else None
@@ -91,12 +92,6 @@ def _frame(spark: SparkSession, data: Any, schema: Schema) -> DataFrame:
             return spark.read.parquet(*files)
     # Spark takes nanoseconds for whole numbers, and views of strings not at all: conform first, as in process.
     return spark.createDataFrame(conform(to_arrow(data, schema), schema))
-
-
-def _arrow_schema(frame: DataFrame) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(frame.schema)
 
 
 def _written(frame: DataFrame, schema: Schema, tree: PartitionTree, storage: Storage, job_id: str) -> DataFrame:
@@ -118,7 +113,7 @@ def _written(frame: DataFrame, schema: Schema, tree: PartitionTree, storage: Sto
     return (
         numbered.repartitionById(len(leaves), _LEAF)
         .sortWithinPartitions(*order)
-        .mapInArrow(task, struct_type(_result_schema(schema)))
+        .mapInArrow(task, columns_text(_result_fields(schema)))
     )
 
 
@@ -142,11 +137,11 @@ def _leaf_number(tree: PartitionTree, node: Partition, schema: Schema) -> Column
     return f.when(key < f.lit(tree.split_point(node)), left).otherwise(right)
 
 
-def _result_schema(schema: Schema) -> pa.Schema:
-    keys = [pa.field(f"{end}_{key.name}", key.type.arrow) for end in ("min", "max") for key in schema.row_keys]
-    return pa.schema(
-        [("leaf", pa.int64()), ("filename", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64()), *keys]
-    )
+def _result_fields(schema: Schema) -> list[Field]:
+    """Return the columns in which a task tells what it wrote."""
+    whole = [Field(name, FieldType("long")) for name in ("leaf", "rows", "bytes")]
+    keys = [Field(f"{end}_{key.name}", key.type) for end in ("min", "max") for key in schema.row_keys]
+    return [*whole, Field("filename", FieldType("string")), *keys]
 
 
 def _result(number: int, file: DataFile | None, schema: Schema) -> pa.RecordBatch:
@@ -155,7 +150,8 @@ def _result(number: int, file: DataFile | None, schema: Schema) -> pa.RecordBatc
         row |= {"filename": file.filename, "rows": file.rows, "bytes": file.bytes}
         row |= {f"min_{key.name}": value for key, value in zip(schema.row_keys, file.min_key, strict=True)}
         row |= {f"max_{key.name}": value for key, value in zip(schema.row_keys, file.max_key, strict=True)}
-    return pa.RecordBatch.from_pylist([row], schema=_result_schema(schema))
+    columns = pa.schema([pa.field(field.name, field.type.arrow) for field in _result_fields(schema)])
+    return pa.RecordBatch.from_pylist([row], schema=columns)
 
 
 def _data_file(row: Any, schema: Schema) -> DataFile:

@@ -14,6 +14,14 @@ from sleeper_nb.engines.java import find_java
 from sleeper_nb.engines.job_watch import run_watched
 from sleeper_nb.engines.jvm import JIT, cache_folder, launch_jvm, plan_jvm
 from sleeper_nb.engines.jvm_archive import ARCHIVE, archive_of, make_in_background
+from sleeper_nb.engines.pyspark_gateway import (
+    active_session,
+    attached,
+    build_session,
+    delete_with_jvm,
+    detach_pyspark,
+    silence_query_context,
+)
 from sleeper_nb.errors import EngineError
 
 if TYPE_CHECKING:
@@ -22,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sleeper_nb.clock import Clock
+    from sleeper_nb.engines.jvm import Jvm, JvmPlan
+    from sleeper_nb.engines.jvm_archive import JvmArchive
     from sleeper_nb.progress import Progress
 
 T = TypeVar("T")
@@ -85,6 +95,7 @@ class SparkEngine:
         self._jvm: Jvm | None = None
         self._ours = False
         self._after_first_answer: Callable[[], object] | None = None
+        self._maker: object = None
         self._lock = threading.RLock()
         self._ignored: tuple[IgnoredSetting, ...] = ()
         if session is not None:
@@ -117,7 +128,7 @@ class SparkEngine:
             if self._session is not None and not self._ours:
                 raise EngineError("the Spark session that was handed in was stopped", hint="hand in another one")
             self._forget()
-            active = _active_session()
+            active = active_session()
             if active is not None:
                 self._adopt(active)
                 return active
@@ -149,7 +160,7 @@ class SparkEngine:
         with self._lock:
             after, self._after_first_answer = self._after_first_answer, None
         if after is not None:
-            after()
+            self._maker = after()  # kept, as Python complains of a process that nobody holds
         return result
 
     def stop(self) -> None:
@@ -176,7 +187,7 @@ class SparkEngine:
         """Let go of the session, and end the JVM that was ours."""
         if self._jvm is not None:
             atexit.unregister(self._jvm.release)
-            _detach_pyspark()
+            detach_pyspark()
             self._jvm.stop()
         self._session, self._jvm, self._ours, self._ignored, self._after_first_answer = None, None, False, (), None
 
@@ -184,16 +195,18 @@ class SparkEngine:
         """Start a JVM unless PySpark has one already, and a session in it."""
         folder = Path(tempfile.mkdtemp(prefix="sleeper_nb-spark-"))
         conf = self._settings(folder)
-        if _attached():
-            return _build_session(conf)
+        if attached():
+            session = build_session(conf)
+            delete_with_jvm(session, folder)
+            return session
         cache = cache_folder()
         plan, log = plan_jvm(find_java(), conf), cache / "spark.log"
         archive = archive_of(plan, cache) if conf.get(ARCHIVE, "true") == "true" else None
         try:
             jvm = self._launch(plan, folder, log, archive)
             with jvm.as_gateway():
-                session = _build_session(dict(plan.conf))
-            _delete_with_jvm(session, folder)
+                session = build_session(dict(plan.conf))
+            delete_with_jvm(session, folder)
         except BaseException:
             self._forget()
             raise
@@ -236,78 +249,3 @@ class SparkEngine:
             # 200, Spark's default, is for clusters: each costs some milliseconds, even when empty.
             conf["spark.sql.shuffle.partitions"] = str(max(2, os.cpu_count() or 2))
         return {**conf, **self._config}
-
-
-def silence_query_context() -> None:
-    """Keep PySpark from writing kilobytes of JSON to standard error for every statement that it cannot analyse."""
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-
-
-def _active_session() -> SparkSession | None:
-    """Return the session that this process has, without importing PySpark for it."""
-    if "pyspark.sql" not in sys.modules:
-        return None
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
-    session: SparkSession | None = getattr(SparkSession, "_instantiatedSession", None)
-    context = getattr(SparkContext, "_active_spark_context", None)
-    if session is not None and getattr(session.sparkContext, "_jsc", None) is not None:
-        return SparkSession.getActiveSession() or session
-    # A bare context was made by somebody: its session is the one to use.
-    return None if context is None else SparkSession(context)
-
-
-def _attached() -> bool:
-    """Whether PySpark has a JVM: one whose session somebody stopped. There can be no second one."""
-    if "pyspark" not in sys.modules:
-        return False
-    from pyspark import SparkContext
-
-    return getattr(SparkContext, "_gateway", None) is not None
-
-
-def _build_session(conf: Mapping[str, str]) -> SparkSession:
-    """Build a session in the JVM that PySpark is attached to, or attaches to now."""
-    from pyspark.sql import SparkSession
-
-    silence_query_context()
-    main = threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGINT) if main else None
-    try:
-        builder = SparkSession.builder
-        for name, value in conf.items():
-            if name not in _OURS_ONLY:
-                builder = builder.config(name, value)
-        session: SparkSession = builder.getOrCreate()
-    finally:
-        # PySpark's own handler talks to the JVM in the middle of whatever the main thread says to it.
-        if main and before is not None:
-            signal.signal(signal.SIGINT, before)
-    return session
-
-
-def _delete_with_jvm(session: SparkSession, folder: Path) -> None:
-    """Have the JVM delete the folder as it ends, for the case that this process is killed."""
-    gateway = session.sparkContext._gateway  # noqa: SLF001 - the only way to the JVM
-    if gateway is not None:
-        for path in (folder, folder / "warehouse"):
-            gateway.jvm.java.io.File(str(path)).deleteOnExit()
-
-
-def _detach_pyspark() -> None:
-    """Make PySpark forget its JVM, so that the next session of this process, ours or not, starts another."""
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
-    gateway = getattr(SparkContext, "_gateway", None)
-    if gateway is not None:
-        with contextlib.suppress(Exception):
-            gateway.shutdown()
-    for owner, names in (
-        (SparkContext, ("_gateway", "_jvm", "_active_spark_context")),
-        (SparkSession, ("_instantiatedSession", "_activeSession")),
-    ):
-        for name in names:
-            setattr(owner, name, None)

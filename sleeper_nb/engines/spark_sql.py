@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from sleeper_nb.model.partitions import Region
-from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.types import FieldType
 from sleeper_nb.operations.planning import ScanPlan
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 
-def struct_type(schema: pa.Schema) -> StructType:
-    """Return the Spark type of rows with some Arrow columns."""
-    from pyspark.sql.pandas.types import from_arrow_schema
+_TYPE_NAMES = {"long": "bigint", "bytearray": "binary", "list": "array"}
 
-    return from_arrow_schema(schema)
+
+def type_text(field_type: FieldType) -> str:
+    """Return a field's type as Spark writes it."""
+    name = _TYPE_NAMES.get(field_type.name, field_type.name)
+    if field_type.name == "decimal":
+        return str(field_type)
+    inner = ", ".join(type_text(argument) for argument in field_type.arguments)
+    return f"{name}<{inner}>" if inner else name
+
+
+def columns_text(fields: Iterable[Field]) -> str:
+    """Return Spark's DDL of rows with some fields."""
+    return ", ".join(f"`{field.name}` {type_text(field.type)}" for field in fields)
 
 
 def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFrame:
     """Return the rows of a plan as a DataFrame; data goes from the files to the executors, not through the driver."""
-    rows = struct_type(plan.schema.arrow)
+    rows = columns_text(plan.schema.fields)
     whole = [storage.locate(file.filename) for file in plan.files if file.region is None]
     parts = [spark.read.schema(rows).parquet(*whole)] if whole else []
     for file in plan.files:

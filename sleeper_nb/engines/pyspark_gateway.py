@@ -1,0 +1,90 @@
+"""All that is done to PySpark's own state: which session and which JVM it holds, and what it writes."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+def silence_query_context() -> None:
+    """Keep PySpark from writing kilobytes of JSON to standard error for every statement that it cannot analyse."""
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def active_session() -> SparkSession | None:
+    """Return the session that this process has, without importing PySpark for it."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    session: SparkSession | None = getattr(SparkSession, "_instantiatedSession", None)
+    context = getattr(SparkContext, "_active_spark_context", None)
+    if session is not None and getattr(session.sparkContext, "_jsc", None) is not None:
+        return SparkSession.getActiveSession() or session
+    # A bare context was made by somebody: its session is the one to use.
+    return None if context is None else SparkSession(context)
+
+
+def attached() -> bool:
+    """Whether PySpark has a JVM: one whose session somebody stopped. There can be no second one."""
+    if "pyspark" not in sys.modules:
+        return False
+    from pyspark import SparkContext
+
+    return getattr(SparkContext, "_gateway", None) is not None
+
+
+def build_session(conf: Mapping[str, str]) -> SparkSession:
+    """Build a session in the JVM that PySpark is attached to, or attaches to now."""
+    from pyspark.sql import SparkSession
+
+    silence_query_context()
+    main = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT) if main else None
+    try:
+        builder = SparkSession.builder
+        for name, value in conf.items():
+            builder = builder.config(name, value)
+        session: SparkSession = builder.getOrCreate()
+    finally:
+        # PySpark's own handler talks to the JVM in the middle of whatever the main thread says to it.
+        if main and before is not None:
+            signal.signal(signal.SIGINT, before)
+    return session
+
+
+def delete_with_jvm(session: SparkSession, folder: Path) -> None:
+    """Have the JVM delete the folder as it ends, for the case that this process is killed."""
+    gateway = session.sparkContext._gateway  # noqa: SLF001 - the only way to the JVM
+    if gateway is not None:
+        for path in (folder, folder / "warehouse"):
+            gateway.jvm.java.io.File(str(path)).deleteOnExit()
+
+
+def detach_pyspark() -> None:
+    """Make PySpark forget its JVM, so that the next session of this process, ours or not, starts another."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway = getattr(SparkContext, "_gateway", None)
+    if gateway is not None:
+        with contextlib.suppress(Exception):
+            gateway.shutdown()
+    for owner, names in (
+        (SparkContext, ("_gateway", "_jvm", "_active_spark_context")),
+        (SparkSession, ("_instantiatedSession", "_activeSession")),
+    ):
+        for name in names:
+            setattr(owner, name, None)
