@@ -38,12 +38,14 @@ if TYPE_CHECKING:
     from sleeper_nb.model.schema import Field, Schema
     from sleeper_nb.model.snapshots import Savepoint, Snapshot
     from sleeper_nb.session import Session, connect
-    from sleeper_nb.table import Table, TableAt
+    from sleeper_nb.table import Table
+    from sleeper_nb.table_at import TableAt
 
 __version__ = "0.1.0"
 _HOMES = {
     **dict.fromkeys(("connect", "Session"), "sleeper_nb.session"),
-    **dict.fromkeys(("Table", "TableAt"), "sleeper_nb.table"),
+    "Table": "sleeper_nb.table",
+    "TableAt": "sleeper_nb.table_at",
     **dict.fromkeys(("Field", "Schema"), "sleeper_nb.model.schema"),
     **dict.fromkeys(("Savepoint", "Snapshot"), "sleeper_nb.model.snapshots"),
     **dict.fromkeys(

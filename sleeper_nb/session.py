@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock
+from sleeper_nb.components import Components
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.keys import parse_key
 from sleeper_nb.model.partitions import PartitionTree
@@ -25,7 +26,7 @@ from sleeper_nb.state_store.base import Retry
 from sleeper_nb.state_store.s3 import S3StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.table import Components, Table
+from sleeper_nb.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

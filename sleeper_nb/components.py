@@ -1,0 +1,25 @@
+"""What a session hands to its tables: objects that do things, kept apart from settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.clock import Clock
+from sleeper_nb.progress import Progress
+
+if TYPE_CHECKING:
+    from sleeper_nb.engines.spark_session import SparkEngine
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """The catalog, the clock, who watches, what runs Spark (started with its first work), and who history names."""
+
+    catalog: Catalog
+    clock: Clock
+    progress: Progress
+    spark: Callable[[], SparkEngine]
+    author: str | None

@@ -1,0 +1,45 @@
+import ast
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MODULES = sorted([*ROOT.glob("sleeper_nb/**/*.py"), *ROOT.glob("magics/**/*.py")])
+
+
+def name(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_module_is_small_and_says_its_job_first(path):
+    source = path.read_text()
+    assert len(source.splitlines()) <= 300
+    assert ast.get_docstring(ast.parse(source))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_functions_are_short(path):
+    long = [
+        f"{node.name}: {lines} lines"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (lines := code_lines(node)) > 40
+    ]
+    assert not long
+
+
+def code_lines(node):
+    """Lines of a function without its docstring: documentation is never too long for its function."""
+    body = node.body
+    documented = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+    said = body[0].end_lineno - body[0].lineno + 1 if documented else 0
+    return node.end_lineno - node.lineno + 1 - said
+
+
+def test_imports_go_one_way():
+    linter = shutil.which("lint-imports", path=str(Path(sys.executable).parent)) or shutil.which("lint-imports")
+    answer = subprocess.run([linter], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout
