@@ -1,0 +1,139 @@
+from datetime import UTC, datetime, timedelta
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.storage.data_files import is_sorted
+
+pytestmark = pytest.mark.spark
+
+SCHEMA = sl.Schema({"key": "string", "n": "int"}, {"at": "timestamp"}, {"x": "double?", "tags": "list<string>?"})
+START = datetime(2026, 1, 1, tzinfo=UTC)
+KEYS = ["", "a", "b\0", "é", "ß", "中", "\U0001f600", "￿", "z" * 40]
+
+
+def rows(count, seed=0):
+    return [
+        {
+            "key": KEYS[(i * 7 + seed) % len(KEYS)],
+            "n": (i * 31) % 17 - 8,
+            "at": START + timedelta(minutes=(i * 13) % 101),
+            "x": None if i % 5 == 0 else i / 3,
+            "tags": None if i % 4 == 0 else ["a"] * (i % 3),
+        }
+        for i in range(count)
+    ]
+
+
+@pytest.fixture
+def session(tmp_path, spark_engine):
+    with sl.connect(tmp_path, spark=spark_engine.session()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def table(session):
+    return session.create_table("t", SCHEMA, ["b", "é", "中", "\U0001f600"])
+
+
+def content(found):
+    return sorted(map(repr, found.to_arrow().to_pylist()))
+
+
+def parquet_files(session):
+    return sorted(path.relative_to(session.root).as_posix() for path in session.root.rglob("data/**/*.parquet"))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "arrow", "spark", "path", "rows"])
+def test_bulk_import_holds_the_same_rows_as_ingest(session, table, spark_engine, tmp_path, kind):
+    data = rows(500)
+    arrow = pa.Table.from_pylist(data, schema=SCHEMA.arrow)
+    given = {
+        "pandas": lambda: arrow.drop_columns(["tags"]).to_pandas(),
+        "arrow": lambda: arrow,
+        "spark": lambda: spark_engine.session().createDataFrame(arrow),
+        "path": lambda: pq.write_table(arrow, tmp_path / "in.parquet") or str(tmp_path / "in.parquet"),
+        "rows": lambda: data,
+    }[kind]()
+    snapshot = table.bulk_import(given, message="through Spark")
+    other = session.create_table("other", SCHEMA, ["k"])
+    other.ingest(given if kind in {"pandas", "arrow", "rows", "path"} else arrow)
+    assert (snapshot.id, snapshot.rows, snapshot.message) == (2, 500, "through Spark")
+    assert content(table.scan()) == content(other.scan())
+
+
+def test_each_leaf_gets_one_sorted_file_of_its_own_keys(session, table):
+    snapshot = table.bulk_import(rows(800))
+    assert snapshot.files == snapshot.added_files == len(parquet_files(session)) == 5
+    state = table.state
+    for reference in state.files.active_in({leaf.id for leaf in state.tree.leaves}):
+        found = pq.read_table(session.root / table.entry.id / reference.filename)
+        assert found.num_rows == reference.rows
+        assert is_sorted(found.select(SCHEMA.sort_order))
+        region = state.tree[reference.partition_id].region
+        assert all(key in region for key in zip(*found.select(["key", "n"]).to_pydict().values(), strict=True))
+
+
+def test_byte_keys_are_unsigned_and_many_leaves_share_no_file(session):
+    schema = sl.Schema({"b": "bytearray"}, values={"i": "long"})
+    points = [bytes([i]) for i in range(16, 256, 16)]
+    table = session.create_table("bytes", schema, points)
+    table.bulk_import([{"b": bytes([i % 256, i // 256]), "i": i} for i in range(1024)])
+    assert table.scan().count() == 1024
+    assert [leaf["rows"] for leaf in table.leaves()] == [64] * 16
+    assert table.scan(keys=b"\xff\x01").to_arrow()["i"].to_pylist() == [511]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"n": None}, "'n' has"),
+        ({"extra": 1}, "unknown column 'extra'"),
+        ({"n": 2**40}, "'n'"),
+        ({"x": "much"}, "'x'"),
+    ],
+)
+def test_rows_that_do_not_fit_add_nothing_at_all(session, table, spark_engine, change, words):
+    data = rows(200)
+    frame = pd.DataFrame([*data, {**data[0], **change}]).drop(columns="tags")
+    if "n" in change:
+        frame["n"] = frame["n"].astype("Int64")
+    if "x" in change:
+        frame["x"] = frame["x"].astype(str)
+    spark_frame = spark_engine.session().createDataFrame(pa.Table.from_pandas(frame, preserve_index=False))
+    with pytest.raises(sl.InvalidInput, match=words):
+        table.bulk_import(spark_frame)
+    assert table.snapshots()[0].id == 1
+    assert parquet_files(session) == []
+
+
+def test_compaction_on_spark_keeps_every_row_and_every_old_version(session, table):
+    for seed in range(4):
+        table.ingest(rows(300, seed))
+    before = content(table.scan())
+    report = table.compact("all", engine="spark")
+    assert len(report.jobs) == len(report.snapshots) == 5
+    assert table.snapshots()[0].files == 5
+    assert content(table.scan()) == before
+    assert content(table.scan(version=3)) == sorted(map(repr, pa.Table.from_pylist(
+        [*rows(300, 0), *rows(300, 1)], schema=SCHEMA.arrow).to_pylist()))  # fmt: skip
+    assert not table.compact("all", engine="spark").jobs
+
+
+def test_spark_and_arrow_read_the_same_region(table):
+    table.ingest(rows(400))
+    for region in ({"key": ("b", "中")}, {"key": ("é", None), "n": (-3, 4)}, {"n": (0, 1)}):
+        scan = table.scan(region=region, where="x > 10")
+        frame = scan.to_spark()
+        assert content(scan) == sorted(map(repr, pa.Table.from_batches(
+            frame.toArrow().to_batches()).cast(SCHEMA.arrow).to_pylist()))  # fmt: skip
+        assert content(scan) == sorted(map(repr, scan.to_duckdb().to_arrow_table().cast(SCHEMA.arrow).to_pylist()))
+
+
+def test_an_empty_table_reads_empty_everywhere(table):
+    assert table.scan().to_spark().count() == 0
+    assert table.scan().to_duckdb().count("*").fetchone() == (0,)
+    assert table.scan().to_arrow().schema == SCHEMA.arrow

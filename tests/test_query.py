@@ -1,0 +1,134 @@
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.clock import ManualClock
+
+SCHEMA = sl.Schema({"city": "string"}, {"at": "timestamp"}, {"fare": "int?", "note": "string?"})
+ENGINES = ["duckdb", pytest.param("spark", marks=pytest.mark.spark)]
+
+
+@pytest.fixture
+def session(tmp_path, request):
+    spark = request.getfixturevalue("spark_engine").session() if "spark" in request.node.keywords else None
+    with sl.connect(tmp_path, clock=ManualClock(datetime(2026, 11, 1, 10, tzinfo=UTC)), spark=spark) as opened:
+        table = opened.create_table("trips", SCHEMA, ["g", "n"])  # snapshot 1
+        for number, city in enumerate(("rome", "oslo", "alba"), 1):  # snapshots 2 to 4, an hour apart
+            opened.components.clock.advance(timedelta(hours=1))
+            table.ingest([{"city": city, "at": datetime(2026, 1, 1, tzinfo=UTC), "fare": number, "note": "it's"}])
+            if number == 2:
+                table.create_savepoint("before-fix")
+        table.compact("all", engine="local")
+        yield opened
+
+
+def answer(session, sql, engine, **params):
+    return [tuple(row.values()) for row in session.sql(sql, engine=engine, params=params).to_arrow().to_pylist()]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("clause", "count"),
+    [
+        ("", 3),
+        (" VERSION AS OF 2", 1),
+        (" VERSION AS OF '2'", 1),
+        (" version as of 'snapshot.3'", 2),
+        (" VERSION AS OF 'savepoint.1'", 2),
+        (" VERSION AS OF 'savepoint.before-fix'", 2),
+        (" FOR VERSION AS OF 4", 3),
+        (" FOR SYSTEM_VERSION AS OF 1", 0),
+        (" TIMESTAMP AS OF '2026-11-01 11:00:00'", 1),
+        (" TIMESTAMP AS OF '2026-11-01 11:59:59.999999'", 1),
+        (" TIMESTAMP AS OF '2026-11-01T13:00:00+01:00'", 2),
+        (" FOR SYSTEM_TIME AS OF '2026-11-01 12:00:00'", 2),
+        (" TIMESTAMP AS OF (TIMESTAMP '2026-11-01 10:00:00' + INTERVAL 2 HOUR)", 2),
+        (" TIMESTAMP AS OF :moment", 2),
+        ("@3", 2),
+    ],
+)
+def test_every_clause_reads_its_version_on_both_engines(session, engine, clause, count):
+    moment = datetime(2026, 11, 1, 12, tzinfo=UTC)
+    assert answer(session, f"SELECT count(*) FROM trips{clause}", engine, moment=moment) == [(count,)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_two_versions_of_one_table_meet_in_one_statement(session, engine):
+    sql = """
+        WITH old AS (SELECT * FROM trips VERSION AS OF 2) -- FROM trips VERSION AS OF 99
+        SELECT trips.city, old.fare, 'VERSION AS OF 7' FROM trips LEFT JOIN old ON old.city = trips.city ORDER BY 1
+    """
+    assert answer(session, sql, engine) == [
+        ("alba", None, "VERSION AS OF 7"),
+        ("oslo", None, "VERSION AS OF 7"),
+        ("rome", 1, "VERSION AS OF 7"),
+    ]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_parameters_are_values_and_never_text(session, engine):
+    sql = "SELECT city FROM trips WHERE note = :note AND fare >= :fare ORDER BY city"
+    assert answer(session, sql, engine, note="it's", fare=2) == [("alba",), ("oslo",)]
+    assert answer(session, sql, engine, note="' OR 1=1 --", fare=0) == []
+    with pytest.raises(sl.NotFound, match="no parameter 'fare'") as caught:
+        answer(session, sql, engine, note="x", fair=1)
+    assert caught.value.hint == "did you mean 'fair'?"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("sql", "kind", "words", "hint"),
+    [
+        ("SELECT * FROM tripps", sl.NotFound, "no table 'tripps'", "did you mean 'trips'?"),
+        ("SELECT * FROM tripps VERSION AS OF 2", sl.NotFound, "no table 'tripps'", "did you mean 'trips'?"),
+        ("SELECT * FROM trips VERSION AS OF 99", sl.NotFound, "no snapshot 99", "there are: 1–5"),
+        (
+            "SELECT * FROM trips VERSION AS OF 'savepoint.befor-fix'",
+            sl.NotFound,
+            "no savepoint",
+            "did you mean 'before-fix'?",
+        ),
+        ("SELECT * FROM trips TIMESTAMP AS OF '2020-01-01'", sl.NotFound, "no version", "2026-11-01 10:00:00"),
+        ("SELECT * FROM trips VERSION AS OF 'v'", sl.InvalidInput, "no version 'v'", "snapshot.12"),
+        ("SELECT * FROM trips TIMESTAMP AS OF 'soon'", sl.InvalidInput, "no time 'soon'", "2026-11-01 10:00:00"),
+        ("INSERT INTO trips VALUES (1)", sl.InvalidInput, "cannot change table 'trips'", "ingest"),
+        ("SELECT frae FROM trips", sl.SleeperError, "frae", ""),
+        ("SELEC 1", sl.SleeperError, "SELEC", ""),
+    ],
+)
+def test_a_wrong_statement_is_explained(session, engine, sql, kind, words, hint):
+    with pytest.raises(kind) as caught:
+        session.sql(sql, engine=engine).to_arrow()
+    assert words in caught.value.message
+    assert hint in (caught.value.hint or "")
+    assert str(caught.value).count("\n") <= 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_result_says_what_it_read_and_how_much_there_is(session, engine):
+    result = session.sql("SELECT * FROM trips VERSION AS OF 'savepoint.before-fix'", engine=engine)
+    assert repr(result).endswith(f"2 rows · trips at savepoint 1 'before-fix', snapshot 3 · {engine}")
+    many = session.sql("SELECT a.city FROM trips a, trips b, trips c, trips d", engine=engine)
+    assert "first 20 of ≥21 rows" in repr(many)
+    assert many.to_pandas().shape == (81, 1)
+    assert many.to_polars().shape == (81, 1)
+    assert many.head(3).num_rows == 3
+    assert many.head(30).num_rows == 30
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_types_come_back_alike(session, engine):
+    (row,) = session.sql("SELECT * FROM trips WHERE city = 'rome'", engine=engine).to_arrow().to_pylist()
+    assert row == {"city": "rome", "at": datetime(2026, 1, 1, tzinfo=UTC), "fare": 1, "note": "it's"}
+
+
+def test_an_unknown_engine_is_refused(session):
+    with pytest.raises(sl.InvalidInput, match="no engine 'trino'"):
+        session.sql("SELECT 1", engine="trino")
+
+
+def test_another_query_does_not_disturb_an_open_result(session):
+    first = session.sql("SELECT count(*) FROM trips", engine="duckdb")
+    second = session.sql("SELECT count(*) FROM trips VERSION AS OF 2", engine="duckdb")
+    assert (first.to_arrow()[0][0].as_py(), second.to_arrow()[0][0].as_py()) == (3, 1)

@@ -1,0 +1,217 @@
+from datetime import UTC, datetime, timedelta
+
+import pandas as pd
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.clock import ManualClock
+
+SCHEMA = sl.Schema({"city": "string"}, {"at": "timestamp"}, {"fare": "double?"})
+
+
+def rows(*cities):
+    return [{"city": city, "at": datetime(2026, 1, 1, tzinfo=UTC), "fare": 1.5} for city in cities]
+
+
+@pytest.fixture
+def session(tmp_path):
+    with sl.connect(tmp_path, clock=ManualClock()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def trips(session):
+    return session.create_table("trips", SCHEMA, ["g", "n"])
+
+
+def files_of(session):
+    return {path.relative_to(session.root).as_posix() for path in session.root.rglob("*.parquet")}
+
+
+def test_a_new_folder_is_a_new_warehouse_and_an_instance_is_a_folder_in_it(tmp_path):
+    with sl.connect(tmp_path / "new", "mine") as session:
+        session.create_table("trips", SCHEMA)
+    assert (tmp_path / "new" / "mine" / "catalog.sqlite").exists()
+    with sl.connect(tmp_path / "new", "mine") as again, sl.connect(tmp_path / "new", "other") as other:
+        assert [table.name for table in again.tables()] == ["trips"]
+        assert not other.tables()
+
+
+def test_a_warehouse_can_be_moved_whole(tmp_path):
+    with sl.connect(tmp_path / "a") as session:
+        session.create_table("trips", SCHEMA).ingest(rows("rome"))
+    (tmp_path / "a").rename(tmp_path / "b")
+    with sl.connect(tmp_path / "b") as session:
+        assert session.table("trips").scan().to_pandas()["city"].tolist() == ["rome"]
+
+
+def test_object_storage_is_refused_with_what_to_type_instead():
+    with pytest.raises(sl.InvalidInput, match="local folders") as caught:
+        sl.connect("s3://bucket/prefix")
+    assert "warehouse" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("2trips", SCHEMA), "can be called"),
+        (("trips", SCHEMA, ["n", "g"]), "does not come after"),
+        (("trips", SCHEMA, ["n", "n"]), "does not come after"),
+        (("trips", SCHEMA, [3]), "no value of row key"),
+        (("trips", sl.Schema({"n": "int"}), ["x"]), "no value of row key"),
+    ],
+)
+def test_a_table_that_cannot_be_made_leaves_nothing(session, arguments, words):
+    with pytest.raises(sl.InvalidInput, match=words):
+        session.create_table(*arguments)
+    assert not session.tables()
+    assert {path.name for path in session.root.iterdir()} <= {
+        "catalog.sqlite",
+        "catalog.sqlite-wal",
+        "catalog.sqlite-shm",
+    }
+
+
+def test_unknown_property_names_the_nearest(session):
+    with pytest.raises(sl.NotFound, match=r"gc\.delay") as caught:
+        session.create_table("trips", SCHEMA, properties={"sleeper.table.gc.delay.minute": "3"})
+    assert "sleeper.table.gc.delay.minutes" in caught.value.hint
+    with pytest.raises(sl.InvalidInput, match="cannot be 'soon'"):
+        session.create_table("trips", SCHEMA, properties={"sleeper.table.gc.delay.minutes": "soon"})
+    with pytest.raises(sl.InvalidInput, match="cannot be 'OtherStore'"):
+        session.create_table("trips", SCHEMA, state_store="OtherStore")
+
+
+def test_a_table_that_exists_stays_as_it_is(session, trips):
+    trips.ingest(rows("rome"))
+    for name in ("trips", "TRIPS"):  # SQL would not tell them apart
+        with pytest.raises(sl.AlreadyExists, match="is there already"):
+            session.create_table(name, SCHEMA)
+    assert trips.scan().count() == 1
+    assert len(list((session.root / "config" / "tables").iterdir())) == 1
+
+
+def test_unknown_table_names_the_nearest(session, trips):
+    with pytest.raises(sl.NotFound) as caught:
+        session.table("tripps")
+    assert caught.value.hint == "did you mean 'trips'?"
+
+
+def test_each_ingest_is_one_snapshot_and_no_rows_are_none(trips):
+    assert trips.ingest(rows("rome", "oslo")).id == 2
+    assert trips.ingest(pd.DataFrame(rows("lima"))).id == 3
+    assert trips.ingest([]).id == 3
+    assert [snapshot.rows for snapshot in trips.snapshots()] == [3, 2, 0]
+    assert [snapshot.added_rows for snapshot in trips.snapshots()] == [1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ([{"city": "rome", "fare": 1.0}], "missing column 'at'"),
+        ([{**rows("rome")[0], "tip": 1}], "unknown column 'tip'"),
+        ([{**rows("rome")[0], "city": None}], "'city' has 1 null"),
+        ([{**rows("rome")[0], "fare": "much"}], "'fare'"),
+        (42, "cannot ingest a builtins.int"),
+    ],
+)
+def test_rows_that_do_not_fit_add_nothing(session, trips, data, words):
+    before = files_of(session)
+    with pytest.raises(sl.InvalidInput, match=words):
+        trips.ingest(data)
+    assert trips.snapshots()[0].id == 1
+    assert files_of(session) == before
+
+
+def test_a_version_is_read_as_it_was(trips):
+    for city in ("rome", "oslo", "lima"):
+        trips.ingest(rows(city))
+    old = trips.at(3)
+    trips.compact("all", engine="local")
+    assert old.scan().count() == trips.at("snapshot.3").scan().count() == 2
+    assert trips.scan(version=2).to_pandas()["city"].tolist() == ["rome"]
+    assert not hasattr(old, "ingest")
+
+
+def test_a_moment_is_the_newest_version_at_or_before_it(session, trips):
+    clock = session.components.clock
+    times = []
+    for city in ("rome", "oslo"):
+        clock.advance(timedelta(hours=1))
+        times.append(trips.ingest(rows(city)).time)
+    assert trips.at(timestamp=times[0]).resolved.snapshot_id == 2
+    assert trips.at(timestamp=times[1] - timedelta(microseconds=1)).resolved.snapshot_id == 2
+    assert trips.at(timestamp="2100-01-01").resolved.snapshot_id == 3
+    with pytest.raises(sl.NotFound, match="no version") as caught:
+        trips.at(timestamp="1999-01-01 00:00:00")
+    assert "2026-01-01 00:00:00 UTC" in caught.value.hint
+
+
+def test_version_and_timestamp_together_are_refused(trips):
+    with pytest.raises(sl.InvalidInput, match="a version and a timestamp"):
+        trips.at(1, timestamp="2026-01-01")
+
+
+def test_savepoint_outlives_expiry_and_garbage_collection(session, trips):
+    trips.ingest(rows("rome", "zagreb"))
+    savepoint = trips.create_savepoint("keep", "for the report")
+    trips.ingest(rows("oslo"))
+    trips.compact("all", engine="local")
+    session.components.clock.advance(timedelta(days=30))
+    trips.expire_snapshots(dry_run=False, num_retained_min=1)
+    trips.collect_garbage(dry_run=False, delay=timedelta(0))
+    assert sorted(trips.scan(version="savepoint.keep").to_pandas()["city"]) == ["rome", "zagreb"]
+    assert trips.at(timestamp=savepoint.snapshot_time).resolved.version == savepoint
+    trips.delete_savepoint("keep")
+    with pytest.raises(sl.NotFound, match="no savepoint 'keep'"):
+        trips.at("savepoint.keep")
+    with pytest.raises(sl.AlreadyExists, match="was used before"):
+        trips.create_savepoint("keep")
+
+
+def test_savepoint_file_has_the_names_of_the_proposal(session, trips):
+    trips.ingest(rows("rome"))
+    savepoint = trips.create_savepoint("first")
+    path = session.root / trips.entry.id / "savepoint" / "savepoint-1"
+    assert sl.Savepoint.from_json(path.read_text()) == savepoint
+    for name in ("id", "savedSnapshotId", "schemaId", "fullManifestList", "recordCount"):
+        assert f'"{name}"' in path.read_text()
+
+
+def test_dry_runs_change_nothing_and_equal_the_real_run(session, trips):
+    for city in ("rome", "oslo", "lima", "rome"):
+        trips.ingest(rows(city))
+    before = files_of(session)
+    plan = trips.compact("all", dry_run=True)
+    assert files_of(session) == before
+    done = trips.compact("all", engine="local")
+    assert [job.filenames for job in done.jobs] == [job.filenames for job in plan.jobs]
+    session.components.clock.advance(timedelta(days=30))
+    would = trips.expire_snapshots(num_retained_min=1)
+    assert would.expired == trips.expire_snapshots(dry_run=False, num_retained_min=1).expired
+    would = trips.collect_garbage(delay=timedelta(0))
+    did = trips.collect_garbage(dry_run=False, delay=timedelta(0))
+    assert (would.data_files, would.metadata_files) == (did.data_files, did.metadata_files)
+    assert would.data_files
+    assert not set(would.data_files) & {name.partition("/")[2] for name in files_of(session)}
+
+
+def test_metadata_parquet_answers_sql_without_spark(trips):
+    trips.ingest(rows("rome", "oslo", "alba"))
+    answer = trips.inspect("SELECT partition_id, rows, min_city FROM files ORDER BY min_city").to_dict()
+    assert answer["min_city"] == ["alba", "oslo"]
+    assert trips.inspect("SELECT count(*) AS n FROM partitions WHERE leaf_partition").to_dict() == {"n": [3]}
+    assert trips.at(1).inspect("SELECT count(*) AS n FROM files").to_dict() == {"n": [0]}
+    assert trips.inspect("SELECT max(id) AS n FROM snapshots").to_dict() == {"n": [2]}
+    with pytest.raises(sl.InvalidInput, match="DuckDB: "):
+        trips.inspect("SELECT nothing FROM files")
+
+
+def test_values_show_themselves_escaped(session, trips):
+    trips.ingest(rows("<script>alert(1)</script>"), message="<b>bold</b>")
+    for value in (session.tables(), trips, trips.snapshots(), trips.files(), trips.leaves(), trips.scan()):
+        html = value._repr_html_()
+        assert "<script" not in html
+        assert "<b>bold" not in html
+        assert html == value._repr_html_()
+        assert repr(value)
