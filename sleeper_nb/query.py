@@ -214,12 +214,13 @@ def _on_spark(
     from sleeper_nb.engines import spark_sql
 
     engine = spark()
+    size = sum(source.plan.bytes for source in sources.values())
 
     def action(session: Any) -> DataFrame:
         frames = {view: spark_sql.data_frame(session, source.plan, source.storage) for view, source in sources.items()}
         return spark_sql.query(session, sql, frames, values)
 
-    return SparkResult(tuple(sources.values()), engine.run(action, "query"), engine)
+    return SparkResult(tuple(sources.values()), engine.run(action, "query", expected_bytes=size), engine)
 
 
 def _version(
@@ -260,5 +261,5 @@ def _parameters(sql: str, parameters: Mapping[str, Any], engine: Engine) -> dict
 
 def _blames(error: SleeperError, name: str) -> bool:
     text = f"{error.message} {error.hint or ''}".casefold()
-    absent = ("does not exist", "not found", "cannot be found", "table_or_view_not_found")
+    absent = ("no table", "does not exist", "not found", "cannot be found", "table_or_view_not_found")
     return any(words in text for words in absent) and name.casefold() in text

@@ -94,7 +94,7 @@ class Scan(Report):
         """Return a Spark DataFrame; Spark starts now, the rows are read when it is asked."""
         from sleeper_nb.engines import spark_sql
 
-        rows = spark_sql.data_frame(self._spark().session(), self._plan, self._storage)
+        rows = spark_sql.data_frame(self._spark().session(self._plan.bytes), self._plan, self._storage)
         rows = rows.filter(self.where) if self.where else rows
         rows = rows.select(*self.columns) if self.columns else rows
         return rows if self.limit is None else rows.limit(self.limit)

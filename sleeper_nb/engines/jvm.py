@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sleeper_nb.engines.java import Java
 
 JIT: Final = "spark.sleeper.jit"
-"""``full`` (default) or ``quick``: compile little, for a sooner first answer and slower long jobs."""
+"""``full``, or ``quick``: compile little, for a sooner first answer and slower long jobs."""
 
 _GIB: Final = 1 << 30
 _SMALL_MACHINE: Final = 4

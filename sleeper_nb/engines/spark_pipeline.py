@@ -23,7 +23,7 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.types import FieldType
 from sleeper_nb.operations.compaction import CompactionJob, Runner, run_job
 from sleeper_nb.operations.ingest import add_written, discard_files, write_sorted
-from sleeper_nb.operations.sources import conform, find_files, to_arrow
+from sleeper_nb.operations.sources import conform, find_files, size_of, to_arrow
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.data_files import DataFile
@@ -39,7 +39,7 @@ def bulk_import(
     engine: SparkEngine, store: StateStore, data: Any, *, message: str | None = None, author: str | None = None
 ) -> Snapshot:
     """Import data through Spark in one commit; nothing is added when any row does not fit the table."""
-    job_id = store.clock.new_id()
+    job_id, size = store.clock.new_id(), size_of(data)
 
     def write(schema: Schema, tree: PartitionTree) -> Iterator[tuple[str, DataFile]]:
         def action(spark: SparkSession) -> list[Any]:
@@ -48,7 +48,7 @@ def bulk_import(
             conform(frame.limit(0).toArrow(), schema)
             return _written(frame, schema, tree, store.storage, job_id).collect()
 
-        for row in engine.run(action, "bulk import"):
+        for row in engine.run(action, "bulk import", expected_bytes=size):
             yield tree.leaves[row["leaf"]].id, _data_file(row, schema)
 
     try:

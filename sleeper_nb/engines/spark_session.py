@@ -39,6 +39,8 @@ T = TypeVar("T")
 
 _WANTED: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.execution.arrow.pyspark.enabled": "true"}
 _OURS_ONLY: Final = {JIT, ARCHIVE}
+LONG_JOB_BYTES: Final = 512 << 20
+"""From this size of the first work on, compiled code that runs faster is worth a start that takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,8 @@ class SparkEngine:
         A session to use as it is; it is never stopped here. By default the active session of this process is used,
         and if there is none, one is started.
     config
-        Settings of Spark that go before ours, and two of ours: ``spark.sleeper.jit`` (``full``, or ``quick`` for a
-        sooner first answer and slower long jobs) and ``spark.sleeper.archive`` (``true``, or ``false`` to keep no
+        Settings of Spark that go before ours, and two of ours: ``spark.sleeper.jit`` (``quick`` for a sooner first
+        answer, ``full`` for long jobs; by default the size of the first work decides) and ``spark.sleeper.archive`` (``true``, or ``false`` to keep no
         class-data archive in the cache folder).
     clock
         Source of ids.
@@ -115,8 +117,13 @@ class SparkEngine:
         """What a session that we did not start has otherwise; empty for our own, and before the first use."""
         return self._ignored
 
-    def session(self) -> SparkSession:
+    def session(self, expected_bytes: int = 0) -> SparkSession:
         """Return the session, and start it first if need be.
+
+        Parameters
+        ----------
+        expected_bytes
+            How much the first work reads: from 512 MiB on, the JVM is started for long jobs rather than to be quick.
 
         Raises
         ------
@@ -135,13 +142,13 @@ class SparkEngine:
                 return active
             self._progress.update("Starting Spark…")
             try:
-                self._session = self._start()
+                self._session = self._start(expected_bytes)
             finally:
                 self._progress.finish("")
             self._ours = True
             return self._session
 
-    def run(self, action: Callable[[SparkSession], T], description: str) -> T:
+    def run(self, action: Callable[[SparkSession], T], description: str, *, expected_bytes: int = 0) -> T:
         """Run an action with the session, show its progress, and cancel its jobs when it is interrupted.
 
         Parameters
@@ -150,6 +157,8 @@ class SparkEngine:
             What to do; it runs in another thread.
         description
             What the progress says, and what Spark calls the jobs.
+        expected_bytes
+            As in `session`.
 
         Raises
         ------
@@ -158,7 +167,7 @@ class SparkEngine:
         SleeperError
             Spark failed: in one line, with Spark's own error as its cause.
         """
-        session = self.session()
+        session = self.session(expected_bytes)
         try:
             result = run_watched(session, action, description, tag=self._clock.new_id(), progress=self._progress)
         except Exception as error:
@@ -200,10 +209,10 @@ class SparkEngine:
             self._jvm.stop()
         self._session, self._jvm, self._ours, self._ignored, self._after_first_answer = None, None, False, (), None
 
-    def _start(self) -> SparkSession:
+    def _start(self, expected_bytes: int) -> SparkSession:
         """Start a JVM unless PySpark has one already, and a session in it."""
         folder = Path(tempfile.mkdtemp(prefix="sleeper_nb-spark-"))
-        conf = self._settings(folder)
+        conf = {JIT: "quick" if expected_bytes < LONG_JOB_BYTES else "full", **self._settings(folder)}
         if attached():
             session = build_session(conf)
             delete_with_jvm(session, folder)
