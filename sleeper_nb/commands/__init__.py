@@ -1,1 +1,41 @@
-"""The one command table behind the magics and the console command."""
+"""The commands: one table from which the magics, the console, the help and the completion are made.
+
+A new command is a module here with a `Command` in its ``COMMANDS``, a name in the tuple below, and its test.
+"""
+
+from __future__ import annotations
+
+from sleeper_nb.commands import (
+    cleaning,
+    compacting,
+    creating,
+    demonstrating,
+    describing,
+    exploring,
+    helping,
+    ingesting,
+    opening,
+    querying,
+    saving,
+    scanning,
+)
+from sleeper_nb.commands.parsing import CommandTable
+
+COMMANDS = CommandTable(
+    command
+    for module in (
+        opening,
+        creating,
+        ingesting,
+        describing,
+        querying,
+        scanning,
+        compacting,
+        saving,
+        cleaning,
+        exploring,
+        demonstrating,
+        helping,
+    )
+    for command in module.COMMANDS
+)

@@ -1,0 +1,111 @@
+"""``%sleeper`` and ``%%sleeper``: the command table in a notebook."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
+from traitlets import Enum
+from traitlets.config import Configurable
+
+from magics.completion import sleeper_matcher
+from magics.progress import notebook_progress
+from sleeper_nb.commands import COMMANDS
+from sleeper_nb.commands.context import Context, explained
+from sleeper_nb.commands.helping import overview
+from sleeper_nb.errors import SleeperError
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from sleeper_nb.session import Session
+
+NAME = "SleeperMagics"
+
+
+@magics_class
+class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's and traitlets' types are not read
+    """Settings of ``%sleeper``, for ``%config SleeperMagics``."""
+
+    engine = Enum(["spark", "duckdb"], "spark", help="What answers %sleeper sql without --engine.").tag(config=True)
+    progress = Enum(
+        ["auto", "text", "off"],
+        "auto",
+        help="One line of text while work goes on; auto: where a person watches. SLEEPER_PROGRESS overrides it.",
+    ).tag(config=True)
+    traceback = Enum(["short", "full"], "short", help="What an error shows: two lines, or the stack.").tag(config=True)
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        super().__init__(shell=shell)
+        self._watch = notebook_progress(self)
+        self._opened: list[Session] = []
+        self.context = Context("notebook", self._connect, progress=self._watch)
+        self.matcher = sleeper_matcher(self.context)
+
+    @classmethod
+    def install(cls, shell: InteractiveShell) -> None:
+        """Register the magics in a shell, unless they are there."""
+        if NAME in shell.magics_manager.registry:
+            return
+        magics = cls(shell)
+        shell.register_magics(magics)
+        shell.Completer.custom_matchers.append(magics.matcher)
+
+    @staticmethod
+    def uninstall(shell: InteractiveShell) -> None:
+        """Undo `install`, and nothing else."""
+        manager = shell.magics_manager
+        magics = manager.registry.pop(NAME, None)
+        if magics is None:
+            return
+        for kind in ("line", "cell"):
+            if getattr(manager.magics[kind].get("sleeper"), "__self__", None) is magics:
+                del manager.magics[kind]["sleeper"]
+        # By identity: a matcher or a configurable of others may call itself equal to anything.
+        matchers = shell.Completer.custom_matchers
+        matchers[:] = [matcher for matcher in matchers if matcher is not magics.matcher]
+        shell.configurables[:] = [one for one in shell.configurables if one is not magics]
+        magics.close()
+
+    def close(self) -> None:
+        """Close the warehouses that ``use`` opened, and the Spark session if it was started for one of them."""
+        self.context.session = None
+        while self._opened:
+            with contextlib.suppress(SleeperError):  # one that the user closed already
+                self._opened.pop().close()
+
+    @no_var_expand  # type: ignore[untyped-decorator]
+    @line_cell_magic  # type: ignore[untyped-decorator]
+    def sleeper(self, line: str, cell: str | None = None) -> Any:  # noqa: D102 - its text is made of the table, below
+        self.context.engine = self.engine
+        self.context.variables, self.context.hidden = self.shell.user_ns, self.shell.user_ns_hidden
+        try:
+            return COMMANDS.parse_line(line, cell).run(self.context)
+        except SleeperError as error:
+            self._prepare(error)
+            raise
+        except Exception as error:
+            known = explained(error)
+            if known is None:
+                raise
+            self._prepare(known)
+            raise known from error
+        finally:
+            self._watch.finish()
+
+    sleeper.__doc__ = f"Work with tables: %sleeper COMMAND …\n\n{overview(COMMANDS.commands, '%sleeper').text()}\n"
+
+    def _connect(self, uri: str, instance: str) -> Session:
+        from sleeper_nb.session import connect
+
+        self._opened.append(connect(uri, instance, progress=self._watch))
+        return self._opened[-1]
+
+    def _prepare(self, error: SleeperError) -> None:
+        """Let an error show its stack, when the user wants stacks."""
+        if self.traceback == "full":
+            shell = self.shell
+            vars(error)["_render_traceback_"] = lambda: shell.InteractiveTB.structured_traceback(
+                type(error), error, error.__traceback__, tb_offset=1
+            )

@@ -1,0 +1,116 @@
+"""The console command ``sleeper``: the same commands as ``%sleeper``, on a warehouse that an option names."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sleeper_nb.commands import COMMANDS
+from sleeper_nb.commands.base import option
+from sleeper_nb.commands.context import Context, explained
+from sleeper_nb.commands.line_progress import LineProgress
+from sleeper_nb.commands.parsing import Invocation
+from sleeper_nb.errors import NotFound, SleeperError
+
+if TYPE_CHECKING:
+    from sleeper_nb.session import Session
+
+DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
+_SHARED = (
+    option("--warehouse", text="its folder; SLEEPER_WAREHOUSE or ./warehouse when not given", kind="path"),
+    option("--instance", text="which of its instances; default when not given"),
+)
+_SHARED_NAMES = tuple(name for argument in _SHARED for name in argument.names)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and print its value.
+
+    Parameters
+    ----------
+    argv
+        The words behind ``sleeper``; those of the process when None.
+
+    Returns
+    -------
+    0; 1 when the command failed, 2 when it could not be understood, 130 when it was interrupted.
+    """
+    words = _shared_last(list(sys.argv[1:] if argv is None else argv))
+    if words[:1] == ["--version"]:
+        from sleeper_nb import __version__
+
+        return _print(f"sleeper-nb {__version__}")
+    try:
+        invocation = COMMANDS.parse_argv(words, _SHARED)
+    except SleeperError as error:
+        return _complain(error, MISUSED)
+    return _run(invocation)
+
+
+def _shared_last(words: list[str]) -> list[str]:
+    """Move options that stand before the command behind it, where its own are."""
+    leading: list[str] = []
+    while words and words[0].partition("=")[0] in _SHARED_NAMES:
+        count = 1 if "=" in words[0] else 2
+        leading, words = leading + words[:count], words[count:]
+    return [*words[:1], *leading, *words[1:]] if words else leading
+
+
+def _run(invocation: Invocation) -> int:
+    progress = LineProgress(lambda: sys.stderr, _is_watched)
+    context = Context("console", partial(_connect, progress=progress), progress=progress)
+    try:
+        try:
+            if invocation.command.warehouse != "none":
+                context.session = _open(invocation, context)
+            return _print(repr(invocation.run(context)))
+        finally:
+            progress.finish()
+            if context.session is not None:
+                context.session.close()
+    except SleeperError as error:
+        return _complain(error, FAILED)
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return INTERRUPTED
+    except Exception as error:
+        known = explained(error)
+        if known is None:
+            raise
+        return _complain(known, FAILED)
+
+
+def _is_watched() -> bool:
+    return sys.stderr.isatty()
+
+
+def _open(invocation: Invocation, context: Context) -> Session:
+    given = vars(invocation.arguments)
+    warehouse = given.get("warehouse") or os.environ.get("SLEEPER_WAREHOUSE") or "./warehouse"
+    instance = given.get("instance") or "default"
+    local = "://" not in warehouse or warehouse.startswith("file://")
+    folder = Path(warehouse.removeprefix("file://")).expanduser() / instance
+    if invocation.command.warehouse == "open" and local and not folder.is_dir():
+        where = f"sleeper --warehouse FOLDER {invocation.command.name} …, or make one: sleeper use {warehouse}"
+        raise NotFound(f"no warehouse at {warehouse} with an instance {instance!r}", hint=where)
+    return context.connect(warehouse, instance)
+
+
+def _connect(uri: str, instance: str, *, progress: LineProgress) -> Session:
+    from sleeper_nb.session import connect
+
+    return connect(uri, instance, progress=progress)
+
+
+def _print(text: str) -> int:
+    sys.stdout.write(text + "\n")
+    return DONE
+
+
+def _complain(error: SleeperError, code: int) -> int:
+    sys.stderr.write(f"{type(error).__name__}: {error}\n")
+    return code

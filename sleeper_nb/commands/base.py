@@ -1,0 +1,146 @@
+"""What a command is: its name, its arguments and what it runs. Parsing, help and completion all read these values."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sleeper_nb.commands.context import Context
+
+Kind = Literal[
+    "text", "path", "source", "table", "version", "snapshot", "savepoint", "columns", "command", "number", "sql"
+]
+"""What an argument's value is. Completion offers what there is of it; ``sql`` is the rest of the line, untouched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of a command; made by `positional`, `option` and `flag`."""
+
+    names: tuple[str, ...]
+    help: str
+    kind: Kind = "text"
+    metavar: str = ""
+    choices: tuple[str, ...] = ()
+    default: str | int | None = None
+    is_flag: bool = False
+    many: bool = False
+    optional: bool = False
+
+    @property
+    def is_option(self) -> bool:
+        """Whether it starts with a dash."""
+        return self.names[0].startswith("-")
+
+    @property
+    def takes_value(self) -> bool:
+        """Whether it is an option that the next word belongs to."""
+        return self.is_option and not self.is_flag
+
+    @property
+    def dest(self) -> str:
+        """The name of its value in what a command is handed."""
+        return self.names[-1].lstrip("-").replace("-", "_")
+
+    @property
+    def usage(self) -> str:
+        """How it is written: ``T``, ``[-m MSG]``, ``SRC…``."""
+        shown = "|".join(self.choices) or self.metavar or self.dest.upper()
+        if self.is_option:
+            return f"[{self.names[0]}{'' if self.is_flag else ' ' + shown}]"
+        shown += "…" if self.many else ""
+        return f"[{shown}]" if self.optional else shown
+
+
+def positional(
+    name: str, text: str, kind: Kind = "text", *, metavar: str = "", many: bool = False, optional: bool = False
+) -> Argument:
+    """Return an argument that stands at its place."""
+    return Argument((name,), text, kind, metavar, many=many, optional=optional)
+
+
+def option(
+    *names: str,
+    text: str,
+    metavar: str = "",
+    kind: Kind = "text",
+    choices: tuple[str, ...] = (),
+    default: str | int | None = None,
+) -> Argument:
+    """Return an argument with a name and a value; the last name is the long one."""
+    return Argument(names, text, kind, metavar, choices, default, optional=True)
+
+
+def flag(name: str, text: str) -> Argument:
+    """Return an argument that is there or not."""
+    return Argument((name,), text, is_flag=True, optional=True)
+
+
+TABLE = positional("table", "the table", "table", metavar="T")
+VERSION = positional("table", "the table, and behind @ a version: 12, a savepoint's name, a time", "version",
+                     metavar="T[@REF]")  # fmt: skip
+FORCE = flag("--force", "do it; without it, only what would be done is shown")
+DRY_RUN = flag("--dry-run", "only show what would be done")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One row of the command table.
+
+    Parameters
+    ----------
+    name
+        What is typed.
+    summary
+        One line for the help.
+    arguments
+        In the order of the help; the last may be of kind ``sql``.
+    run
+        Called with the context and the parsed arguments; returns the value that is shown, and prints nothing.
+    examples
+        As they are typed behind ``%sleeper``; what follows a line break is the body of the cell.
+    aliases
+        Other names for it.
+    words
+        Words of other tools, for which "did you mean" names this command.
+    body
+        Whether the lines of a ``%%sleeper`` cell are an argument.
+    warehouse
+        Whether it works in an open warehouse, may start a new one on the console, or needs none.
+    """
+
+    name: str
+    summary: str
+    arguments: tuple[Argument, ...]
+    run: Callable[[Context, Namespace], Any]
+    examples: tuple[str, ...]
+    aliases: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    body: bool = False
+    warehouse: Literal["open", "new", "none"] = "open"
+
+    @property
+    def usage(self) -> str:
+        """The command with all its arguments, in one line."""
+        positionals = [argument.usage for argument in self.arguments if not argument.is_option]
+        options = [argument.usage for argument in self.arguments if argument.is_option]
+        if self.sql is None:
+            return " ".join([self.name, *positionals, *options])
+        return " ".join([self.name, *positionals[:-1], *options, positionals[-1]])
+
+    @property
+    def positionals(self) -> tuple[Argument, ...]:
+        """The arguments that stand at their places, without the rest of the line."""
+        return tuple(a for a in self.arguments if not a.is_option and a.kind != "sql")
+
+    @property
+    def options(self) -> dict[str, Argument]:
+        """The options by each of their names."""
+        return {name: argument for argument in self.arguments if argument.is_option for name in argument.names}
+
+    @property
+    def sql(self) -> Argument | None:
+        """The argument that takes the rest of the line untouched, if there is one."""
+        return next((argument for argument in self.arguments if argument.kind == "sql"), None)

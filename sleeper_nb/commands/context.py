@@ -1,0 +1,126 @@
+"""Where a command runs: the open warehouse, the user's variables, and who watches."""
+
+from __future__ import annotations
+
+import keyword
+import sys
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.model.snapshots import VersionReference, parse_reference
+from sleeper_nb.progress import Progress, Silent
+
+if TYPE_CHECKING:
+    from sleeper_nb.query import Engine
+    from sleeper_nb.session import Session
+    from sleeper_nb.table import Table
+    from sleeper_nb.table_at import TableAt
+
+
+@dataclass(slots=True)
+class Context:
+    """What a face hands to the commands; ``use`` changes its session.
+
+    Parameters
+    ----------
+    face
+        Who asks: a notebook shows widgets and has variables.
+    connect
+        Opens an instance of a warehouse.
+    session
+        The open one.
+    variables
+        The user's variables; None on the console.
+    hidden
+        Names among them that are not the user's own.
+    progress
+        Watches work that no session does.
+    engine
+        What answers SQL when the statement's command does not say.
+    """
+
+    face: Literal["notebook", "console"]
+    connect: Callable[[str, str], Session]
+    session: Session | None = None
+    variables: MutableMapping[str, Any] | None = None
+    hidden: Mapping[str, Any] = field(default_factory=dict)
+    progress: Progress = field(default_factory=Silent)
+    engine: Engine = "spark"
+
+    @property
+    def prefix(self) -> str:
+        """What stands before a command."""
+        return "%sleeper" if self.face == "notebook" else "sleeper"
+
+    def opened(self) -> Session:
+        """Return the open session.
+
+        Raises
+        ------
+        InvalidInput
+            When there is none.
+        """
+        if self.session is None:
+            raise InvalidInput("no warehouse is open", hint=f"{self.prefix} use ./warehouse")
+        return self.session
+
+    def table(self, text: str) -> Table:
+        """Return a table of the open warehouse; a version behind ``@`` is an error here."""
+        name, at, reference = text.partition("@")
+        if at:
+            raise InvalidInput(
+                f"this works on the current version, not on {reference!r}", hint=f"leave out @{reference}"
+            )
+        return self.opened().table(name)
+
+    def table_at(self, text: str) -> TableAt:
+        """Return the version that ``T`` or ``T@REF`` names."""
+        name, reference = split_reference(text)
+        return self.opened().table(name).at_reference(reference)
+
+    def own_variables(self) -> dict[str, Any]:
+        """Return the variables that the user made."""
+        named = self.variables or {}
+        return {name: value for name, value in named.items() if name not in self.hidden and not name.startswith("_")}
+
+    def value(self, word: str) -> Any:
+        """Return the variable that ``$name`` stands for; any other word as it is."""
+        if not word.startswith("$"):
+            return word
+        if self.variables is None:
+            raise InvalidInput(f"there are no variables on the console, so {word!r} is nothing", hint="give a path")
+        if word[1:] not in self.variables:
+            raise NotFound.of("variable", word[1:], self.own_variables())
+        return self.variables[word[1:]]
+
+    def check_assignable(self, name: str) -> None:
+        """Raise `InvalidInput` unless a result can be stored under a name."""
+        if self.variables is None:
+            raise InvalidInput("-o needs a notebook: the console has no variables", hint="leave out -o")
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise InvalidInput(f"no variable can be called {name!r}", hint="use letters, digits and _")
+
+
+def split_reference(text: str) -> tuple[str, VersionReference | None]:
+    """Read ``T`` or ``T@REF``.
+
+    Raises
+    ------
+    InvalidInput
+        When nothing, or no version, stands behind ``@``.
+    """
+    name, at, reference = text.partition("@")
+    if at and not reference:
+        raise InvalidInput(f"no version stands behind @ in {text!r}", hint=f"write {name}@12 or {name}@<savepoint>")
+    return name, parse_reference(reference) if at else None
+
+
+def explained(error: Exception) -> SleeperError | None:
+    """Return an error of Spark as one of ours; None for any other."""
+    if "pyspark" not in sys.modules:  # nothing of it can have failed
+        return None
+    from sleeper_nb.engines import spark_errors
+
+    return spark_errors.explain(error)

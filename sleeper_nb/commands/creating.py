@@ -1,0 +1,67 @@
+"""`create`: a table from the lines of a cell, or from a file."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sleeper_nb.commands.base import TABLE, Command, option
+from sleeper_nb.commands.context import Context
+from sleeper_nb.errors import InvalidInput, StorageError
+
+if TYPE_CHECKING:
+    from sleeper_nb.model.schema import Schema
+    from sleeper_nb.table import Table
+
+
+def _create(context: Context, arguments: Namespace) -> Table:
+    session = context.opened()
+    points = next(csv.reader([arguments.splits], skipinitialspace=True)) if arguments.splits else []
+    return session.create_table(arguments.table, _schema(arguments), points, state_store=arguments.state_store)
+
+
+def _schema(arguments: Namespace) -> Schema:
+    from sleeper_nb.model.schema import Schema
+
+    if (arguments.body is None) == (arguments.schema is None):
+        raise InvalidInput(
+            "create needs the columns of the table, once",
+            hint="write lines below %%sleeper create: name TYPE [KEY|SORT] [NULL]; or give --schema FILE",
+        )
+    text = arguments.body or _read(arguments.schema)
+    return Schema.from_json(text) if text.lstrip().startswith("{") else Schema.from_ddl(text)
+
+
+def _read(path: str) -> str:
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is no text"
+        raise StorageError(f"cannot read the schema {path}: {why}", hint="give a file of lines or JSON") from error
+
+
+COMMANDS = (
+    Command(
+        "create",
+        "make a table of the columns below it: name TYPE [KEY|SORT] [NULL]",
+        (
+            TABLE,
+            option("--splits", text="first row keys at which it is cut into partitions", metavar="g,n,t"),
+            option("--schema", text="a file with the columns, as lines or as JSON; - reads them from the console",
+                   metavar="FILE", kind="path"),
+            option("--state-store", text="where its metadata is kept", metavar="C", default="S3StateStore"),
+        ),
+        _create,
+        (
+            "create trips --splits g,n,t\ncity STRING KEY, pickup TIMESTAMP SORT, fare DOUBLE NULL",
+            "create trips --splits g,n,t --schema trips.ddl",
+        ),
+        aliases=("add",),
+        words=("make", "new", "init"),
+        body=True,
+        warehouse="new",
+    ),
+)  # fmt: skip

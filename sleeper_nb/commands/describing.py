@@ -1,0 +1,65 @@
+"""`describe`, `history`, `files` and `partitions`: what a table is and was, from its metadata."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING, Any
+
+from sleeper_nb.commands.base import TABLE, VERSION, Command
+from sleeper_nb.commands.context import Context
+
+if TYPE_CHECKING:
+    from sleeper_nb.model.snapshots import Snapshot
+    from sleeper_nb.report import Listing
+    from sleeper_nb.table_at import TableAt
+
+
+def _describe(context: Context, arguments: Namespace) -> TableAt:
+    return context.table_at(arguments.table)
+
+
+def _history(context: Context, arguments: Namespace) -> Listing[Snapshot]:
+    return context.table(arguments.table).snapshots()
+
+
+def _files(context: Context, arguments: Namespace) -> Listing[dict[str, Any]]:
+    return context.table_at(arguments.table).files()
+
+
+def _partitions(context: Context, arguments: Namespace) -> Listing[dict[str, Any]]:
+    return context.table_at(arguments.table).leaves()
+
+
+COMMANDS = (
+    Command(
+        "describe",
+        "show the columns and the size of a table",
+        (VERSION,),
+        _describe,
+        ("describe trips", "describe trips@12"),
+        words=("desc", "schema", "info"),
+    ),
+    Command(
+        "history",
+        "list the retained snapshots, newest first",
+        (TABLE,),
+        _history,
+        ("history trips",),
+        words=("log", "snapshots", "versions"),
+    ),
+    Command(
+        "files",
+        "list the files of a version",
+        (VERSION,),
+        _files,
+        ("files trips", "files trips@before-fix"),
+    ),
+    Command(
+        "partitions",
+        "list the leaf partitions of a version, with their ranges of keys",
+        (VERSION,),
+        _partitions,
+        ("partitions trips", "partitions trips@2026-11-01T10:00"),
+        words=("splits", "leaves"),
+    ),
+)

@@ -1,0 +1,33 @@
+"""`explore`: the widget that goes through tables and versions."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+from sleeper_nb.commands.base import Command, positional
+from sleeper_nb.commands.context import Context
+from sleeper_nb.errors import InvalidInput
+
+
+def _explore(context: Context, arguments: Namespace) -> Any:
+    if context.face == "console":
+        raise InvalidInput("explore is a widget of notebooks", hint="start jupyter lab, and type %sleeper explore")
+    session = context.opened()
+    table = None if arguments.table is None else session.table(arguments.table).name
+    from sleeper_nb import widgets
+
+    return widgets.explore(session, table)
+
+
+COMMANDS = (
+    Command(
+        "explore",
+        "go through tables, versions, rows, files and partitions with the mouse or keys",
+        (positional("table", "the table to begin with", "table", metavar="T", optional=True),),
+        _explore,
+        ("explore", "explore trips"),
+        words=("browse", "widget", "timeline"),
+        warehouse="none",  # the console has no use for one, as it shows no widgets
+    ),
+)

@@ -1,0 +1,48 @@
+"""`ingest`: add rows of files or of a variable, in one commit."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sleeper_nb.commands.base import TABLE, Command, flag, option, positional
+from sleeper_nb.commands.context import Context
+
+if TYPE_CHECKING:
+    from sleeper_nb.model.schema import Schema
+    from sleeper_nb.model.snapshots import Snapshot
+
+
+def _ingest(context: Context, arguments: Namespace) -> Snapshot:
+    table = context.table(arguments.table)
+    given = [context.value(word) for word in arguments.source]
+    data = given[0] if len(given) == 1 else _together(given, table.schema)
+    add = table.bulk_import if arguments.spark else table.ingest
+    return add(data, message=arguments.message)
+
+
+def _together(given: Sequence[Any], schema: Schema) -> Any:
+    """Return several sources as one Arrow table, so that all of their rows are added, or none."""
+    import pyarrow as pa
+
+    from sleeper_nb.operations import sources
+
+    return pa.concat_tables([sources.conform(sources.to_arrow(data, schema), schema) for data in given])
+
+
+COMMANDS = (
+    Command(
+        "ingest",
+        "add rows in one commit",
+        (
+            TABLE,
+            positional("source", "a path, a glob, or $name for a variable", "source", metavar="SRC", many=True),
+            option("-m", "--message", text="what the history says of it", metavar="MSG"),
+            flag("--spark", "through Spark, whatever the size"),
+        ),
+        _ingest,
+        ('ingest trips data/2026-*.parquet -m "third quarter"', "ingest trips $df"),
+        words=("load", "insert", "import", "bulk-import", "append", "copy"),
+    ),
+)

@@ -1,0 +1,76 @@
+"""`use` and `tables`: which warehouse is open, and what is in it."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sleeper_nb.commands.base import Command, option, positional
+from sleeper_nb.commands.context import Context
+from sleeper_nb.report import Grid, Listing, Report
+
+if TYPE_CHECKING:
+    from sleeper_nb.session import Session
+    from sleeper_nb.table import Table
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Opened(Report):
+    """An instance that was opened; `session` is what a program works with."""
+
+    warehouse: str
+    instance: str
+    tables: tuple[str, ...]
+    session: Session
+
+    def grid(self) -> Grid:
+        """Return where it is, and its tables."""
+        rows = (
+            ("warehouse", self.warehouse),
+            ("instance", self.instance),
+            ("tables", ", ".join(self.tables) or "none"),
+        )
+        return Grid(("", ""), rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields but for the session."""
+        return {"warehouse": self.warehouse, "instance": self.instance, "tables": list(self.tables)}
+
+
+def _use(context: Context, arguments: Namespace) -> Opened:
+    from sleeper_nb.session import Session
+
+    given = context.value(arguments.uri)
+    session = given if isinstance(given, Session) else context.connect(str(given), arguments.instance)
+    names = tuple(entry.name for entry in session.components.catalog.tables())
+    context.session = session
+    return Opened(arguments.uri, session.root.name, names, session)
+
+
+def _tables(context: Context, arguments: Namespace) -> Listing[Table]:  # noqa: ARG001 - it has none
+    return context.opened().tables()
+
+
+COMMANDS = (
+    Command(
+        "use",
+        "open a warehouse; a new folder is a new one",
+        (
+            positional("uri", "its folder, or $name for a session of Python", "path", metavar="URI"),
+            option("--instance", text="which of its instances", metavar="I", default="default"),
+        ),
+        _use,
+        ("use ./warehouse", "use ./warehouse --instance test"),
+        words=("open", "connect"),
+        warehouse="none",
+    ),
+    Command(
+        "tables",
+        "list the tables",
+        (),
+        _tables,
+        ("tables",),
+        words=("ls", "list", "show", "status"),
+    ),
+)

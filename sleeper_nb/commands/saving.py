@@ -1,0 +1,66 @@
+"""`create-savepoint`, `savepoints` and `delete-savepoint`: versions that are kept until they are let go."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from sleeper_nb.commands.base import TABLE, Command, option
+from sleeper_nb.commands.context import Context
+from sleeper_nb.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from sleeper_nb.model.snapshots import Savepoint
+    from sleeper_nb.report import Listing
+
+
+def _create(context: Context, arguments: Namespace) -> Savepoint:
+    table = context.table(arguments.table)
+    return table.create_savepoint(arguments.name, arguments.message, arguments.snapshot)
+
+
+def _list(context: Context, arguments: Namespace) -> Listing[Savepoint]:
+    return context.table(arguments.table).savepoints()
+
+
+def _delete(context: Context, arguments: Namespace) -> Savepoint:
+    table = context.table(arguments.table)
+    if (arguments.id is None) == (arguments.name is None):
+        raise InvalidInput("name one savepoint", hint=f"delete-savepoint {table.name} --id 1, or --name NAME")
+    return table.delete_savepoint(arguments.name if arguments.id is None else arguments.id)
+
+
+COMMANDS = (
+    Command(
+        "create-savepoint",
+        "keep a version until its savepoint is deleted",
+        (
+            TABLE,
+            option("--name", text="a name for it", metavar="NAME"),
+            option("--snapshot", text="which version; without it, the current one", metavar="N", kind="snapshot"),
+            option("-m", "--message", text="why it is kept", metavar="MSG"),
+        ),
+        _create,
+        ("create-savepoint trips", 'create-savepoint trips --name before-fix --snapshot 12 -m "fares were wrong"'),
+        words=("savepoint", "tag", "save"),
+    ),
+    Command(
+        "savepoints",
+        "list the savepoints",
+        (TABLE,),
+        _list,
+        ("savepoints trips",),
+        words=("tags",),
+    ),
+    Command(
+        "delete-savepoint",
+        "let a kept version go",
+        (
+            TABLE,
+            option("--id", text="its id", metavar="N", kind="number"),
+            option("--name", text="its name", metavar="NAME", kind="savepoint"),
+        ),
+        _delete,
+        ("delete-savepoint trips --id 1", "delete-savepoint trips --name before-fix"),
+    ),
+)

@@ -1,0 +1,177 @@
+"""The console command: what is printed where, and the exit code."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import pytest
+
+import sleeper_nb
+from sleeper_nb import cli
+from sleeper_nb.commands.line_progress import LineProgress
+
+DDL = "city STRING KEY\nfare DOUBLE NULL\n"
+ROWS = "city,fare\nZagreb,2.5\nAthens,1.5\nLima,\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder with the definition of a table and a file of rows."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SLEEPER_WAREHOUSE", raising=False)
+    (tmp_path / "trips.ddl").write_text(DDL)
+    (tmp_path / "the rows.csv").write_text(ROWS)
+    return tmp_path
+
+
+@pytest.fixture
+def sleeper(folder, capsys):
+    def run(*words):
+        code = cli.main(list(words))
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def trips(sleeper):
+    assert sleeper("create", "trips", "--splits", "g,n", "--schema", "trips.ddl")[0] == 0
+    assert sleeper("ingest", "trips", "the rows.csv", "-m", "first rows")[0] == 0
+    return sleeper
+
+
+def test_a_table_from_its_creation_to_its_garbage(trips):
+    for words, expected in (
+        (["tables"], "trips"),
+        (["describe", "trips@1"], "snapshot 1"),
+        (["scan", "trips", "--columns", "fare", "--where", "fare > 2"], "2.5"),
+        (["get", "trips", "Lima"], "1 row "),
+        (["sql", "--engine", "duckdb", "select", "count(*) as n", "from", "trips"], "3"),
+        (["sql", "--engine", "duckdb", "select count(*) as n from trips version as of 1"], "0"),
+        (["inspect", "trips", "select status from files group by all"], "ACTIVE"),
+        (["files", "trips"], "files of trips at snapshot 2"),
+        (["partitions", "trips@2"], "partitions of trips at snapshot 2"),
+        (["create-savepoint", "trips", "--name", "fix", "-m", "kept"], "savepoint 1 'fix'"),
+        (["savepoints", "trips"], "kept"),
+        (["delete-savepoint", "trips", "--id", "1"], "savepoint 1 'fix'"),
+        (["ingest", "trips", "the rows.csv", "the rows.csv"], "rows +6"),
+        (["compact", "trips", "--strategy", "all", "--engine", "local", "--dry-run"], "would merge"),
+        (["compact", "trips", "--strategy", "all", "--engine", "local"], "merged"),
+        (["history", "trips"], "first rows"),
+        (["expire", "trips"], "would expire"),
+        (["expire", "trips", "--force"], "expired"),
+        (["collect-garbage", "trips"], "would delete"),
+        (["gc", "trips", "--force"], "deleted"),
+        (["help"], "collect-garbage, gc"),
+        (["help", "ingest"], "sleeper ingest trips $df"),
+        ([], "collect-garbage, gc"),
+        (["--help"], "collect-garbage, gc"),
+    ):
+        code, out, err = trips(*words)
+        assert (code, err) == (0, ""), words
+        assert expected in out, words
+
+
+def test_a_failed_command_says_two_lines_on_stderr(trips):
+    assert trips("describe", "tripz") == (1, "", "NotFound: no table 'tripz'\nhint: did you mean 'trips'?\n")
+    code, out, err = trips("ingest", "trips", "nothing.csv")
+    assert (code, out, len(err.splitlines())) == (1, "", 2)
+
+
+def test_a_misunderstood_command_exits_with_2(sleeper):
+    assert sleeper("tabels") == (2, "", "NotFound: no command 'tabels'\nhint: did you mean 'tables'?\n")
+    assert sleeper("scan", "trips", "--limt", "3")[0] == 2
+
+
+def test_the_warehouse_is_named_by_an_option_or_the_environment(trips, folder, monkeypatch):
+    other = folder / "other one"
+    assert trips("--warehouse", str(other), "--instance", "a", "create", "t", "--schema", "trips.ddl")[0] == 0
+    assert (other / "a" / "catalog.sqlite").is_file()
+    assert "t " in trips("tables", f"--warehouse={other}", "--instance", "a")[1]
+    assert "trips" not in trips("tables", f"--warehouse={other}", "--instance", "a")[1]
+    monkeypatch.setenv("SLEEPER_WAREHOUSE", str(other))
+    assert "t " in trips("tables", "--instance=a")[1]
+    sql = trips("sql", "--instance", "a", "--engine", "duckdb", "select count(*) as n from t")
+    assert sql[0] == 0
+
+
+def test_asking_where_there_is_no_warehouse_makes_none(sleeper, folder):
+    code, _, err = sleeper("tables")
+    assert code == 1
+    assert "no warehouse at ./warehouse" in err
+    assert not (folder / "warehouse").exists()
+    assert sleeper("use", "./warehouse")[0] == 0
+    assert sleeper("tables")[0] == 0
+
+
+def test_a_schema_comes_from_the_console_or_as_json(sleeper, monkeypatch, folder):
+    monkeypatch.setattr(sys, "stdin", io.StringIO(DDL))
+    code, out, _ = sleeper("create", "trips", "--schema", "-")
+    assert (code, "city string" in out) == (0, True)
+    json = '{"rowKeyFields": [{"name": "id", "type": "LongType"}]}'
+    (folder / "schema.json").write_text(json)
+    assert "id long" in sleeper("add", "other", "--schema", "schema.json")[1]
+    code, _, err = sleeper("create", "third")
+    assert (code, "create needs the columns" in err) == (1, True)
+    code, _, err = sleeper("create", "third", "--schema", "none.ddl")
+    assert (code, "cannot read the schema none.ddl" in err) == (1, True)
+
+
+def test_what_needs_a_notebook_says_so(trips):
+    for words, said in (
+        (["explore"], "explore is a widget of notebooks"),
+        (["sql", "-o", "x", "--engine", "duckdb", "select 1"], "-o needs a notebook"),
+        (["ingest", "trips", "$df"], "there are no variables on the console"),
+    ):
+        code, out, err = trips(*words)
+        assert (code, out) == (1, "")
+        assert said in err
+
+
+def test_demo_runs_in_the_folder_that_is_given(sleeper, monkeypatch):
+    asked = []
+
+    def demo(folder, progress):
+        asked.append(folder)
+        return "done"
+
+    monkeypatch.setattr("sleeper_nb.demo.run", demo)
+    assert sleeper("demo", "--folder", "here")[:2] == (0, "'done'\n")
+    assert sleeper("demo")[0] == 0
+    assert asked == ["here", "demo-warehouse"]
+
+
+def test_an_interrupt_ends_with_its_own_code(sleeper, monkeypatch):
+    def interrupted(folder, progress):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sleeper_nb.demo.run", interrupted)
+    assert sleeper("demo") == (130, "", "interrupted\n")
+
+
+def test_the_installed_command_runs():
+    words = [sys.executable, "-c", "import sys; from sleeper_nb.cli import main; sys.exit(main())", "--version"]
+    answer = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert (answer.stdout, answer.stderr) == (f"sleeper-nb {sleeper_nb.__version__}\n", "")
+
+
+def test_progress_is_one_line_that_goes_away():
+    stream = io.StringIO()
+    watch = LineProgress(lambda: stream, lambda: True)
+    watch.update("query")
+    watch.update("query")
+    watch.update("query", 1, 10)
+    watch.finish("done")
+    watch.finish()
+    assert stream.getvalue() == "\rquery\rquery 1/10\r          \rdone\n"
+
+
+def test_progress_that_is_off_writes_nothing():
+    stream = io.StringIO()
+    watch = LineProgress(lambda: stream, lambda: False)
+    watch.update("query", 1, 2)
+    watch.finish("done")
+    assert stream.getvalue() == ""

@@ -1,0 +1,189 @@
+"""The command table: what is typed becomes a command with its arguments, or an error that says what to type."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.commands import COMMANDS
+from sleeper_nb.commands.context import Context, split_reference
+from sleeper_nb.commands.helping import describe, overview
+from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.model.snapshots import SavepointReference, SnapshotReference, parse_moment
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def parsed(line, body=None):
+    found = COMMANDS.parse_line(line, body)
+    return found.command.name, found.arguments
+
+
+def refused(line, body=None):
+    with pytest.raises(SleeperError) as caught:
+        COMMANDS.parse_line(line, body)
+    assert len(str(caught.value).splitlines()) <= 3
+    return caught.value
+
+
+@pytest.mark.parametrize("command", COMMANDS.commands, ids=lambda command: command.name)
+def test_every_command_has_help_and_examples_that_parse(command):
+    assert command.summary
+    assert all(argument.help for argument in command.arguments)
+    assert command.examples
+    for example in command.examples:
+        line, _, body = example.partition("\n")
+        assert COMMANDS.parse_line(line, body).command is command
+    for prefix in ("%sleeper", "sleeper"):
+        shown = describe(command, prefix).text()
+        assert command.summary in shown
+        assert all(argument.names[-1] in shown or argument.usage in shown for argument in command.arguments)
+    assert command.summary in overview(COMMANDS.commands, "%sleeper").text()
+
+
+@pytest.mark.parametrize("command", COMMANDS.commands, ids=lambda command: command.name)
+def test_dash_h_is_the_help_of_each_command(command):
+    for line in (f"{command.name} -h", f"{command.name} --help"):
+        name, arguments = parsed(line)
+        assert (name, arguments.command) == ("help", command.name)
+    assert COMMANDS.parse_argv([command.name, "-h"]).arguments.command == command.name
+
+
+def test_names_and_words_of_commands_are_given_once():
+    names = [name for command in COMMANDS.commands for name in (command.name, *command.aliases, *command.words)]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_names_of_the_issue_are_all_there():
+    wanted = "use create ingest tables describe compact history create-savepoint savepoints delete-savepoint files"
+    assert set(f"{wanted} partitions inspect sql expire collect-garbage explore scan get demo help".split()) == {
+        command.name for command in COMMANDS.commands
+    }
+    assert COMMANDS.find("add").name == "create"
+    assert COMMANDS.find("gc").name == "collect-garbage"
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("tabels", "did you mean 'tables'?"),
+        ("optimize", "did you mean 'compact'?"),
+        ("VACUUM", "did you mean 'collect-garbage'?"),
+        ("select * from x", "did you mean 'sql'?"),
+        ("qqqq", "help lists the commands"),
+    ],
+)
+def test_an_unknown_command_names_the_nearest(typed, hint):
+    error = refused(typed)
+    assert isinstance(error, NotFound)
+    assert error.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("typed", "message", "hint"),
+    [
+        ("compact t --enginee spark", "compact has no option '--enginee'", "did you mean '--engine'?"),
+        ("compact t --dryrun", "compact has no option '--dryrun'", "did you mean '--dry-run'?"),
+        ("compact t --engine=sparc", "no engine 'sparc'", "did you mean 'spark'?"),
+        ("tables x", "tables cannot use 'x'", "usage: tables"),
+        ("ingest t", "ingest needs SRC", "usage: ingest T SRC… [-m MSG] [--spark]"),
+        ("ingest t a -m", "ingest -m needs a value", "usage: ingest T SRC… [-m MSG] [--spark]"),
+        ("scan t --limit x", "scan --limit needs a whole number, not 'x'", "usage: scan T[@REF]"),
+        ("ingest t 'a", "a quote is not closed: 'a", 'write -m "it\'s in"'),
+        ("sql --engine duckdb", "sql needs a query", "usage: sql [-o VAR] [--engine spark|duckdb] SQL"),
+        ("sql --enjine duckdb select 1", "sql has no option '--enjine'", "did you mean '--engine'?"),
+        ("inspect", "inspect needs T[@REF]", "usage: inspect T[@REF] SQL"),
+    ],
+)
+def test_a_wrong_argument_says_what_is_right(typed, message, hint):
+    error = refused(typed)
+    assert isinstance(error, InvalidInput)
+    assert error.message == message
+    assert error.hint.startswith(hint)
+
+
+def test_a_cell_body_is_only_for_commands_that_take_one():
+    assert refused("tables", "what\n").message == "tables takes no lines below it"
+    assert parsed("tables", " \n")[0] == "tables"
+    assert parsed("create t", "a INT KEY\n")[1].body == "a INT KEY\n"
+
+
+def test_quotes_are_those_of_a_shell():
+    assert parsed("""ingest t "a b/c.csv" d\\ e.csv -m "it's in" """)[1].source == ["a b/c.csv", "d e.csv"]
+    assert parsed("""ingest t a -m "it's in" """)[1].message == "it's in"
+    assert parsed("""ingest t -m 'say "x"' a b""")[1].message == 'say "x"'
+    assert parsed("""scan t --where "a = 'x y' and b > 1" """)[1].where == "a = 'x y' and b > 1"
+    assert parsed("get t '' -5")[1].key == ["", "-5"]
+    assert parsed("create-savepoint t -m ''")[1].message == ""
+
+
+RAW = (
+    "select 'it''s', \"a b\", [1, 2], x -> x + 1, m['k'], $$ it's $$, '{y} $z'  -- it's -o a comment",
+    "-- a comment first\nselect 1",
+    "select -1 --engine",
+    "select '\\n'   ,   2",
+    "SELECT /* ' */ 1",
+)
+
+
+@pytest.mark.parametrize("statement", RAW)
+def test_sql_is_never_touched(statement):
+    assert parsed(f"sql {statement}")[1].statement == statement
+    name, arguments = parsed(f"sql -o x --engine duckdb {statement}")
+    assert (name, arguments.output, arguments.engine, arguments.statement) == ("sql", "x", "duckdb", statement)
+    assert parsed("sql --engine=duckdb", statement)[1].statement == statement
+    assert parsed(f"inspect t@12 {statement}")[1].statement == statement
+    words = ["sql", "--engine", "duckdb", statement]
+    assert COMMANDS.parse_argv(words).arguments.statement == statement
+
+
+def test_sql_of_the_line_stands_before_that_of_the_cell():
+    assert parsed("sql -o x select a", "from t\n")[1].statement == "select a\nfrom t\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "reference"),
+    [
+        ("flights", None),
+        ("flights@12", SnapshotReference(12)),
+        ("flights@v12", SnapshotReference(12)),
+        ("flights@savepoint.1", SavepointReference(1)),
+        ("flights@before-fix", SavepointReference("before-fix")),
+        ("flights@2026-11-01T10:00", parse_moment("2026-11-01 10:00:00")),
+    ],
+)
+def test_a_version_stands_behind_an_at_sign(text, reference):
+    assert split_reference(text) == ("flights", reference)
+
+
+def test_an_empty_or_unwanted_version_is_an_error():
+    with pytest.raises(InvalidInput, match="no version stands behind @"):
+        split_reference("flights@")
+    context = Context("console", connect=sl.connect)
+    with pytest.raises(InvalidInput, match="works on the current version"):
+        context.table("flights@12")
+    with pytest.raises(InvalidInput, match="no warehouse is open\nhint: sleeper use"):
+        context.table("flights")
+
+
+def typed_in(text):
+    """The commands of a document: lines and cells of magics, and lines of a console."""
+    for block in re.findall(r"```\w*\n(.*?)```", text, re.DOTALL):
+        if block.startswith("%%sleeper "):
+            line, _, body = block.removeprefix("%%sleeper ").partition("\n")
+            yield line, body
+        else:
+            lines = (line.removeprefix("$ ") for line in block.splitlines())
+            yield from ((found[1], None) for line in lines if (found := re.match(r"%?sleeper (.*)", line)))
+    for inline in re.findall(r"`%?sleeper ([^`…]*)`", text):
+        yield inline, None
+
+
+def test_every_command_of_the_readme_parses():
+    for line, body in typed_in(README.read_text()):
+        word = line.split()[0]
+        if word != "COMMAND":
+            assert COMMANDS.parse_line(line, body).command

@@ -1,0 +1,305 @@
+"""``%sleeper`` as a user types it, in a real IPython shell."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from IPython.core.completer import context_matcher, provisionalcompleter
+from IPython.utils.capture import capture_output
+
+import sleeper_nb as sl
+from magics.sleeper import NAME
+from sleeper_nb.clock import ManualClock
+from sleeper_nb.commands import COMMANDS
+from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+
+CREATE = "%%sleeper create trips --splits g,n\ncity STRING KEY\npickup TIMESTAMP SORT, fare DOUBLE NULL"
+
+
+@pytest.fixture
+def run(shell):
+    """Run a cell and return its value; nothing else may be shown."""
+
+    def run_cell(source):
+        with capture_output() as said:
+            answer = shell.run_cell(source)
+        answer.raise_error()
+        shown = "" if answer.result is None else repr(answer.result)
+        assert said.stdout.removeprefix("Out[0]: ").strip() == shown
+        assert said.stderr == ""
+        return answer.result
+
+    return run_cell
+
+
+@pytest.fixture
+def fail(shell):
+    """Run a cell that must fail, and return its error; one to three lines are shown."""
+
+    def run_cell(source):
+        with capture_output() as said:
+            answer = shell.run_cell(source)
+        assert isinstance(answer.error_in_exec, SleeperError), answer
+        assert 1 <= len((said.stdout + said.stderr).strip().splitlines()) <= 3
+        return answer.error_in_exec
+
+    return run_cell
+
+
+@pytest.fixture
+def trips(run, shell):
+    """A warehouse with a table of three leaves, two snapshots with rows, and a savepoint of the first of them."""
+    moment = pd.Timestamp("2026-01-01", tz="UTC")
+    shell.user_ns["df"] = pd.DataFrame({"city": ["Zagreb", "athens", "lima"], "pickup": moment, "fare": [2.5, 1.5, 9]})
+    run("%sleeper use './a warehouse'")
+    run(CREATE)
+    run('%sleeper ingest trips $df -m "first rows"')
+    run("%sleeper create-savepoint trips --name before-fix -m 'it is kept'")
+    run("%sleeper ingest trips $df $df")
+    return run
+
+
+def test_every_command_gives_its_value(trips):
+    assert trips("%sleeper use './a warehouse'").tables == ("trips",)
+    assert [table.name for table in trips("%sleeper tables")] == ["trips"]
+    assert trips("%sleeper describe trips").resolved.snapshot_id == 3
+    assert [s.message for s in trips("%sleeper history trips")] == [None, "first rows", None]
+    assert [s.name for s in trips("%sleeper savepoints trips")] == ["before-fix"]
+    assert len(trips("%sleeper files trips@2")) < len(trips("%sleeper files trips"))
+    assert len(trips("%sleeper partitions trips")) == 3
+    assert trips("%sleeper scan trips --columns city,fare --where \"city = 'lima'\" --limit 2").to_dict() == {
+        "city": ["lima"] * 2,
+        "fare": [9.0] * 2,
+    }
+    assert trips("%sleeper get trips@before-fix lima --columns fare").to_dict() == {"fare": [9.0]}
+    assert trips("%sleeper inspect trips select count(*) as n from snapshots").to_dict() == {"n": [3]}
+    assert trips("%%sleeper inspect trips@1\nselect count(*) as n\nfrom files").to_dict() == {"n": [0]}
+    assert trips("%sleeper compact trips --strategy all --dry-run").snapshots == ()
+    assert trips("%sleeper compact trips --strategy all --engine local").rows == 9
+    assert trips("%sleeper expire trips").dry_run
+    assert not trips("%sleeper expire trips --force").dry_run
+    assert trips("%sleeper expire trips --force --dry-run").dry_run
+    assert trips("%sleeper collect-garbage trips").dry_run
+    assert not trips("%sleeper gc trips --force").dry_run
+    assert trips("%sleeper delete-savepoint trips --name before-fix").id == 1
+    assert len(trips("%sleeper savepoints trips")) == 0
+
+
+def test_a_bare_line_shows_text_and_html_and_an_assignment_shows_nothing(trips, shell):
+    shown, _ = shell.display_formatter.format(trips("%sleeper history trips"))
+    assert set(shown) == {"text/plain", "text/html"}
+    assert shown["text/plain"].startswith("history of trips")
+    assert "<table" in shown["text/html"]
+    assert trips("x = %sleeper history trips") is None
+    assert len(shell.user_ns["x"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("reference", "rows"),
+    [("", 9), ("@2", 3), ("@v2", 3), ("@savepoint.1", 3), ("@before-fix", 3), ("@2100-01-01T10:00", 9)],
+)
+def test_every_way_to_name_a_version(trips, reference, rows):
+    assert trips(f"%sleeper scan trips{reference}").count() == rows
+
+
+def test_sql_of_lines_and_cells_on_duckdb(trips, shell):
+    assert trips("%sleeper sql --engine duckdb select count(*) as n from trips").to_dict() == {"n": [9]}
+    shell.run_cell("%config SleeperMagics.engine = 'duckdb'")
+    assert trips("%sleeper sql select count(*) as n from trips@before-fix").to_dict() == {"n": [3]}
+    result = trips("%%sleeper sql -o kept\nselect count(*) as n\nfrom trips version as of 'savepoint.1' -- it's old\n")
+    assert shell.user_ns["kept"] is result
+    assert result.to_dict() == {"n": [3]}
+
+
+def test_sql_reaches_the_engine_as_it_was_typed(trips, shell):
+    shell.user_ns["y"] = "expanded"
+    answer = trips("%sleeper sql --engine duckdb select 'it''s {y} $y' as \"a b\", [1, 2] as l, "
+                   "$$it's -> {y}$$ as m -- ' comment")  # fmt: skip
+    assert answer.to_dict() == {"a b": ["it's {y} $y"], "l": [[1, 2]], "m": ["it's -> {y}"]}
+
+
+def test_parameters_are_bound_by_value(trips, shell, fail):
+    shell.user_ns["name"] = "lima' or 1=1 --"
+    query = "%sleeper sql --engine duckdb select count(*) as n from trips where city = :name"
+    assert trips(query).to_dict() == {"n": [0]}
+    shell.user_ns["name"] = "lima"
+    assert trips(query).to_dict() == {"n": [3]}
+    error = fail(query.replace(":name", ":nam"))
+    assert (error.message, error.hint.startswith("did you mean")) == ("no parameter 'nam'", True)
+
+
+def test_variables_are_whole_words_and_never_text(trips, shell, fail):
+    assert "df" in fail("%sleeper ingest trips $dff").hint
+    shell.user_ns["file"] = shell.user_ns["df"]
+    shell.user_ns["df"].to_csv("my rows.csv", index=False)
+    assert trips('%sleeper ingest trips "my rows.csv"').added_rows == 3
+    assert isinstance(fail("%sleeper ingest trips {file}.csv"), NotFound)
+
+
+def test_several_sources_are_one_commit_or_none(trips, shell, fail):
+    before = len(trips("%sleeper history trips"))
+    fail("%sleeper ingest trips $df nothing.csv")
+    assert len(trips("%sleeper history trips")) == before
+
+
+@pytest.mark.parametrize(
+    ("cell", "message", "hint"),
+    [
+        ("%sleeper descirbe trips", "no command 'descirbe'", "did you mean 'describe'?"),
+        ("%sleeper describe trps", "no table 'trps'", "did you mean 'trips'?"),
+        ("%sleeper describe trips@9", "no snapshot 9 of table 'trips'", "there are: 1–3"),
+        ("%sleeper files trips@befor-fix", "no savepoint 'befor-fix' of table 'trips'", "did you mean 'before-fix'?"),
+        ("%sleeper scan trips --columns fair", "no column 'fair'", "did you mean 'fare'?"),
+        ("%sleeper compact trips --dry", "compact has no option '--dry'", "did you mean '--dry-run'?"),
+        ("%sleeper sql --engine duckdb select * from trps", "no table 'trps'", "did you mean 'trips'?"),
+        ("%sleeper sql --engine duckdb -o a-b select 1", "no variable can be called 'a-b'", "use letters, digits"),
+        ("%sleeper get trips a b", "2 values are no key of 'trips'", "its row keys are city string"),
+        ("%sleeper delete-savepoint trips", "name one savepoint", "delete-savepoint trips --id 1"),
+        ("%sleeper delete-savepoint trips --id 7", "no savepoint '7' of table 'trips'", "there are: before-fix, 1"),
+        ("%sleeper history trips@2", "this works on the current version, not on '2'", "leave out @2"),
+        ("%%sleeper tables\nx", "tables takes no lines below it", "write %sleeper tables"),
+        (CREATE, "table 'trips' is there already", "choose another name"),
+    ],
+)
+def test_errors_fail_the_cell_in_a_few_lines(trips, fail, cell, message, hint):
+    error = fail(cell)
+    assert error.message == message
+    assert error.hint.startswith(hint)
+
+
+def test_errors_while_rows_are_read_fail_the_cell_too(trips, fail):
+    assert fail("%sleeper sql --engine duckdb select cast(city as int) from trips")
+    assert fail('%sleeper scan trips --where "no_such > 1"')
+
+
+def test_without_an_open_warehouse_the_error_says_how_to_open_one(fail):
+    error = fail("%sleeper tables")
+    assert isinstance(error, InvalidInput)
+    assert str(error) == "no warehouse is open\nhint: %sleeper use ./warehouse"
+
+
+def test_a_full_traceback_is_a_setting(shell):
+    shell.run_cell("%config SleeperMagics.traceback = 'full'")
+    with capture_output() as said:
+        shell.run_cell("%sleeper tables")
+    assert len(said.stdout.splitlines()) > 5
+    assert "no warehouse is open" in said.stdout
+
+
+def test_a_session_of_python_can_be_used(run, tmp_path, shell):
+    with sl.connect(tmp_path / "mine", clock=ManualClock()) as session:
+        shell.user_ns["session"] = session
+        opened = run("%sleeper use $session")
+        assert opened.session is session
+        assert run(CREATE).name == "trips"
+        assert [table.name for table in session.tables()] == ["trips"]
+
+
+def test_values_of_use_are_the_same_on_every_machine(run):
+    assert repr(run("%sleeper use ./here")) == "warehouse  ./here\ninstance   default\ntables     none"
+
+
+def test_help_and_the_docstring_name_every_command(run, shell):
+    for text in (repr(run("%sleeper help")), repr(run("%sleeper")), shell.find_magic("sleeper").__doc__):
+        assert all(command.name in text and command.summary in text for command in COMMANDS.commands)
+    assert "example" in repr(run("%sleeper compact -h"))
+    assert "%%sleeper create" in repr(run("%sleeper help add"))
+
+
+def test_a_widget_is_the_value_of_explore(trips, shell, fail):
+    trips("x = %sleeper explore trips")
+    assert shell.user_ns["x"].table == "trips"
+    assert fail("%sleeper explore trps").hint == "did you mean 'trips'?"
+
+
+def test_reloading_changes_nothing_and_unloading_leaves_what_others_made(shell):
+    @context_matcher(identifier="another")
+    def another(context):
+        return {"completions": []}
+
+    completer, manager = shell.Completer, shell.magics_manager
+    completer.custom_matchers.append(another)
+    before = (len(completer.custom_matchers), len(shell.configurables))
+    for _ in range(2):
+        shell.run_line_magic("reload_ext", "sleeper_nb")
+        assert (len(completer.custom_matchers), len(shell.configurables)) == before
+    __import__("magics").load_ipython_extension(shell)
+    assert (len(completer.custom_matchers), len(shell.configurables)) == before
+    shell.run_line_magic("unload_ext", "sleeper_nb")
+    assert completer.custom_matchers == [another]
+    assert NAME not in manager.registry
+    assert "sleeper" not in manager.magics["line"]
+    assert "sleeper" not in manager.magics["cell"]
+    shell.run_line_magic("load_ext", "sleeper_nb")
+    assert "sleeper" in manager.magics["cell"]
+
+
+def test_progress_is_shown_when_it_is_asked_for(trips, shell, monkeypatch):
+    monkeypatch.setenv("SLEEPER_PROGRESS", "text")
+    with capture_output() as said:
+        shell.run_cell("x = %sleeper compact trips --strategy all --engine local").raise_error()
+    assert "\rcompacting 0/" in said.stdout
+    assert said.stdout.endswith("\r")
+
+
+def completed(shell, cell, until=None):
+    """The cell as each completion would make it."""
+    at = len(cell) if until is None else cell.index(until) + len(until)
+    with provisionalcompleter():
+        found = list(shell.Completer.completions(cell, at))
+    return [cell[: c.start] + c.text + cell[c.end :] for c in found]
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ("%sleeper ta", ["%sleeper tables"]),
+        ("x = %sleeper ta", ["x = %sleeper tables"]),
+        ("%sleeper create-", ["%sleeper create-savepoint"]),
+        ("%sleeper help expl", ["%sleeper help explore"]),
+        ("%sleeper describe ", ["%sleeper describe trips"]),
+        ("%sleeper describe TR", ["%sleeper describe trips"]),
+        ("%sleeper files trips@", [f"%sleeper files trips@{v}" for v in ("before-fix", "savepoint.1", 3, 2, 1)]),
+        ("%sleeper files trips@be", ["%sleeper files trips@before-fix"]),
+        ("%sleeper compact trips --str", ["%sleeper compact trips --strategy"]),
+        ("%sleeper compact trips --engine s", ["%sleeper compact trips --engine spark"]),
+        ("%sleeper scan trips@2 --columns city,f", ["%sleeper scan trips@2 --columns city,fare"]),
+        ("%sleeper delete-savepoint trips --name b", ["%sleeper delete-savepoint trips --name before-fix"]),
+        ("%sleeper ingest trips $d", ["%sleeper ingest trips $df"]),
+        ("%sleeper sql select * from tri", ["%sleeper sql select * from trips"]),
+        ("%%sleeper sql -o x\nselect *\nfrom tri", ["%%sleeper sql -o x\nselect *\nfrom trips"]),
+        ("%%sleeper sql\nselect * from trips@bef", ["%%sleeper sql\nselect * from trips@before-fix"]),
+        ("%%sleeper sql\nselect trips.fa", ["%%sleeper sql\nselect trips.fare"]),
+        ("%%sleeper inspect trips\nselect * from sav", ["%%sleeper inspect trips\nselect * from savepoints"]),
+    ],
+)
+def test_completion(trips, shell, cell, expected):
+    assert completed(shell, cell) == expected
+
+
+def test_completion_of_columns_sees_the_whole_cell(trips, shell):
+    cell = "%%sleeper sql\nselect fa from trips"
+    assert completed(shell, cell, until="fa") == ["%%sleeper sql\nselect fare from trips"]
+
+
+def test_completion_leaves_python_alone(trips, shell):
+    assert "print" in completed(shell, "prin")
+    assert not [text for text in completed(shell, "x = 3 % sleeper ta") if "tables" in text]
+
+
+@pytest.mark.parametrize(
+    "cell", ["%sleeper describe trps@", "%sleeper nonsense x", "%sleeper scan x --columns ", "%sleeper"]
+)
+def test_completion_never_raises(shell, cell):
+    completed(shell, cell)
+
+
+@pytest.mark.spark
+def test_spark_answers_when_no_engine_is_named(spark_engine, run, fail, tmp_path, shell):
+    with sl.connect(tmp_path / "w", spark=spark_engine.session()) as session:
+        shell.user_ns.update(session=session, rows=[{"city": "lima", "pickup": pd.Timestamp(0, tz="UTC"), "fare": 1.0}])
+        run("%sleeper use $session")
+        run(CREATE)
+        run("%sleeper ingest trips $rows --spark")
+        assert run("%%sleeper sql\nSELECT count(*) AS n FROM trips VERSION AS OF 2").to_dict() == {"n": [1]}
+        assert fail("%sleeper sql SELECT fair FROM trips").__cause__ is not None

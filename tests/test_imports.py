@@ -1,0 +1,36 @@
+"""What is loaded when: nothing heavy before its first use."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HEAVY = {"pyspark", "pandas", "duckdb", "boto3", "numpy", "pyarrow", "datafusion", "sqlglot", "ipywidgets", "polars"}
+
+
+def loaded(source):
+    """The modules of a new process after some lines."""
+    script = f"{source}\nimport sys; print(*sorted(sys.modules))"
+    return set(
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    )
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    assert not loaded("import sleeper_nb") & {*HEAVY, "IPython", "traitlets"}
+
+
+def test_the_console_loads_nothing_heavy_for_its_help():
+    assert not loaded("from sleeper_nb.cli import main; main(['help'])") & {*HEAVY, "IPython", "traitlets"}
+
+
+def test_loading_the_extension_loads_nothing_heavy(tmp_path):
+    lines = (
+        f"import os; os.environ['IPYTHONDIR'] = {str(tmp_path)!r}",
+        "from IPython.core.interactiveshell import InteractiveShell",
+        "from traitlets.config import Config",
+        "shell = InteractiveShell.instance(config=Config(HistoryManager={'enabled': False}))",
+        "shell.run_line_magic('load_ext', 'sleeper_nb')",
+        "shell.run_cell('x = %sleeper help').raise_error()",
+    )
+    assert not loaded("\n".join(lines)) & HEAVY
