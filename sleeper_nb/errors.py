@@ -78,7 +78,7 @@ class NotFound(SleeperError, LookupError):  # noqa: N818
             Where it was looked for, to follow the name: ``" of table 'flights'"``.
         """
         known = [str(candidate) for candidate in candidates]
-        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
+        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.6)
         if near:
             hint = "did you mean " + " or ".join(repr(n) for n in near) + "?"
         elif known:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -12,6 +12,9 @@ from typing import Any, Generic, TypeVar
 
 SHOWN_ROWS = 50
 """A longer listing shows this many rows and says how many there are."""
+
+NOTHING_DONE = "nothing was changed; --force does it (in Python: dry_run=False)"
+"""Below the plan of a destructive step that was shown, not run."""
 
 _CELL = "padding:2px 10px;border-bottom:1px solid color-mix(in srgb, currentColor 20%, transparent);"
 _NUMBER = "text-align:right;font-variant-numeric:tabular-nums;"
@@ -31,6 +34,34 @@ class Bytes:
                 return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
             size /= 1024
         raise AssertionError
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A value of the user's: shown as it is, where a number of ours has its thousands separated."""
+
+    value: object
+
+    def __str__(self) -> str:
+        plain = isinstance(self.value, int) and not isinstance(self.value, bool)
+        return str(self.value) if plain else cell_text(self.value)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it belongs to the right of its column."""
+        return _is_number(self.value)
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, Data):
+        return value.is_number
+    return isinstance(value, int | float | Decimal | Bytes) and not isinstance(value, bool)
+
+
+def data_rows(columns: Iterable[Sequence[object]]) -> tuple[tuple[object, ...], ...]:
+    """Return rows of the user's values from their columns; None stays None."""
+    cells = ([None if value is None else Data(value) for value in column] for column in columns)
+    return tuple(zip(*cells, strict=True))
 
 
 def cell_text(value: object) -> str:
@@ -69,7 +100,7 @@ class Grid:
         cells = [[cell_text(value) for value in row] for row in self.rows]
         table = [list(self.columns), *cells] if any(self.columns) else cells
         widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))] if table else []
-        right = [self._is_number(i) for i in range(len(widths))]
+        right = [self._holds_numbers(i) for i in range(len(widths))]
         lines = [
             "  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(line, widths, right, strict=True)).rstrip()
             for line in table
@@ -84,7 +115,7 @@ class Grid:
         if self.title:
             parts.append(f"<div><b>{html.escape(self.title)}</b></div>")
         parts.append('<table style="border-collapse:collapse;">')
-        right = [self._is_number(i) for i in range(len(self.columns))]
+        right = [self._holds_numbers(i) for i in range(len(self.columns))]
         if any(self.columns):
             heads = (
                 f'<th scope="col" style="{_CELL}{_NUMBER if r else _TEXT}">{html.escape(name)}</th>'
@@ -103,11 +134,9 @@ class Grid:
             parts.append(f'<div style="opacity:0.75;">{html.escape(self.footer)}</div>')
         return "".join([*parts, "</div>"])
 
-    def _is_number(self, column: int) -> bool:
+    def _holds_numbers(self, column: int) -> bool:
         values = [row[column] for row in self.rows if row[column] is not None]
-        return bool(values) and all(
-            isinstance(v, int | float | Decimal | Bytes) and not isinstance(v, bool) for v in values
-        )
+        return bool(values) and all(map(_is_number, values))
 
 
 class Report:
@@ -142,7 +171,8 @@ class Answer(Report):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the columns, each with its values."""
-        return {name: [row[i] for row in self.shown.rows] for i, name in enumerate(self.shown.columns)}
+        values = [[cell.value if isinstance(cell, Data) else cell for cell in row] for row in self.shown.rows]
+        return {name: [row[i] for row in values] for i, name in enumerate(self.shown.columns)}
 
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.operations import sources
 from sleeper_nb.operations.planning import plan_scan, regions_of
 from sleeper_nb.operations.versions import Resolved
-from sleeper_nb.report import Answer, Bytes, Grid, Listing, Report
+from sleeper_nb.report import Answer, Bytes, Data, Grid, Listing, Report
 from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.base import StateStore
 
@@ -84,7 +84,7 @@ class TableAt(Report):
                 r["rows"],
                 Bytes(r["bytes"]),
                 r["added_snapshot"],
-                *(r[f"{end}_{key}"] for key in keys for end in ("min", "max")),
+                *(Data(r[f"{end}_{key}"]) for key in keys for end in ("min", "max")),
             )
             for r in rows
         )
@@ -105,12 +105,11 @@ class TableAt(Report):
         for leaf in state.tree.leaves:
             files = state.files.active_in({leaf.id})
             rows, size = sum(f.rows for f in files), sum(f.bytes for f in files)
-            region = str(leaf.region.ranges[0]) if len(state.schema.row_keys) == 1 else str(leaf.region)
+            region = leaf.region.text(state.schema)
             items.append({"partition_id": leaf.id, "region": region, "files": len(files), "rows": rows, "bytes": size})
             cells.append((region, leaf.id, len(files), rows, Bytes(size)))
-        keys = " × ".join(key.name for key in state.schema.row_keys)
         title = f"partitions of {self.name} at {self.resolved}"
-        return Listing(tuple(items), (keys, "partition", "files", "rows", "bytes"), tuple(cells), title)
+        return Listing(tuple(items), ("keys", "partition", "files", "rows", "bytes"), tuple(cells), title)
 
     def inspect(self, sql: str) -> Answer:
         """Ask DuckDB about the metadata of the version: ``files``, ``partitions``, ``snapshots``, ``savepoints``.

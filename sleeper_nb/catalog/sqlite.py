@@ -95,11 +95,14 @@ class SqliteCatalog(Catalog):
                 )
             self._connection.execute("PRAGMA synchronous = FULL")
             if version < FORMAT_VERSION:
-                self._connection.execute("PRAGMA journal_mode = WAL")
                 with self._transaction() as run:
                     for statement in filter(str.strip, _TABLES.split(";")):
                         run.execute(statement)
                     run.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+            if self._connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                # SQLite does not wait for this lock; whoever holds it is switching too, or the next to open will.
+                with contextlib.suppress(sqlite3.OperationalError):
+                    self._connection.execute("PRAGMA journal_mode = WAL")
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[sqlite3.Connection]:
@@ -113,8 +116,8 @@ class SqliteCatalog(Catalog):
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._errors() as connection:
-            connection.execute("BEGIN IMMEDIATE")
             try:
+                connection.execute("BEGIN IMMEDIATE")  # inside: an interrupt right behind it must not leave it open
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
@@ -230,7 +233,10 @@ class SqliteCatalog(Catalog):
 
     def assign(self, table_id: str, assignment: Assignment, now: datetime) -> bool:
         with self._transaction() as run:
-            run.execute("DELETE FROM assignments WHERE table_id = ? AND until <= ?", (table_id, to_micros(now)))
+            run.execute(
+                "DELETE FROM assignments WHERE table_id = ? AND (until <= ? OR job_id = ?)",
+                (table_id, to_micros(now), assignment.job_id),
+            )
             rows = [
                 (table_id, assignment.partition_id, name, assignment.job_id, to_micros(assignment.until))
                 for name in assignment.filenames

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sleeper_nb.engines import duckdb_sql
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
-from sleeper_nb.report import Answer, Grid
+from sleeper_nb.report import Answer, Grid, data_rows
 from sleeper_nb.storage.filesystem import Storage
 
 _TIME = pa.timestamp("us", tz="UTC")
@@ -38,8 +38,9 @@ def inspect(
     if found is None:
         raise InvalidInput("the statement gives no rows", hint="ask: select status, count(*) from files group by all")
     rows = duckdb_sql.to_arrow(found)
-    cells = tuple(zip(*(column.to_pylist() for column in rows.columns), strict=True))
-    return Answer(Grid(tuple(rows.column_names), cells, footer=f"{rows.num_rows:,} rows · {footer}"))
+    cells = data_rows(column.to_pylist() for column in rows.columns)
+    count = f"{rows.num_rows:,} row{'s' * (rows.num_rows != 1)}"
+    return Answer(Grid(tuple(rows.column_names), cells, footer=f"{count} · {footer}"))
 
 
 def _columns(kind: type[Snapshot | Savepoint], values: Sequence[Any]) -> pa.Table:

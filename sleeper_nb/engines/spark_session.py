@@ -75,8 +75,8 @@ class SparkEngine:
         and if there is none, one is started.
     config
         Settings of Spark that go before ours, and two of ours: ``spark.sleeper.jit`` (``quick`` for a sooner first
-        answer, ``full`` for long jobs; by default the size of the first work decides) and ``spark.sleeper.archive`` (``true``, or ``false`` to keep no
-        class-data archive in the cache folder).
+        answer, ``full`` for long jobs; by default the size of the first work decides) and ``spark.sleeper.archive``
+        (``true``, or ``false`` to keep no class-data archive in the cache folder).
     clock
         Source of ids.
     progress

@@ -129,7 +129,10 @@ class FileReferences:
         """Return the references with those of one partition to some files ready for garbage collection."""
         t = self.table
         gone = pc.and_(
-            pc.and_(pc.equal(t["partition_id"], partition_id), pc.is_in(t["filename"], pa.array(list(filenames)))),
+            pc.and_(
+                pc.equal(t["partition_id"], partition_id),
+                pc.is_in(t["filename"], pa.array(list(filenames), pa.string())),
+            ),
             pc.equal(t["status"], ACTIVE),
         )
         new: dict[str, pa.Scalar] = {

@@ -31,6 +31,10 @@ def check_key(field: Field, value: Any, *, what: str = "value") -> KeyValue:
             return value
         raise InvalidInput(f"{what} {value} is out of range for row key {field.name!r}", hint=f"it is {kind}")
     if kind == "string" and isinstance(value, str):
+        if any("\ud800" <= c <= "\udfff" for c in value):
+            raise InvalidInput(
+                f"{what} {value!r} of row key {field.name!r} has half a character", hint="it must be UTF-8"
+            )
         return value
     if kind == "bytearray" and isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
@@ -46,7 +50,7 @@ def parse_key(field: Field, text: str, *, what: str = "value") -> KeyValue:
     """
     kind = field.type.name
     if kind == "string":
-        return text
+        return check_key(field, text, what=what)
     try:
         return check_key(field, base64.b64decode(text, validate=True) if kind == "bytearray" else int(text), what=what)
     except (ValueError, binascii.Error) as error:

@@ -66,8 +66,10 @@ class Region:
         """Return the region with one of its ranges replaced."""
         return Region((*self.ranges[:dimension], to, *self.ranges[dimension + 1 :]))
 
-    def __str__(self) -> str:
-        return " × ".join(map(str, self.ranges))
+    def text(self, schema: Schema) -> str:
+        """Return the region for people: its row keys that have a bound, ``carrier [DL, MQ)``."""
+        bounded = [f"{k.name} {r}" for k, r in zip(schema.row_keys, self.ranges, strict=True) if r != Range()]
+        return ", ".join(bounded) or "every key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,8 @@ class PartitionTree:
         here = leaf.region.ranges[dimension]
         if point not in here or point == here.min:
             raise InvalidInput(f"{key_text(point)} does not split {here}", hint="take a value inside the range")
+        if len({*child_ids}) < 2 or any(name in self for name in child_ids):
+            raise InvalidInput(f"partitions {' and '.join(child_ids)} are not two new ones", hint="take new ids")
         children = tuple(
             Partition(name, leaf.region.narrowed(dimension, part), leaf.id)
             for name, part in zip(child_ids, (Range(here.min, point), Range(point, here.max)), strict=True)
@@ -212,14 +216,25 @@ class PartitionTree:
                     f"split point {key_text(point)} does not come after {key_text(before)}",
                     hint="give split points in increasing order, each once",
                 )
-        tree = cls((Partition(ROOT_ID, Region.whole(schema)),))
+        made: dict[str, Partition] = {}
+        taken: set[str] = set()
 
-        def grow(tree: PartitionTree, leaf_id: str, points: Sequence[KeyValue]) -> PartitionTree:
+        def fresh() -> str:
+            name = new_id()[:8]
+            while name in taken:  # 8 digits are few: among 100,000 partitions one comes twice
+                name = new_id()[:8]
+            taken.add(name)
+            return name
+
+        def grow(node: Partition, points: Sequence[KeyValue]) -> None:
+            made[node.id] = node
             if not points:
-                return tree
+                return
             middle = len(points) // 2
-            left, right = new_id()[:8], new_id()[:8]
-            tree = tree.split(leaf_id, 0, points[middle], (left, right))
-            return grow(grow(tree, left, points[:middle]), right, points[middle + 1 :])
+            split = cls((node,)).split(node.id, 0, points[middle], (fresh(), fresh()))
+            made.update((p.id, p) for p in split.partitions)
+            grow(split.partitions[1], points[:middle])
+            grow(split.partitions[2], points[middle + 1 :])
 
-        return grow(tree, ROOT_ID, ordered)
+        grow(Partition(ROOT_ID, Region.whole(schema)), ordered)
+        return cls(tuple(made.values()))

@@ -49,7 +49,10 @@ def parse_duration(text: str) -> timedelta:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)\s*", text)
     if match is None:
         raise ValueError(text)
-    return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
+    try:
+        return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
+    except OverflowError as error:
+        raise ValueError(text) from error
 
 
 _DURATION = "duration, such as 7 d, 6 h or 30 min"

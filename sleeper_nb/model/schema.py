@@ -206,12 +206,18 @@ _DEFINITION = re.compile(
 
 
 def _fields(fields: Fields) -> tuple[Field, ...]:
-    if isinstance(fields, Mapping):
-        return tuple(
-            Field(name, parse_type(text.strip().removesuffix("?")), text.strip().endswith("?"))
-            for name, text in fields.items()
-        )
-    return tuple(fields)
+    if not isinstance(fields, Mapping):
+        given = tuple(fields)
+        if not all(isinstance(field, Field) for field in given):
+            raise InvalidInput(f"{fields!r} names no types", hint='write {"id": "string", "n": "int"}')
+        return given
+    for name, text in fields.items():
+        if not isinstance(text, str):
+            raise InvalidInput(f"the type of field {name!r} is {text!r}, no text", hint='write {"id": "string"}')
+    return tuple(
+        Field(name, parse_type(text.strip().removesuffix("?")), text.strip().endswith("?"))
+        for name, text in fields.items()
+    )
 
 
 def _definitions(text: str) -> list[tuple[int, str]]:

@@ -88,7 +88,7 @@ class FieldType:
         try:
             ((kind, body),) = value.items()
             if kind == "DecimalType":
-                return cls("decimal", (int(body["precision"]), int(body["scale"])))
+                return parse_type(f"decimal({int(body['precision'])},{int(body['scale'])})")
             if kind == "ListType":
                 return cls("list", (cls.from_json(body["elementType"]),))
             if kind == "MapType":

@@ -131,7 +131,7 @@ def plan_compaction(
                 PlannedFile(f.filename, f.rows, f.bytes, None if f.only_this_partition else leaf.region) for f in batch
             )
             exact = all(f.rows_exact for f in batch)
-            jobs.append(CompactionJob(clock.new_id(), leaf.id, str(leaf.region), inputs, exact))
+            jobs.append(CompactionJob(clock.new_id(), leaf.id, leaf.region.text(state.schema), inputs, exact))
     return tuple(jobs)
 
 
@@ -172,10 +172,11 @@ def compact(
     proposed = plan_compaction(state, strategy, settings, store.catalog.assignments(store.table_id, now), store.clock)
     if dry_run:
         return CompactionReport(proposed, (), (), strategy, dry_run=True)
-    jobs = [job for job in proposed if _claim(store, job, now)]
+    jobs: list[CompactionJob] = []
     done: list[tuple[CompactionJob, Snapshot]] = []
     refused: list[CompactionJob] = []
     try:
+        jobs = [job for job in proposed if _claim(store, job, now)]
         progress.update("compacting", 0, len(jobs))
         for job, file in runner(jobs, state.schema):
             output = None if file is None else reference_to(file, job.partition_id, job_id=job.id)
@@ -188,7 +189,7 @@ def compact(
     except OutcomeUnknown:
         raise  # the output may be in the table: keep it, and let the claims end by themselves
     except BaseException:
-        _clean_up(store, jobs, {job.id for job, _ in done})
+        _clean_up(store, proposed, {job.id for job, _ in done})
         raise
     _clean_up(store, jobs, {job.id for job, _ in done})
     return CompactionReport(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.report import Grid, Report
+from sleeper_nb.report import NOTHING_DONE, Grid, Report
 from sleeper_nb.state_store.base import StateStore
 
 
@@ -43,7 +43,9 @@ class ExpiryReport(Report):
         count = len(self.expired)
         verb = "would expire" if self.dry_run else "expired"
         rows = tuple((s.id, s.time, s.operation, s.rows) for s in self.expired)
-        return Grid(("snapshot", "time", "operation", "rows"), rows, f"{verb} {count} snapshots, {self.kept} are kept")
+        footer = NOTHING_DONE if self.dry_run and self.expired else ""
+        title = f"{verb} {count} snapshots, {self.kept} are kept"
+        return Grid(("snapshot", "time", "operation", "rows"), rows, title, footer)
 
 
 def plan_expiry(snapshots: Sequence[Snapshot], retention: Retention, now: datetime) -> tuple[Snapshot, ...]:
@@ -52,7 +54,7 @@ def plan_expiry(snapshots: Sequence[Snapshot], retention: Retention, now: dateti
         snapshot
         for newer, snapshot in enumerate(snapshots)
         if newer >= max(1, retention.num_retained_min)
-        and (newer >= retention.num_retained_max or snapshot.time < now - retention.time_retained)
+        and (newer >= retention.num_retained_max or now - snapshot.time > retention.time_retained)
     ]
     return tuple(reversed(expired))
 

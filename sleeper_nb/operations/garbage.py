@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from sleeper_nb.model.files import ACTIVE
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import DeleteFiles
-from sleeper_nb.report import Bytes, Grid, Report
+from sleeper_nb.report import NOTHING_DONE, Bytes, Grid, Report
 from sleeper_nb.state_store.base import StateStore
 
 
@@ -52,7 +52,8 @@ class GarbageReport(Report):
             (verb, "metadata files", len(self.metadata_files), None),
             ("kept back", "data files", self.held, None),
         )
-        return Grid(("", "what", "files", "bytes"), rows, title="garbage collection")
+        footer = NOTHING_DONE if self.dry_run and (self.data_files or self.metadata_files) else ""
+        return Grid(("", "what", "files", "bytes"), rows, "garbage collection", footer)
 
 
 def collectable_files(state: TableState, retained: Iterable[int], now: datetime, delay: timedelta) -> tuple[str, ...]:
@@ -65,7 +66,7 @@ def collectable_files(state: TableState, retained: Iterable[int], now: datetime,
         live = row["status"] == ACTIVE or any(
             row["added_snapshot"] <= version < row["removed_snapshot"] for version in versions
         )
-        (needed if live or row["updated_at"] + delay > now else candidates).add(row["filename"])
+        (needed if live or now - row["updated_at"] < delay else candidates).add(row["filename"])
     return tuple(sorted(candidates - needed))
 
 
@@ -77,7 +78,7 @@ def collect_garbage(store: StateStore, *, delay: timedelta, dry_run: bool, autho
     retained = [s.id for s in catalog.snapshots(table_id)]
     retained += [savepoint.saved_snapshot_id for savepoint in catalog.savepoints(table_id)]
     data = collectable_files(state, retained, now, delay)
-    metadata = tuple(path for path, since in catalog.garbage(table_id) if since + delay <= now)
+    metadata = tuple(path for path, since in catalog.garbage(table_id) if now - since >= delay)
     report = _report(state, data, metadata, dry_run=dry_run)
     if dry_run:
         return report

@@ -26,6 +26,7 @@ class PlannedFile:
     rows: int
     bytes: int
     region: Region | None
+    rows_exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ class ScanPlan(Report):
     @property
     def rows(self) -> int | None:
         """How many rows the scan gives, where metadata alone tells; None where rows must be read to know."""
-        return sum(f.rows for f in self.files) if all(f.region is None for f in self.files) else None
+        told = all(f.region is None and f.rows_exact for f in self.files)
+        return sum(f.rows for f in self.files) if told else None
 
     @property
     def bytes(self) -> int:
@@ -102,7 +104,9 @@ def _files(state: TableState, active: pa.Table, leaf: Partition, part: Region) -
     for row in rows.to_pylist():
         keys = [(row[f"min_{k.name}"], row[f"max_{k.name}"]) for k in state.schema.row_keys]
         within = all(low in r and high in r for (low, high), r in zip(keys, part.ranges, strict=True))
-        planned.append(PlannedFile(row["filename"], row["rows"], row["bytes"], None if within else part))
+        planned.append(
+            PlannedFile(row["filename"], row["rows"], row["bytes"], None if within else part, row["rows_exact"])
+        )
     return planned
 
 
@@ -138,8 +142,10 @@ def regions_of(schema: Schema, keys: Any = None, region: Mapping[str, Any] | Non
     if keys is not None and region is not None:
         raise InvalidInput("a scan takes keys or a region, not both", hint="leave one of them out")
     if keys is not None:
-        wanted = keys if isinstance(keys, list) else [keys]
-        return [_exact(schema, key if isinstance(key, tuple) else (key,)) for key in dict.fromkeys(wanted)]
+        wanted = [key if isinstance(key, tuple) else (key,) for key in (keys if isinstance(keys, list) else [keys])]
+        checked = dict.fromkeys(_checked(schema, key) for key in wanted)
+        # a key that begins with another key is in the other's region already, and no row may be read twice
+        return [_exact(schema, key) for key in checked if not any(key[:n] in checked for n in range(1, len(key)))]
     if region is None:
         return None
     names = [key.name for key in schema.row_keys]
@@ -148,18 +154,23 @@ def regions_of(schema: Schema, keys: Any = None, region: Mapping[str, Any] | Non
         if name not in names:
             raise InvalidInput(f"{name!r} is no row key", hint=f"the row keys are {', '.join(names)}")
         i = names.index(name)
+        if not isinstance(bounds, tuple | list) or len(bounds) != 2:
+            raise InvalidInput(f"{bounds!r} is no range of {name!r}", hint="give (min, max); None is unbounded")
         low, high = (None if b is None else check_key(schema.row_keys[i], b) for b in bounds)
         found = found.narrowed(i, Range(low, high))
     return [found]
 
 
-def _exact(schema: Schema, key: tuple[Any, ...]) -> Region:
-    if len(key) > len(schema.row_keys):
+def _checked(schema: Schema, key: tuple[Any, ...]) -> tuple[KeyValue, ...]:
+    if not 1 <= len(key) <= len(schema.row_keys):
         raise InvalidInput(f"key {key!r} has {len(key)} values", hint=f"there are {len(schema.row_keys)} row keys")
+    return tuple(check_key(field, value, what="key") for field, value in zip(schema.row_keys, key, strict=False))
+
+
+def _exact(schema: Schema, key: tuple[KeyValue, ...]) -> Region:
     found = Region.whole(schema)
     for i, value in enumerate(key):
-        checked = check_key(schema.row_keys[i], value, what="key")
-        found = found.narrowed(i, Range(checked, _next(schema.row_keys[i], checked)))
+        found = found.narrowed(i, Range(value, _next(schema.row_keys[i], value)))
     return found
 
 

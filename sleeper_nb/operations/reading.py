@@ -6,12 +6,14 @@ file, no repartitioning): it holds a few batches per file, not the rows.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.planning import PlannedFile, ScanPlan
@@ -43,11 +45,24 @@ def read(
         A condition in SQL on any columns.
     limit
         At most so many rows.
+
+    Raises
+    ------
+    NotFound
+        When a column is unknown, or a planned file is gone.
+    InvalidInput
+        When a column is named twice, the limit is negative, or the condition cannot be read or computed.
+    StorageError
+        When a file cannot be read.
     """
     wanted = list(columns) if columns is not None else list(plan.schema.names)
     for name in wanted:
         if name not in plan.schema.names:
             raise NotFound.of("column", name, plan.schema.names)
+        if wanted.count(name) > 1:
+            raise InvalidInput(f"column {name!r} is asked for twice", hint="name each column once")
+    if limit is not None and limit < 0:
+        raise InvalidInput(f"no limit can be {limit}", hint="give 0 or more")
     schema = pa.schema([plan.schema.arrow.field(name) for name in wanted])
     batches: list[pa.RecordBatch] = []
     left = limit
@@ -78,24 +93,49 @@ def merged(
     settings = SessionConfig().with_target_partitions(1).set("datafusion.optimizer.prefer_existing_sort", "true")
     context = SessionContext(settings.set("datafusion.execution.parquet.pushdown_filters", "true"))
     order = [_column(name).sort(ascending=True) for name in schema.sort_order]
-    frames = [_frame(context, file, schema, storage) for file in files]
-    rows = frames[0]
-    for frame in frames[1:]:
-        rows = rows.union(frame)
-    if where is not None:
-        rows = rows.filter(_condition(rows, where))
-    rows = rows.sort(*order)
-    if columns is not None:
-        rows = rows.select(*[_column(name) for name in columns])
-    if limit is not None:
-        rows = rows.limit(limit)
-    for batch in rows.execute_stream():
-        yield batch.to_pyarrow()
+    with _explained(storage, where):
+        frames = [_frame(context, file, schema, storage) for file in files]
+        rows = frames[0]
+        for frame in frames[1:]:
+            rows = rows.union(frame)
+        if where is not None:
+            rows = rows.filter(_condition(rows, where))
+        rows = rows.sort(*order)
+        if columns is not None:
+            rows = rows.select(*[_column(name) for name in columns])
+        if limit is not None:
+            rows = rows.limit(limit)
+        for batch in rows.execute_stream():
+            yield batch.to_pyarrow()
+
+
+@contextlib.contextmanager
+def _explained(storage: Storage, where: str | None) -> Iterator[None]:
+    try:
+        yield
+    except SleeperError:
+        raise
+    except Exception as error:  # DataFusion raises a plain Exception for everything
+        text = str(error).splitlines()[0]
+        if where is not None and "Invalid Parquet file" not in text:
+            raise InvalidInput(
+                f"cannot compute the condition {where!r}: {text}", hint="it must be true or false for every row"
+            ) from error
+        raise StorageError(f"cannot read data files in {storage.root}: {text}", hint="are they whole?") from error
 
 
 def _frame(context: SessionContext, file: PlannedFile, schema: Schema, storage: Storage) -> DataFrame:
+    size = storage.size(file.filename)
+    if size != file.bytes:  # DataFusion takes a file that is gone or has no bytes for one without rows
+        raise StorageError(
+            f"data file {storage.locate(file.filename)} has {size:,} bytes, not {file.bytes:,}",
+            hint="was it changed by hand? restore it from a copy",
+        )
     order = [_column(name).sort(ascending=True) for name in schema.sort_order]
-    frame = context.read_parquet(storage.locate(file.filename), file_sort_order=[order], schema=schema.arrow)
+    # A URL, as DataFusion takes a plain path with brackets or stars for a pattern.
+    frame = context.read_parquet(
+        Path(storage.locate(file.filename)).as_uri(), file_sort_order=[order], schema=schema.arrow
+    )
     return frame if file.region is None else frame.filter(*_inside(file.region, schema))
 
 

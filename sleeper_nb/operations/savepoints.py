@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from sleeper_nb.errors import NotFound, SleeperError
+from sleeper_nb.errors import NotFound, StorageError
 from sleeper_nb.model.snapshots import Savepoint, Snapshot, check_savepoint_name
 from sleeper_nb.operations.versions import Resolved
 from sleeper_nb.state_store.base import StateStore
@@ -39,13 +39,16 @@ def create_savepoint(
         author=author,
     )
     path = paths.savepoint(savepoint.id)
-    store.storage.write(path, savepoint.to_json().encode())
     try:
+        store.storage.write(path, savepoint.to_json().encode())
         store.catalog.add_savepoint(store.table_id, savepoint)
-    except SleeperError:
-        if savepoint.id not in {kept.id for kept in store.catalog.savepoints(store.table_id)}:
+    except BaseException as error:
+        # A failure or an interrupt can lose the answer, not the row.
+        saved_it = savepoint.id in {kept.id for kept in store.catalog.savepoints(store.table_id)}
+        if not saved_it:
             store.storage.delete(path)
-        raise
+        if not saved_it or not isinstance(error, StorageError):
+            raise
     return savepoint
 
 

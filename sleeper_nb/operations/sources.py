@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Callable, Iterable
+from datetime import datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,12 @@ def find_files(source: str | Path) -> list[Path]:
         When there is none.
     """
     text = str(Path(source).expanduser())
-    if glob.has_magic(text):
-        found = sorted(Path(name) for name in glob.glob(text, recursive=True))  # noqa: PTH207 - pathlib's needs a folder to start from
+    if Path(text).is_file():  # first, for a name can have brackets of its own
+        found = [Path(text)]
     elif Path(text).is_dir():
         found = sorted(path for path in Path(text).rglob("*") if path.name.endswith(FORMATS))
     else:
-        found = [Path(text)] if Path(text).is_file() else []
+        found = sorted(Path(name) for name in glob.glob(text, recursive=True))  # noqa: PTH207 - pathlib's needs a folder to start from
     if not found:
         raise NotFound(f"no data file {str(source)!r}", hint="give a path or a glob such as data/2026-*.parquet")
     return found
@@ -65,11 +66,11 @@ def to_arrow(data: Any, schema: Schema) -> pa.Table:
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
     if isinstance(data, str | Path):
-        return pa.concat_tables([_read(path, schema) for path in find_files(data)], promote_options="default")
+        return _joined([_read(path, schema) for path in find_files(data)])
     if isinstance(data, list) and all(isinstance(row, dict) for row in data):
         return _from_rows(data, schema)
-    if type(data).__module__.partition(".")[0] == "pandas":
-        return pa.Table.from_pandas(data, preserve_index=False)
+    if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
+        return _from_pandas(data)
     if hasattr(data, "__arrow_c_stream__"):
         return pa.table(data)
     raise InvalidInput(
@@ -79,23 +80,58 @@ def to_arrow(data: Any, schema: Schema) -> pa.Table:
 
 
 def _from_rows(rows: list[dict[str, Any]], schema: Schema) -> pa.Table:
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    if not rows:
+        return schema.arrow.empty_table()
+    names = list(dict.fromkeys(str(name) for row in rows for name in row))
     known = {field.name: field.type.arrow for field in schema.fields}
     arrays = {}
     for name in names:
+        values = [row.get(name) for row in rows]
         try:
-            arrays[name] = pa.array([row.get(name) for row in rows], known.get(name))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+            arrays[name] = pa.array(values, known.get(name))
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise InvalidInput(f"column {name!r}: {_first_line(error)}", hint=f"it is {known.get(name)}") from error
+        _refuse_cut(name, values, arrays[name])
     return pa.table(arrays)
+
+
+def _refuse_cut(name: str, values: list[Any], array: pa.Array) -> None:
+    """Arrow cuts off the fraction of a number that becomes whole, and the time of a moment that becomes a date."""
+    cut: list[Any] = []
+    if pa.types.is_integer(array.type):
+        cut = [v for v, kept in zip(values, array.to_pylist(), strict=True) if v is not None and v != kept]
+    elif pa.types.is_date(array.type):
+        cut = [v for v in values if isinstance(v, datetime) and v.time() != time()]
+    if cut:
+        raise InvalidInput(f"column {name!r}: {cut[0]!r} would be cut", hint=f"it is {array.type}: round it first")
+
+
+def _from_pandas(frame: Any) -> pa.Table:
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        hint = "give each column a name of its own and values of one type"
+        raise InvalidInput(f"cannot take over the data frame: {_first_line(error)}", hint=hint) from error
+
+
+def _joined(tables: list[pa.Table]) -> pa.Table:
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise InvalidInput(
+            f"the files do not fit together: {_first_line(error)}", hint="ingest them one by one, or mend the odd one"
+        ) from error
 
 
 def _read(path: Path, schema: Schema) -> pa.Table:
     types = {field.name: field.type.arrow for field in schema.fields if not pa.types.is_nested(field.type.arrow)}
+    # left to Arrow's guess: moments, as it demands a zone of those in CSV, and dates, as it reads none in JSON
+    in_csv = {name: t for name, t in types.items() if not pa.types.is_timestamp(t)}
+    in_json = pa.schema([(name, t) for name, t in types.items() if not pa.types.is_date(t)])
     readers: dict[str, Callable[[], pa.Table]] = {
         ".parquet": lambda: parquet.read_table(path),
-        ".csv": lambda: csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=types)),
-        ".json": lambda: json.read_json(path),
+        ".csv": lambda: csv.read_csv(path, convert_options=csv.ConvertOptions(column_types=in_csv)),
+        ".json": lambda: json.read_json(path, parse_options=json.ParseOptions(explicit_schema=in_json)),
     }
     kind = next((end for end in FORMATS if path.name.endswith(end)), None)
     if kind is None:
@@ -142,16 +178,30 @@ def _cast(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
             f"column {field.name!r} has {column.null_count:,} null{'s' * (column.null_count > 1)}",
             hint="drop those rows or fill them in; only fields written with ? can be null",
         )
-    target = field.type.arrow
     try:
-        if pa.types.is_timestamp(column.type) and column.type.tz is None:
-            column = pc.assume_timezone(column.cast(pa.timestamp("us")), "UTC")  # a time without a zone is UTC
-        return column.cast(target)
+        return _without_loss(column, field.type.arrow)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise InvalidInput(
             f"column {field.name!r} is {column.type}, which cannot become {field.type}: {_first_line(error)}",
             hint="cast it first; nothing was ingested",
         ) from error
+
+
+def _without_loss(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
+    """Cast, and raise Arrow's own error also where Arrow would lose something without a word."""
+    source = column.type
+    if pa.types.is_timestamp(source) and source.tz is None:
+        column = pc.assume_timezone(column.cast(pa.timestamp("us")), "UTC")  # a time without a zone is UTC
+    numbers = pa.types.is_integer(source) or pa.types.is_floating(source)
+    if numbers and (pa.types.is_timestamp(target) or pa.types.is_date(target)):
+        raise pa.ArrowInvalid("a number does not say in which unit it counts time")
+    cast = column.cast(target)
+    cuts = (numbers and pa.types.is_boolean(target)) or (pa.types.is_timestamp(source) and pa.types.is_date(target))
+    if cuts and cast.cast(column.type) != column:
+        raise pa.ArrowInvalid("something would be cut off")
+    if pa.types.is_floating(source) and pa.types.is_floating(target) and pc.is_inf(cast) != pc.is_inf(column):
+        raise pa.ArrowInvalid("a number is too large")
+    return cast
 
 
 def _first_line(error: BaseException) -> str:

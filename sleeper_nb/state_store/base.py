@@ -14,6 +14,7 @@ A crash before step 4 leaves files that nothing names; after it, a complete snap
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable
@@ -87,6 +88,7 @@ class StateStore(ABC):
         self.table_id, self.catalog, self.storage, self.clock, self.retry = table_id, catalog, storage, clock, retry
         self._states: OrderedDict[tuple[int, Metadata], TableState] = OrderedDict()
         self._schemas: dict[int, Schema] = {}
+        self._lock = threading.Lock()
 
     @abstractmethod
     def read(self, metadata: Metadata, snapshot_id: int, schema_id: int) -> TableState:
@@ -107,17 +109,20 @@ class StateStore(ABC):
         AlreadyExists
             When the name is taken; what was written is removed again.
         """
+        if any(entry.id == self.table_id for entry in self.catalog.tables()):  # its files must stay as they are
+            raise AlreadyExists(f"there is a table with id {self.table_id!r} already", hint="open it by its name")
         point = CommitPoint(1, self.clock.now())
         state = initial_state(schema, tree, point)
-        metadata_files.write_schema(self.storage, state.schema_id, schema)
-        metadata = self.write(state, None, None)
-        snapshot = self._snapshot(state, None, point.time, metadata, "create", None, author)
+        schema_path = paths.schema(state.schema_id)
         try:
-            self.catalog.create_table(TableEntry(self.table_id, name), snapshot)
-        except AlreadyExists:
-            for path in (*metadata, paths.schema(state.schema_id)):
-                self.storage.delete(path)
+            metadata_files.write_schema(self.storage, state.schema_id, schema)
+            metadata = self.write(state, None, None)
+        except BaseException:
+            self.storage.delete(schema_path)
             raise
+        snapshot = self._snapshot(state, None, point.time, metadata, "create", None, author)
+        entry = TableEntry(self.table_id, name)
+        self._publish(snapshot, lambda: self.catalog.create_table(entry, snapshot), {*metadata, schema_path})
         return snapshot
 
     def head(self) -> Snapshot:
@@ -138,11 +143,11 @@ class StateStore(ABC):
             snapshot_id = version.saved_snapshot_id
         else:
             metadata, snapshot_id = Metadata(version.files_path, version.partitions_path), version.id
-        key = (snapshot_id, metadata)
-        if key not in self._states:
-            self._remember(metadata, self.read(metadata, snapshot_id, version.schema_id))
-        self._states.move_to_end(key)
-        return self._states[key]
+        state = self._remembered(metadata, snapshot_id)
+        if state is None:
+            state = self.read(metadata, snapshot_id, version.schema_id)
+            self._remember(metadata, state)
+        return state
 
     def commit(
         self,
@@ -173,10 +178,11 @@ class StateStore(ABC):
         """
         began = self.clock.now()
         for attempt in range(self.retry.max_attempts):
+            if attempt:
+                self.clock.sleep(self.clock.jitter(self.retry.ceiling(attempt - 1)))
             published = self._try(change, message, author)
             if published is not None:
                 return published
-            self.clock.sleep(self.clock.jitter(self.retry.ceiling(attempt)))
         spent = (self.clock.now() - began).total_seconds()
         raise ConflictError(
             f"other writers were faster in each of {self.retry.max_attempts} tries ({spent:.1f} s)",
@@ -195,28 +201,37 @@ class StateStore(ABC):
         old = Metadata(head.files_path, head.partitions_path)
         new = self.write(after, before, old)
         snapshot = self._snapshot(after, before, point.time, new, transaction.operation, message, author)
-        if self._publish(head, snapshot):
-            self._remember(new, after)
-            return snapshot
-        for path in set(new) - set(old):
-            self.storage.delete(path)
-        return None
+        if not self._publish(snapshot, lambda: self.catalog.commit(self.table_id, head, snapshot), {*new} - {*old}):
+            return None
+        self._remember(new, after)
+        return snapshot
 
-    def _publish(self, head: Snapshot, snapshot: Snapshot) -> bool:
+    def _publish(self, snapshot: Snapshot, publish: Callable[[], bool | None], written: set[str]) -> bool:
+        """Return whether `publish` made the snapshot count; when it did not, what was written for it is deleted."""
         try:
-            return self.catalog.commit(self.table_id, head, snapshot)
-        except StorageError as error:
-            # The answer is lost, not the commit: whoever finds its own id there has won.
+            won = publish() is not False
+        except BaseException as error:
+            # The answer is lost, by a failure or an interrupt, not the commit: whoever finds its own id there has won.
             try:
                 won = self.catalog.has_commit(self.table_id, snapshot.commit_id)
             except StorageError:
+                if not isinstance(error, StorageError):
+                    raise error from None
                 raise OutcomeUnknown(
                     f"the catalog failed during a commit, and then did not say whether it won: {error.message}",
                     hint="look for it in history before you run it again",
                 ) from error
-            if won:
-                return True
-            raise
+            if not won:
+                self._discard(written)
+            if not won or not isinstance(error, StorageError):
+                raise
+        if not won:
+            self._discard(written)
+        return won
+
+    def _discard(self, written: set[str]) -> None:
+        for path in written:
+            self.storage.delete(path)
 
     def _snapshot(
         self,
@@ -249,7 +264,15 @@ class StateStore(ABC):
             author=author,
         )
 
+    def _remembered(self, metadata: Metadata, snapshot_id: int) -> TableState | None:
+        with self._lock:
+            state = self._states.get((snapshot_id, metadata))
+            if state is not None:
+                self._states.move_to_end((snapshot_id, metadata))
+            return state
+
     def _remember(self, metadata: Metadata, state: TableState) -> None:
-        self._states[state.snapshot_id, metadata] = state
-        if len(self._states) > CACHED_STATES:
-            self._states.popitem(last=False)
+        with self._lock:
+            self._states[state.snapshot_id, metadata] = state
+            if len(self._states) > CACHED_STATES:
+                self._states.popitem(last=False)

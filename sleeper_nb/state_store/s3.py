@@ -31,5 +31,10 @@ class S3StateStore(StateStore):
             files_path = at.files_path
         else:
             files_path = paths.files_metadata(state.snapshot_id, name)
-            metadata_files.write_files(self.storage, files_path, state.files)
+            try:
+                metadata_files.write_files(self.storage, files_path, state.files)
+            except BaseException:
+                if at is None or partitions_path != at.partitions_path:
+                    self.storage.delete(partitions_path)
+                raise
         return Metadata(files_path, partitions_path)

@@ -78,8 +78,12 @@ class Storage:
         located, partial = self.locate(path), f"{path}.partial"
         with self.output(partial) as stream:
             stream.write(content)
-        with _explained(located):
-            self._fs.move(self.locate(partial), located)
+        try:
+            with _explained(located):
+                self._fs.move(self.locate(partial), located)
+        except BaseException:
+            self.delete(partial)
+            raise
 
     def size(self, path: str) -> int:
         """Return a file's bytes."""

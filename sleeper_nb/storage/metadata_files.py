@@ -89,14 +89,14 @@ def read_schema(storage: Storage, schema_id: int) -> Schema:
 def _write(storage: Storage, path: str, table: pa.Table) -> None:
     stamped = table.replace_schema_metadata({_VERSION_KEY: FORMAT_VERSION})
     with storage.output(path) as stream:
-        pq.write_table(stamped, stream, compression="zstd")
+        pq.write_table(stamped, stream, compression="zstd", write_page_checksum=True)
 
 
 def _read(storage: Storage, path: str) -> pa.Table:
     try:
         with storage.input(path) as stream:
-            table = pq.read_table(stream)
-    except pa.ArrowInvalid as error:
+            table = pq.read_table(stream, page_checksum_verification=True)
+    except (pa.ArrowException, OSError) as error:
         raise StorageError(f"cannot read the metadata file {path}: {error}", hint="restore it from a copy") from error
     version = (table.schema.metadata or {}).get(_VERSION_KEY, b"").decode()
     if version != FORMAT_VERSION:

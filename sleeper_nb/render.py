@@ -1,0 +1,198 @@
+"""Pictures of a table as escaped, deterministic HTML: its partitions, its history; and grids cut to a size to save."""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from sleeper_nb.model.keys import key_text
+from sleeper_nb.model.partitions import Partition, PartitionTree, Range
+from sleeper_nb.model.snapshots import Savepoint, Snapshot
+from sleeper_nb.model.state import TableState
+from sleeper_nb.report import Grid, cell_text
+
+MAX_BYTES = 65_536  # of HTML, about, are saved for one answer
+_MAX_CELLS, _MAX_LEVELS, _MAX_BARS, _MAX_MARKS, _MAX_NAMES = 64, 6, 1000, 50, 5
+_LINE_CHARS = 130  # so many letters fit across 960 px; on a narrower screen the edge of the cell cuts them
+_LEVEL, _LEAF = 22, 58  # heights in px
+_BRAND = "fill:var(--jp-brand-color1,#1976d2)"
+
+
+class Versioned(Protocol):
+    """What a picture is taken of: a table at one version (`sleeper_nb.table.TableAt`)."""
+
+    name: str
+
+    @property
+    def resolved(self) -> object: ...  # noqa: D102 - as in TableAt, and so is the next
+
+    @property
+    def state(self) -> TableState: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """A box: its place (across in leaves, down in px), its rows, a full text, and lines: each from long to short."""
+
+    x: int
+    width: int
+    y: int
+    height: int
+    rows: int | None
+    tip: str
+    lines: tuple[tuple[str, ...], ...]
+
+
+def partition_map(at: Versioned) -> str:
+    """Return the partitions as an icicle: splits above, leaves below in key order, in a stronger colour for more rows.
+
+    More than 64 leaves are drawn as groups of neighbours, and levels of splits below the 6th are left out; the line
+    under the picture says so.
+    """
+    state = at.state
+    leaves = state.tree.leaves
+    depth = [len(state.tree.ancestors(leaf.id)) for leaf in leaves]
+    step = -(-len(leaves) // _MAX_CELLS)
+    levels = min(max(depth), _MAX_LEVELS) if step == 1 else 0
+    boxes = _leaf_cells(state, [min(level, levels) for level in depth], step)
+    rows = [box.rows or 0 for box in boxes]
+    keys = [key.name for key in state.schema.row_keys]
+    by = " × ".join(keys[i] for i in _split_keys(state.tree))
+    said = (
+        f"{len(leaves):,} partition{'s' * (len(leaves) != 1)} by {by} · {sum(rows):,} rows",
+        f"the stronger the colour, the more rows ({min(rows):,} to {max(rows):,})" if len(boxes) > 1 else "",
+        f"drawn as {len(boxes)} groups of up to {step:,} neighbours" if step > 1 else "",
+        f"splits below level {levels} are not drawn" if step == 1 and max(depth) > levels else "",
+    )
+    drawn = _drawn([*_split_cells(state.tree, keys, levels), *boxes], len(boxes))
+    return _figure(f"partitions of {at.name} at {at.resolved}", levels * _LEVEL + _LEAF, drawn, said)
+
+
+def timeline(snapshots: Sequence[Snapshot], savepoints: Sequence[Savepoint], current: int) -> str:
+    """Return the rows of the table over its versions, one bar each, with the savepoints marked.
+
+    The versions are those of the snapshots and savepoints, given in any order; the newest 1,000 are drawn, and the
+    one with the number `current` in full colour.
+    """
+    rows = {s.saved_snapshot_id: s.record_count for s in savepoints} | {s.id: s.rows for s in snapshots}
+    place = {number: i for i, number in enumerate(sorted(rows)[-_MAX_BARS:])}
+    most = max([rows[number] for number in place], default=0) or 1
+    bars = {n: f"M{i + 0.1:.1f} 100V{98 - 98 * rows[n] / most:.1f}h.8V100z" for n, i in place.items()}
+    frame = f'y="14" width="100%" height="44" viewBox="0 0 {max(len(bars), 1)} 100" preserveAspectRatio="none"'
+    others = "".join(path for number, path in bars.items() if number != current)
+    paths = f'<path d="{others}" fill-opacity="0.45"/><path d="{bars.get(current, "")}"/>'
+    parts = [f'<svg {frame} style="{_BRAND}">{paths}</svg>']
+    marked = [s for s in savepoints if s.saved_snapshot_id in place]
+    for point in marked[-_MAX_MARKS:]:
+        x = (place[point.saved_snapshot_id] + 0.5) * 100 / len(place)
+        tip = html.escape(_clip(": ".join(filter(None, (_name(point), point.message))), 200))
+        parts.append(f'<text x="{x:.2f}%" y="11" text-anchor="middle">◆<title>{tip}</title></text>')
+    older = f" and {len(marked) - _MAX_NAMES} older" if len(marked) > _MAX_NAMES else ""
+    said = (
+        f"rows at {f'the newest {len(place):,} of' if len(place) < len(rows) else 'each of'} {len(rows):,} versions",
+        f"full bar: snapshot {current}, {rows[current]:,} rows" if current in rows else "",
+        f"◆ {', '.join(map(_name, marked[-_MAX_NAMES:]))}{older}" if marked else "",
+    )
+    return _figure("rows of the table over its versions", 60, "\n".join(parts), said)
+
+
+def bounded(grid: Grid, limit: int = MAX_BYTES) -> Grid:
+    """Return a grid whose HTML has at most about `limit` bytes; its footer says what was left out."""
+    cells = tuple(tuple(v if len(t := cell_text(v)) <= 200 else _clip(t, 200) for v in row) for row in grid.rows)
+    shown = replace(grid, rows=cells)
+    while len(shown.html().encode()) > limit and max(len(shown.rows), len(shown.columns)) > 1:
+        rows, across = len(shown.rows), len(shown.columns)
+        rows, across = (rows // 2, across) if rows > 1 else (rows, across // 2)
+        cut = f"cut to {rows:,} of {len(grid.rows):,} rows and {across:,} of {len(grid.columns):,} columns for its size"
+        footer = " · ".join(filter(None, (grid.footer, cut)))
+        shown = Grid(grid.columns[:across], tuple(row[:across] for row in cells[:rows]), grid.title, footer)
+    return shown
+
+
+def _leaf_cells(state: TableState, depth: Sequence[int], step: int) -> list[_Cell]:
+    """Return a box for each leaf, or for each `step` neighbours."""
+    leaves, rows, files = state.tree.leaves, Counter[str](), Counter[str]()
+    for reference in state.files.active.select(["partition_id", "rows"]).to_pylist():
+        rows[reference["partition_id"]] += reference["rows"]
+        files[reference["partition_id"]] += 1
+    bottom, dimensions = max(depth) * _LEVEL + _LEAF, _split_keys(state.tree)
+    cells = []
+    for x, i in enumerate(range(0, len(leaves), step)):
+        group = leaves[i : i + step]
+        ranges = [_hull([leaf.region.ranges[dimension] for leaf in group]) for dimension in dimensions]
+        keys = _clip(" × ".join(map(str, ranges)), 100)
+        held, used = sum(rows[leaf.id] for leaf in group), sum(files[leaf.id] for leaf in group)
+        words = (f"{held:,} rows", f"{used:,} file{'s' * (used != 1)}")
+        tip = " · ".join((keys, *words, *([f"{len(group):,} partitions"] if step > 1 else [])))
+        lower = "" if ranges[0].min is None else f"≥ {key_text(ranges[0].min)}"
+        lines = ((keys, lower) if lower else (keys,), (words[0], f"{held:,}"), (words[1], ""))
+        cells.append(_Cell(x, 1, depth[i] * _LEVEL, bottom - depth[i] * _LEVEL, held, tip, lines))
+    return cells
+
+
+def _hull(ranges: Sequence[Range]) -> Range:
+    lows, highs = [r.min for r in ranges], [r.max for r in ranges]
+    return Range(None if None in lows else min(lows), None if None in highs else max(highs))  # type: ignore[type-var]
+
+
+def _split_keys(tree: PartitionTree) -> list[int]:
+    """Return which row keys the partitions differ in: the others are unbounded everywhere, and say nothing."""
+    return sorted({node.dimension for node in tree.partitions if not node.is_leaf}) or [0]
+
+
+def _split_cells(tree: PartitionTree, keys: Sequence[str], levels: int) -> list[_Cell]:
+    """Return a box for each partition that was split, above its leaves, down to the last level that is drawn."""
+    cells: list[_Cell] = []
+
+    def put(node: Partition, x: int, level: int) -> int:
+        width = 1 if node.is_leaf else 0
+        for child in node.child_ids:
+            width += put(tree[child], x + width, level + 1)
+        if not node.is_leaf and level < levels:
+            point = _clip(key_text(tree.split_point(node)), 60)
+            tip = f"split at {keys[node.dimension]} = {point}"
+            cells.append(_Cell(x, width, level * _LEVEL, _LEVEL, None, tip, ((tip, point),)))
+        return width
+
+    put(tree.root, 0, 0)
+    return sorted(cells, key=lambda cell: (cell.y, cell.x))
+
+
+def _drawn(cells: Sequence[_Cell], across: int) -> str:
+    """Return boxes, and over them their lines, each as long as its box is wide."""
+    boxes, words = [], []
+    most = max(cell.rows or 0 for cell in cells) or 1
+    for cell in cells:
+        ends = f'x="{cell.x * 100 / across:.3f}%" width="{cell.width * 100 / across:.3f}%"'
+        place = f'{ends} y="{cell.y}" height="{cell.height}"'
+        strength = 0 if cell.rows is None else 0.08 + 0.47 * cell.rows / most
+        boxes.append(f'<rect {place} fill-opacity="{strength:.2f}"><title>{html.escape(cell.tip)}</title></rect>')
+        room = _LINE_CHARS * cell.width // across - 2
+        texts = [next((t for t in line if len(t) <= room), _clip(line[-1], room)) for line in cell.lines]
+        lines = [f'<text x="6" y="{15 + 17 * i}">{html.escape(t)}</text>' for i, t in enumerate(texts) if t]
+        if cell.rows is not None and room < 9:  # too narrow for words: only the rows, if need be from top to bottom
+            held = f"{cell.rows:,}" if cell.rows < 10_000_000 else f"{cell.rows / 1e6:,.0f}M"
+            where = 'x="6" y="15"' if len(held) <= room else 'transform="rotate(90)" x="4" y="-4"'
+            lines = [f"<text {where}>{held}</text>"]
+        words += [f"<svg {place}>{chr(10).join(lines)}</svg>"] if lines else []
+    edge = f"{_BRAND};stroke:currentColor;stroke-opacity:0.35"
+    return f'<g style="{edge}">{"".join(boxes)}</g><g pointer-events="none">{chr(10).join(words)}</g>'
+
+
+def _figure(title: str, height: int, drawn: str, said: Sequence[str]) -> str:
+    head = f'<svg role="img" width="100%" height="{height}" font-size="12" style="display:block" fill="currentColor">'
+    below = f'<div style="opacity:0.75;margin-top:2px;">{html.escape(" · ".join(filter(None, said)))}</div>'
+    return f'<div style="max-width:1080px;">{head}<title>{html.escape(title)}</title>\n{drawn}</svg>{below}</div>'
+
+
+def _clip(text: str, room: int) -> str:
+    """Return what fits in one line; nothing when that would be less than a few letters."""
+    text = cell_text(text)
+    return text if len(text) <= room else f"{text[: room - 1]}…" if room > 3 else ""
+
+
+def _name(savepoint: Savepoint) -> str:
+    return _clip(f"savepoint {savepoint.name or savepoint.id} (snapshot {savepoint.saved_snapshot_id})", 80)

@@ -1,0 +1,218 @@
+"""The explorer as ipywidgets: pickers of a table and a version, tabs of what is there, and the line for each."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+import traitlets
+from IPython.display import display
+
+from sleeper_nb.errors import InvalidInput, SleeperError
+from sleeper_nb.widgets.model import TABS, ExploreModel, Preview
+
+if TYPE_CHECKING:
+    from sleeper_nb.session import Session
+
+_EMPTY = Preview("%%sleeper create NAME", "There is no table yet.", "There is no table yet.")
+# While the live widget is on the page, the static picture above it would say everything twice.
+_STYLE = """<style>
+.jp-OutputArea:has(.sleeper-explorer) > .jp-OutputArea-child:has(.sleeper-static) { display: none; }
+.sleeper-explorer { max-width: 1084px; }
+.sleeper-explorer .widget-html { height: auto; }
+.sleeper-explorer .widget-html-content { flex: 1 1 0; min-width: 0; line-height: 1.45; }
+.sleeper-explorer .widget-html-content { color: var(--jp-content-font-color1, inherit); }
+.sleeper-explorer :is(th, td:not(:last-child)) { white-space: nowrap; }
+.sleeper-explorer .sleeper-same { margin-bottom: 8px; }
+.sleeper-explorer .sleeper-line { user-select: all; font-family: var(--jp-code-font-family, monospace); }
+.sleeper-explorer .sleeper-error { border-left: 3px solid var(--jp-error-color1, #d32f2f); padding-left: 8px; }
+</style>"""
+
+
+class Explorer(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
+    """The tables of a session at any of their versions; made by `sleeper_nb.widgets.explore`.
+
+    Parameters
+    ----------
+    session
+        Whose tables. Everything is read in process: Spark is never started.
+    table
+        The one to begin with, at its newest version; the first by name when None.
+
+    Attributes
+    ----------
+    table
+        The name of the table that is shown; empty when there is none yet.
+    version
+        The number of the version that is shown; can be set to ``12`` or to ``"savepoint.half-year"``.
+    tab
+        ``"rows"``, ``"files"``, ``"partitions"`` or ``"history"``.
+    preview
+        What is shown; its ``line`` is the magic that gives the same.
+    """
+
+    table = traitlets.Unicode()
+    version = traitlets.Any()
+    tab = traitlets.Unicode(TABS[0])
+    preview = traitlets.Instance(Preview, (_EMPTY.line, _EMPTY.html, _EMPTY.text))
+
+    def __init__(self, session: Session, table: str | None = None) -> None:
+        self._source = ExploreModel(session)
+        self._syncing = False
+        self._labels: dict[int, str] = {}
+        self._picker = ipywidgets.Dropdown(description="Table", style={"description_width": "initial"})
+        self._again = ipywidgets.Button(
+            description="Refresh", tooltip="Look for new tables and versions", layout={"width": "auto"}
+        )
+        self._picture, self._label, self._error = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
+        self._slider = ipywidgets.SelectionSlider(options=[("", 0)], continuous_update=False, readout=False)
+        self._travel = ipywidgets.VBox()
+        self._pages = tuple(ipywidgets.HTML() for _ in TABS)
+        self._tabs = ipywidgets.Tab(self._pages, titles=[tab.capitalize() for tab in TABS], selected_index=0)
+        head = ipywidgets.HBox([self._picker, self._again])
+        super().__init__([ipywidgets.HTML(_STYLE), head, self._travel, self._error, self._tabs])
+        for widget, name in ((self, "explorer"), (self._label, "version"), (self._tabs, "preview")):
+            widget.add_class(f"sleeper-{name}")
+        self._picker.observe(self._asked("table"), "value")
+        self._slider.observe(self._asked("version"), "value")
+        self._tabs.observe(self._asked("tab", TABS.__getitem__), "selected_index")
+        self._again.on_click(lambda _: self._attempt(self.refresh))
+        self.observe(self._to_newest, "table")
+        self.observe(lambda _: self._show(), ["version", "tab"])
+        self._names = self._source.tables()
+        if table is not None or self._names:
+            self.table = table or self._names[0]
+        else:
+            self._show()
+
+    def __repr__(self) -> str:
+        return f"Explorer(table={self.table!r}, version={self.version!r})"
+
+    def refresh(self) -> None:
+        """Look for new tables and versions; the newest version is followed, an older one stays while it is kept."""
+        self._names = self._source.tables()
+        if self.table not in self._names:
+            self.table = next(iter(self._names), "")
+            return
+        followed = not self._labels or self.version == max(self._labels)
+        self._labels = {version.number: version.label for version in self._source.versions(self.table)}
+        if followed or self.version not in self._labels:
+            self.version = max(self._labels)
+        self._show()
+
+    def _ipython_display_(self) -> None:
+        """Display the static picture as an output of its own, then the live widget.
+
+        A notebook that is opened again cannot show the widget, and the front-end puts an error in its place.
+        """
+        if self.table:
+            self._attempt(self._display_static)
+        display({**self._repr_mimebundle_(), "text/plain": repr(self)}, raw=True)
+
+    def _display_static(self) -> None:
+        kept = self._source.static(self.table, self.version)
+        display({"text/html": f'<div class="sleeper-static">{kept.html}</div>', "text/plain": kept.text}, raw=True)
+
+    @traitlets.validate("table")  # type: ignore[untyped-decorator]  # traitlets has no types here
+    def _check_table(self, proposal: Any) -> str:
+        return self._source.name(proposal["value"]) if proposal["value"] else ""
+
+    @traitlets.validate("version")  # type: ignore[untyped-decorator]
+    def _check_version(self, proposal: Any) -> int | None:
+        return self._source.number(self.table, proposal["value"]) if self.table else None
+
+    @traitlets.validate("tab")  # type: ignore[untyped-decorator]
+    def _check_tab(self, proposal: Any) -> str:
+        if proposal["value"] not in TABS:
+            raise InvalidInput(f"no tab {proposal['value']!r}", hint=f"the tabs are {', '.join(TABS)}")
+        return str(proposal["value"])
+
+    def _to_newest(self, _: Any) -> None:
+        versions = self._source.versions(self.table) if self.table else ()
+        self._labels = {version.number: version.label for version in versions}
+        newest = max(self._labels, default=None)
+        if self.version == newest:
+            self._show()  # the other table has a version of that number too, so no change of it will be noticed
+        else:
+            self.version = newest
+
+    def _asked(self, trait: str, value: Callable[[Any], Any] = lambda value: value) -> Callable[[Any], None]:
+        """Return what hands the change of a control on to a trait, unless the control itself was just set."""
+
+        def hand_on(change: Any) -> None:
+            if not self._syncing and change["new"] is not None:
+                self._attempt(lambda: setattr(self, trait, value(change["new"])))
+
+        return hand_on
+
+    def _attempt(self, action: Callable[[], None]) -> None:
+        """Do something; an error is shown, because what a control's callback raises is seen by nobody."""
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it has to be seen
+            self._set_controls()
+            self._error.value = _alert(error)
+
+    def _show(self) -> None:
+        self._error.value = ""
+        try:
+            self._fill()
+        except Exception as error:  # noqa: BLE001 - a version that cannot be read is said, and others can be chosen
+            self._error.value = _alert(error)
+            self._pages[TABS.index(self.tab)].value = ""
+            self.preview = Preview("", self._error.value, str(error))
+
+    def _fill(self) -> None:
+        """Set the controls and fill the open tab; the others are filled when they are opened."""
+        if self.table and self.version not in self._labels:  # it was committed after the last look
+            self._labels = {version.number: version.label for version in self._source.versions(self.table)}
+        self._set_controls()
+        if not self.table:
+            self.preview = _EMPTY
+        else:
+            self._picture.value = self._source.timeline(self.table, self.version)
+            self._label.value = f'<b role="status">{html.escape(self._labels[self.version])}</b>'
+            self.preview = self._source.preview(self.table, self.version, self.tab)
+        line = f'same as <code class="sleeper-line" title="click to select">{html.escape(self.preview.line)}</code>'
+        self._pages[TABS.index(self.tab)].value = f'<div class="sleeper-same">{line}</div>{self.preview.html}'
+
+    def _set_controls(self) -> None:
+        """Make the controls say what the traits say."""
+        with self._quietly():
+            if self.table and self.table not in self._names:
+                self._names = self._source.tables()
+            if self._picker.options != self._names:
+                self._picker.options = self._names
+            self._picker.value = self.table or None
+            self._tabs.selected_index = TABS.index(self.tab)
+            stops = tuple((label, number) for number, label in self._labels.items())
+            if len(stops) < 2:  # the front-end cannot draw a slider with a single stop
+                self._travel.children = (self._label,) if stops else ()
+                return
+            if self._slider.options != stops:
+                self._slider.options = stops
+                # Its handle stands below the bar of its version, whose middle is half a bar from the edge.
+                self._slider.layout = {"width": f"calc({100 - 100 / len(stops):.3f}% + 10px)", "margin": "0 auto"}
+            if self.version in self._labels:
+                self._slider.value = self.version
+            self._travel.children = (self._picture, self._slider, self._label)
+
+    @contextmanager
+    def _quietly(self) -> Iterator[None]:
+        before, self._syncing = self._syncing, True
+        try:
+            yield
+        finally:
+            self._syncing = before
+
+
+def _alert(error: Exception) -> str:
+    if isinstance(error, SleeperError):
+        message, hint = error.message, error.hint
+    else:
+        message, hint = f"{type(error).__name__}: {error}", None
+    below = f"<div>hint: {html.escape(hint)}</div>" if hint else ""
+    return f'<div class="sleeper-error" role="alert"><b>{html.escape(message)}</b>{below}</div>'

@@ -1,0 +1,172 @@
+"""A tiny language for tests: tables of one schema, rows with few words, states by hand, and what is on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.catalog.sqlite import SqliteCatalog
+from sleeper_nb.clock import Clock, ManualClock
+from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import Savepoint, Snapshot
+from sleeper_nb.model.state import TableState
+from sleeper_nb.model.transactions import AddFiles, CommitPoint, initial_state
+from sleeper_nb.operations import compaction, garbage, planning, reading, savepoints, sources, versions
+from sleeper_nb.operations.ingest import ingest_arrow
+from sleeper_nb.operations.strategies import StrategySettings
+from sleeper_nb.progress import Silent
+from sleeper_nb.state_store.base import Retry, StateStore
+from sleeper_nb.state_store.s3 import S3StateStore
+from sleeper_nb.storage.filesystem import Storage
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+KEYED = Schema({"key": "string", "n": "int"}, {}, {"value": "string?"})
+TABLE = "table-id"
+NOW = timedelta(0)
+
+
+def a_store(
+    folder: Path,
+    schema: Schema = KEYED,
+    points: Iterable[Any] = (),
+    *,
+    clock: Clock | None = None,
+    name: str = "table",
+    table_id: str = TABLE,
+    create: bool = True,
+) -> StateStore:
+    """Return the store of a new table in a folder; of one that is there when `create` is False."""
+    catalog = SqliteCatalog(folder / "catalog.sqlite")
+    clock = clock or ManualClock(START)
+    store = S3StateStore(table_id, catalog, Storage(folder / table_id), clock, Retry())
+    if create:
+        store.create(name, schema, PartitionTree.from_split_points(schema, points, clock.new_id))
+    return store
+
+
+def reopened(store: StateStore, catalog: Catalog | None = None, storage: Storage | None = None) -> StateStore:
+    """Return another store of the same table, which remembers nothing."""
+    return type(store)(store.table_id, catalog or store.catalog, storage or store.storage, store.clock, store.retry)
+
+
+def rows_of(*keys: Any, value: str | None = None) -> list[dict[str, Any]]:
+    """Return rows of `KEYED`: a key is a string, or a string and a number."""
+    pairs = [key if isinstance(key, tuple) else (key, 0) for key in keys]
+    return [{"key": key, "n": n, "value": value} for key, n in pairs]
+
+
+def ingest(store: StateStore, data: Any) -> Snapshot:
+    """Take over anything that ingest takes."""
+    schema = store.load().schema
+    return ingest_arrow(store, sources.conform(sources.to_arrow(data, schema), schema))
+
+
+def scan(store: StateStore, version: Any = None, **options: Any) -> pa.Table:
+    """Read rows, at a version when one is given; `keys` and `region` go to the plan."""
+    state = store.load(version)
+    regions = planning.regions_of(state.schema, options.pop("keys", None), options.pop("region", None))
+    return reading.read(planning.plan_scan(state, regions), store.storage, **options)
+
+
+def keys_in(table: pa.Table) -> list[str]:
+    """Return the column `key`."""
+    return table["key"].to_pylist()
+
+
+def in_order(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """Return rows in one order that does not depend on how they were read."""
+    return sorted(repr(sorted(row.items())) for row in rows)
+
+
+def compact(store: StateStore, strategy: str = "all", **options: Any) -> compaction.CompactionReport:
+    """Compact in process."""
+    dry_run, settings = options.pop("dry_run", False), StrategySettings(**options)
+    runner = compaction.run_in_process(store.storage)
+    return compaction.compact(store, runner, strategy=strategy, settings=settings, dry_run=dry_run, progress=Silent())
+
+
+def collect(store: StateStore, delay: timedelta = NOW, *, dry_run: bool = False) -> garbage.GarbageReport:
+    """Collect the garbage, by default without delay."""
+    return garbage.collect_garbage(store, delay=delay, dry_run=dry_run)
+
+
+def save(store: StateStore, name: str | None = None, version: Any = None) -> Savepoint:
+    """Make a savepoint of the current version, or of another."""
+    saved = versions.resolve(store.catalog, store.table_id, "table", version)
+    return savepoints.create_savepoint(store, saved, name=name, message=None, author=None)
+
+
+def forget_all_but_newest(store: StateStore) -> None:
+    """Expire every snapshot but the current one, a minute later."""
+    store.clock.sleep(60)
+    current = store.head().id
+    store.catalog.expire_snapshots(store.table_id, range(1, current), store.clock.now())
+
+
+def reachable(store: StateStore) -> set[str]:
+    """Return every file that the table, a retained snapshot or a savepoint needs."""
+    kept: list[Snapshot | Savepoint] = [
+        *store.catalog.snapshots(store.table_id),
+        *store.catalog.savepoints(store.table_id),
+    ]
+    needed = {f"savepoint/savepoint-{v.id}" for v in kept if isinstance(v, Savepoint)}
+    for version in kept:
+        paths = version.full_manifest_list if isinstance(version, Savepoint) else version.files_path
+        needed |= {paths, version.partitions_path, f"schema/schema-{version.schema_id}"}
+        needed |= set(reopened(store).load(version).files.active["filename"].to_pylist())
+    return needed
+
+
+def on_disk(store: StateStore) -> set[str]:
+    """Return every file in the table's folder."""
+    return {file.path for file in store.storage.list()}
+
+
+def snapshot(number: int, commit_id: str | None = None, **changes: Any) -> Snapshot:
+    """Return a snapshot as a catalog keeps it."""
+    fields: dict[str, Any] = {
+        "id": number, "commit_id": commit_id or f"commit-{number}", "time": START + timedelta(seconds=number),
+        "operation": "ingest", "schema_id": 1, "files": 0, "rows": 0, "bytes": 0, "added_files": 0,
+        "removed_files": 0, "added_rows": 0, "files_path": f"files-{number}", "partitions_path": "partitions-1",
+    }  # fmt: skip
+    return Snapshot(**{**fields, **changes})
+
+
+def savepoint(number: int, of: Snapshot, name: str | None = None, **changes: Any) -> Savepoint:
+    """Return a savepoint as a catalog keeps it."""
+    fields: dict[str, Any] = {
+        "id": number, "saved_snapshot_id": of.id, "schema_id": 1, "full_manifest_list": of.files_path,
+        "partitions_path": of.partitions_path, "record_count": of.rows, "save_time": START,
+        "snapshot_time": of.time, "name": name,
+    }  # fmt: skip
+    return Savepoint(**{**fields, **changes})
+
+
+def a_tree(*points: str, schema: Schema = KEYED) -> PartitionTree:
+    """Return a tree whose leaves meet at the points; ids follow from the seed."""
+    return PartitionTree.from_split_points(schema, points, ManualClock().new_id)
+
+
+def a_file(
+    name: str, partition_id: str = "root", rows: int = 1, keys: Sequence[str] = ("a", "b"), **flags: Any
+) -> FileReference:
+    """Return a reference to a file of `KEYED` between two keys."""
+    return FileReference(name, partition_id, rows, 10 * rows, (keys[0], 0), (keys[1], 9), **flags)
+
+
+def a_state(*files: FileReference, tree: PartitionTree | None = None, schema: Schema = KEYED) -> TableState:
+    """Return snapshot 1 with some files."""
+    state = initial_state(schema, tree or a_tree(schema=schema), CommitPoint(1, START))
+    return AddFiles(files).apply(state, CommitPoint(1, START)) if files else state
+
+
+def point_after(state: TableState) -> CommitPoint:
+    """Return what the next commit adds."""
+    return CommitPoint(state.snapshot_id + 1, START + timedelta(minutes=state.snapshot_id))

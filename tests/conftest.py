@@ -1,0 +1,70 @@
+"""What all tests share: a small table, how hard Hypothesis tries, and the one Spark session of the test process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from sleeper_nb.clock import Clock, ManualClock
+from sleeper_nb.engines.spark_session import SparkEngine
+from sleeper_nb.progress import Silent
+from sleeper_nb.state_store.base import StateStore
+from tests.builders import START, a_store
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+settings.register_profile(
+    "default",
+    max_examples=60,
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
+)
+settings.register_profile("nightly", settings.get_profile("default"), max_examples=2000, stateful_step_count=60)
+settings.load_profile("default")
+
+
+@pytest.fixture(scope="session")
+def spark_engine():
+    engine = SparkEngine(
+        config={"spark.master": "local[2]", "spark.driver.memory": "1g", "spark.sleeper.jit": "quick"},
+        clock=Clock(),
+        progress=Silent(),
+    )
+    yield engine
+    engine.stop()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(START)
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: ManualClock) -> Iterator[StateStore]:
+    """A table of the schema `builders.KEYED` with one leaf, without rows."""
+    made = a_store(tmp_path, clock=clock)
+    yield made
+    made.catalog.close()
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
+    """A real IPython shell with the magics loaded, in an empty folder."""
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.setenv("SLEEPER_PROGRESS", "off")
+    monkeypatch.chdir(tmp_path)
+    InteractiveShell.clear_instance()
+    made = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+    made.run_line_magic("load_ext", "sleeper_nb")
+    yield made
+    made.run_line_magic("unload_ext", "sleeper_nb")
+    InteractiveShell.clear_instance()

@@ -1,0 +1,291 @@
+"""What every catalog holds. A new catalog joins by one line in `CATALOGS`."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from sleeper_nb.catalog.base import Assignment, Catalog, TableEntry
+from sleeper_nb.catalog.sqlite import SqliteCatalog
+from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
+from tests.builders import START, savepoint, snapshot
+
+CATALOGS: dict[str, Callable[[Path], Catalog]] = {"sqlite": lambda folder: SqliteCatalog(folder / "catalog.sqlite")}
+LATER = START + timedelta(hours=1)
+
+
+@pytest.fixture(params=CATALOGS)
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Catalog]]:
+    """What opens one and the same catalog, as another process would."""
+    made: list[Catalog] = []
+
+    def open_again() -> Catalog:
+        made.append(CATALOGS[request.param](tmp_path))
+        return made[-1]
+
+    yield open_again
+    for catalog in made:
+        catalog.close()
+
+
+@pytest.fixture
+def catalog(opened: Callable[[], Catalog]) -> Catalog:
+    """A catalog with table `t` at snapshot 1."""
+    catalog = opened()
+    catalog.create_table(TableEntry("t", "table"), snapshot(1))
+    return catalog
+
+
+def commit(catalog: Catalog, *numbers: int) -> None:
+    for number in numbers:
+        assert catalog.commit("t", catalog.current("t"), snapshot(number))
+
+
+def test_a_table_is_found_by_name_with_its_first_snapshot(catalog: Catalog, opened: Callable[[], Catalog]):
+    catalog.create_table(TableEntry("u", "a table"), snapshot(1, "other"))
+    assert opened().tables() == (TableEntry("u", "a table"), TableEntry("t", "table"))
+    assert opened().current("t") == snapshot(1)
+
+
+@pytest.mark.parametrize("entry", [TableEntry("u", "table"), TableEntry("t", "other")])
+def test_a_name_and_an_id_are_given_once(catalog: Catalog, entry: TableEntry):
+    with pytest.raises(AlreadyExists):
+        catalog.create_table(entry, snapshot(1, "other"))
+    assert catalog.tables() == (TableEntry("t", "table"),)
+    assert catalog.snapshots("t") == (snapshot(1),)
+
+
+def test_a_table_that_is_not_there_has_no_current_snapshot_and_takes_no_commit(catalog: Catalog):
+    with pytest.raises(NotFound):
+        catalog.current("u")
+    assert not catalog.commit("u", snapshot(1), snapshot(2))
+    assert catalog.snapshots("u") == ()
+
+
+def test_a_commit_that_knew_the_current_snapshot_wins_and_is_in_history(
+    catalog: Catalog, opened: Callable[[], Catalog]
+):
+    second = snapshot(2, message="what\nfor", author="é", rows=2**40, time=START + timedelta(microseconds=1))
+    assert catalog.commit("t", snapshot(1), second)
+    assert opened().current("t") == second
+    assert opened().snapshots("t") == (second, snapshot(1))
+    assert opened().has_commit("t", second.commit_id)
+
+
+def test_a_commit_that_knew_an_older_snapshot_changes_nothing(catalog: Catalog):
+    commit(catalog, 2)
+    assert not catalog.commit("t", snapshot(1), snapshot(2, "late"))
+    assert not catalog.commit("t", snapshot(2, "never there"), snapshot(3, "late"))
+    assert catalog.snapshots("t") == (snapshot(2), snapshot(1))
+    assert not catalog.has_commit("t", "late")
+
+
+def test_of_many_commits_on_one_snapshot_one_wins(catalog: Catalog, opened: Callable[[], Catalog]):
+    start, won = threading.Barrier(8), []
+
+    def race(number: int) -> None:
+        mine = opened() if number % 2 else catalog
+        start.wait()
+        won.append(mine.commit("t", snapshot(1), snapshot(2, f"racer {number}")))
+
+    racers = [threading.Thread(target=race, args=(number,)) for number in range(8)]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join()
+    assert sorted(won) == [False] * 7 + [True]
+    assert len(catalog.snapshots("t")) == 2
+
+
+def test_commit_ids_are_looked_for_in_their_own_table(catalog: Catalog):
+    catalog.create_table(TableEntry("u", "other"), snapshot(1, "another"))
+    assert not catalog.has_commit("t", "another")
+
+
+def test_expired_snapshots_are_gone_but_never_the_current_one(catalog: Catalog):
+    commit(catalog, 2, 3)
+    for _ in range(2):  # a second call does nothing
+        catalog.expire_snapshots("t", [1, 2, 3, 99], LATER)
+        assert [s.id for s in catalog.snapshots("t")] == [3]
+    assert catalog.current("t").id == 3
+
+
+def test_metadata_is_garbage_once_nothing_names_it(catalog: Catalog):
+    commit(catalog, 2, 3)
+    catalog.add_savepoint("t", savepoint(catalog.reserve_savepoint_id("t"), snapshot(2)))
+    catalog.expire_snapshots("t", [1, 2], START)
+    assert catalog.garbage("t") == (("files-1", START),)  # the savepoint names files-2, the current one partitions-1
+    catalog.delete_savepoint("t", 1, LATER)
+    assert catalog.garbage("t") == (("files-1", START), ("files-2", LATER))
+    catalog.forget_garbage("t", ["files-1", "never there"])
+    assert catalog.garbage("t") == (("files-2", LATER),)
+    catalog.forget_garbage("t", [])
+
+
+def test_one_of_two_savepoints_of_a_snapshot_goes_and_nothing_becomes_garbage(catalog: Catalog):
+    commit(catalog, 2)
+    for _ in range(2):
+        catalog.add_savepoint("t", savepoint(catalog.reserve_savepoint_id("t"), snapshot(1)))
+    catalog.expire_snapshots("t", [1], START)
+    catalog.delete_savepoint("t", 2, START)
+    assert catalog.garbage("t") == ()
+    assert [s.id for s in catalog.savepoints("t")] == [1]
+
+
+def test_savepoints_come_back_oldest_first(catalog: Catalog, opened: Callable[[], Catalog]):
+    made = [
+        savepoint(catalog.reserve_savepoint_id("t"), snapshot(1), name, message="é") for name in ("z", "a", None, None)
+    ]
+    for one in reversed(made):
+        catalog.add_savepoint("t", one)
+    assert opened().savepoints("t") == tuple(made)
+
+
+def test_ids_and_names_of_savepoints_are_never_given_again(catalog: Catalog):
+    first = catalog.reserve_savepoint_id("t")
+    catalog.add_savepoint("t", savepoint(first, snapshot(1), "fix"))
+    for _ in range(2):
+        catalog.delete_savepoint("t", first, START)
+    assert catalog.savepoints("t") == ()
+    assert catalog.reserve_savepoint_id("t") == first + 1
+    assert catalog.reserve_savepoint_id("t") == first + 2  # though the one before was not used
+    with pytest.raises(AlreadyExists, match="fix"):
+        catalog.add_savepoint("t", savepoint(first + 1, snapshot(1), "fix"))
+    assert catalog.reserve_savepoint_id("u") == 1
+
+
+def test_a_snapshot_that_expired_cannot_be_saved(catalog: Catalog):
+    commit(catalog, 2)
+    catalog.expire_snapshots("t", [1], START)
+    with pytest.raises(NotFound, match="snapshot 1"):
+        catalog.add_savepoint("t", savepoint(catalog.reserve_savepoint_id("t"), snapshot(1)))
+    assert catalog.savepoints("t") == ()
+
+
+def claim(job: str, *names: str, until: timedelta = timedelta(hours=1), partition: str = "p") -> Assignment:
+    return Assignment(job, partition, names, START + until)
+
+
+def test_files_are_claimed_all_or_none(catalog: Catalog, opened: Callable[[], Catalog]):
+    assert catalog.assign("t", claim("one", "a", "b"), START)
+    assert not opened().assign("t", claim("two", "c", "b"), START)
+    assert catalog.assignments("t", START) == (claim("one", "a", "b"),)
+    assert catalog.assign("t", claim("two", "c"), START)
+
+
+def test_a_file_of_two_partitions_can_be_claimed_in_each(catalog: Catalog):
+    assert catalog.assign("t", claim("one", "a"), START)
+    assert catalog.assign("t", claim("two", "a", partition="q"), START)
+
+
+def test_claims_end_by_release_or_by_time(catalog: Catalog):
+    assert catalog.assign("t", claim("one", "a"), START)
+    assert not catalog.assign("t", claim("two", "a"), LATER - timedelta(microseconds=1))
+    assert catalog.assignments("t", LATER) == ()
+    assert catalog.assign("t", claim("two", "a", until=timedelta(hours=3)), LATER)
+    for _ in range(2):
+        catalog.release("t", "two")
+    assert catalog.assign("t", claim("three", "a", until=timedelta(hours=3)), LATER)
+
+
+def test_a_job_that_claims_again_keeps_its_claim(catalog: Catalog):
+    for _ in range(2):
+        assert catalog.assign("t", claim("one", "a", "b"), START)
+    assert catalog.assignments("t", START) == (claim("one", "a", "b"),)
+
+
+def test_tables_do_not_see_each_other(catalog: Catalog):
+    catalog.create_table(TableEntry("u", "other"), snapshot(1, "another"))
+    assert catalog.assign("t", claim("one", "a"), START)
+    assert catalog.assign("u", claim("one", "a"), START)
+    catalog.release("u", "one")
+    assert catalog.assignments("t", START)
+    commit(catalog, 2)
+    catalog.expire_snapshots("t", [1], START)
+    assert len(catalog.snapshots("u")) == 1
+    assert catalog.garbage("u") == ()
+
+
+def _open(kind: str, folder: Path, start: multiprocessing.synchronize.Barrier) -> None:
+    start.wait()
+    CATALOGS[kind](folder).close()
+
+
+@pytest.mark.parametrize("kind", CATALOGS)
+def test_processes_may_open_a_new_catalog_at_once(kind: str, tmp_path: Path):
+    fork = multiprocessing.get_context("fork")
+    for attempt in range(6):
+        start = fork.Barrier(6)
+        openers = [fork.Process(target=_open, args=(kind, tmp_path / str(attempt), start)) for _ in range(6)]
+        for opener in openers:
+            opener.start()
+        for opener in openers:
+            opener.join()
+        assert [opener.exitcode for opener in openers] == [0] * 6
+
+
+# Behind the SQLite catalog.
+
+
+def test_the_rows_are_where_any_tool_finds_them(tmp_path: Path):
+    catalog = SqliteCatalog(tmp_path / "deep" / "catalog.sqlite")
+    catalog.create_table(TableEntry("t", "table"), snapshot(1))
+    commit(catalog, 2)
+    with sqlite3.connect(tmp_path / "deep" / "catalog.sqlite") as behind:
+        assert behind.execute("SELECT id, name, current_snapshot FROM tables").fetchall() == [("t", "table", 2)]
+        assert behind.execute("SELECT id, commit_id, files_path FROM snapshots ORDER BY id").fetchall() == [
+            (1, "commit-1", "files-1"),
+            (2, "commit-2", "files-2"),
+        ]
+        assert behind.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        behind.execute("UPDATE snapshots SET message = 'changed behind' WHERE id = 2")
+    assert catalog.current("t").message == "changed behind"
+    catalog.close()
+    behind.close()
+
+
+def test_a_newer_format_and_a_file_that_is_no_catalog_are_refused(tmp_path: Path):
+    with sqlite3.connect(tmp_path / "new.sqlite") as newer:
+        newer.execute("PRAGMA user_version = 99")
+    newer.close()
+    with pytest.raises(StorageError, match="format 99"):
+        SqliteCatalog(tmp_path / "new.sqlite")
+    (tmp_path / "text.sqlite").write_text("no catalog at all, but some text" * 50)
+    with pytest.raises(StorageError, match="not a database"):
+        SqliteCatalog(tmp_path / "text.sqlite")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="cannot open"):
+        SqliteCatalog(tmp_path / "file" / "catalog.sqlite")
+
+
+class _Interrupted:
+    """A connection that Ctrl-C hits right behind the start of a transaction."""
+
+    def __init__(self, real: sqlite3.Connection) -> None:
+        self._real = real
+
+    def execute(self, statement: str, *parameters: object) -> sqlite3.Cursor:
+        cursor = self._real.execute(statement, *parameters)
+        if statement.startswith("BEGIN"):
+            raise KeyboardInterrupt
+        return cursor
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._real, name)
+
+
+def test_an_interrupt_leaves_no_transaction_open(tmp_path: Path):
+    catalog = SqliteCatalog(tmp_path / "catalog.sqlite")
+    catalog.create_table(TableEntry("t", "table"), snapshot(1))
+    real, catalog._connection = catalog._connection, _Interrupted(catalog._connection)
+    with pytest.raises(KeyboardInterrupt):
+        catalog.commit("t", snapshot(1), snapshot(2))
+    catalog._connection = real
+    commit(catalog, 2)
+    catalog.close()

@@ -1,0 +1,431 @@
+"""What every state store holds. A new store joins by one line in `STORES`."""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from sleeper_nb.clock import Clock, ManualClock
+from sleeper_nb.errors import (
+    AlreadyExists,
+    ConflictError,
+    NotFound,
+    OutcomeUnknown,
+    SleeperError,
+    StateRuleBroken,
+    StorageError,
+)
+from sleeper_nb.model.files import files_schema
+from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.transactions import AddFiles
+from sleeper_nb.state_store.base import Retry, StateStore
+from sleeper_nb.storage.filesystem import Storage
+from tests.builders import (
+    KEYED,
+    START,
+    a_file,
+    a_store,
+    a_tree,
+    ingest,
+    keys_in,
+    on_disk,
+    reopened,
+    rows_of,
+    save,
+    scan,
+)
+from tests.faults import Trap, TrappedCatalog, TrappedStorage, interrupt, lose_answer
+
+STORES: dict[str, Callable[..., StateStore]] = {"S3StateStore": a_store}
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[StateStore]:
+    made = STORES[request.param](tmp_path, clock=clock)
+    yield made
+    made.catalog.close()
+
+
+def added(name: str, **flags: Any) -> AddFiles:
+    return AddFiles((a_file(name, **flags),))
+
+
+def names(store: StateStore, version: Any = None) -> list[str]:
+    return store.load(version).files.active["filename"].to_pylist()
+
+
+def trapped(store: StateStore, trap: Trap) -> StateStore:
+    return reopened(store, TrappedCatalog(store.catalog, trap), TrappedStorage(store.storage, trap))
+
+
+def test_a_new_table_has_its_partitions_and_no_files(store: StateStore):
+    state = reopened(store).load()
+    assert (state.snapshot_id, state.schema, state.totals()) == (1, KEYED, (0, 0, 0))
+    assert state.tree.root.is_leaf
+    assert store.head().operation == "create"
+
+
+def test_a_commit_is_the_next_snapshot_and_every_reader_sees_it(store: StateStore, clock: ManualClock):
+    clock.advance(timedelta(seconds=5))
+    made = store.commit(added("f", rows=3), message="why", author="who")
+    assert (made.id, made.time, made.operation) == (2, START + timedelta(seconds=5), "ingest")
+    assert (made.files, made.rows, made.bytes, made.added_files, made.removed_files, made.added_rows) == (
+        1,
+        3,
+        30,
+        1,
+        0,
+        3,
+    )
+    assert (made.message, made.author) == ("why", "who")
+    other = reopened(store)
+    assert other.head() == made
+    assert other.load().files.table == store.load().files.table
+
+
+def test_a_state_comes_back_equal_from_disk_whatever_its_keys(tmp_path: Path, clock: ManualClock):
+    schema = Schema({"i": "int", "l": "long", "b": "bytearray", "s": "string"})
+    store = a_store(tmp_path, schema, [-(2**31) + 1, 0, 2**31 - 1], clock=clock)
+    least, most = (-(2**31), -(2**63), b"", ""), (-(2**31), 2**63 - 1, b"\xff\x80", "\U0010ffff\0")
+    file = dataclasses.replace(a_file("f", store.load().tree.leaves[0].id), min_key=least, max_key=most)
+    store.commit(AddFiles((file,)))
+    assert reopened(store).load().tree == store.load().tree
+    assert reopened(store).load().files.active_in({file.partition_id}) == (file,)
+
+
+def test_older_snapshots_and_savepoints_never_change(store: StateStore):
+    store.commit(added("f"))
+    kept = save(store, "kept")
+    store.commit(added("g"))
+    versions = store.catalog.snapshots(store.table_id)
+    assert [names(reopened(store), version) for version in (*versions, kept)] == [["f", "g"], ["f"], [], ["f"]]
+    assert reopened(store).load(kept).snapshot_id == 2
+
+
+def test_a_rule_that_does_not_hold_changes_nothing(store: StateStore):
+    store.commit(added("f"))
+    before = store.head(), on_disk(store)
+    with pytest.raises(AlreadyExists):
+        store.commit(added("f"))
+    with pytest.raises(StateRuleBroken):
+        store.commit(lambda _state: AddFiles((a_file("g"), a_file("g"))))
+    assert (store.head(), on_disk(store)) == before
+
+
+def test_only_what_changed_is_written(store: StateStore):
+    before = on_disk(store)
+    made = store.commit(added("f"))
+    assert on_disk(store) - before == {made.files_path}
+    assert made.partitions_path == store.catalog.snapshots(store.table_id)[1].partitions_path
+
+
+def test_states_are_read_from_disk_once(store: StateStore):
+    store.commit(added("f"))
+    other = reopened(store)
+    first = other.load()
+    assert other.load() is first
+    assert store.load() is store.load()
+
+
+def test_many_versions_can_be_read_by_many_threads(store: StateStore):
+    for number in range(20):
+        store.commit(added(f"f{number:02d}"))
+    versions, wrong = store.catalog.snapshots(store.table_id), []
+    shared = reopened(store)
+
+    def read() -> None:
+        for version in versions * 3:
+            if len(names(shared, version)) != version.files:
+                wrong.append(version)
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+class Rival:
+    """A catalog in which, before each of the first commits, another writer commits."""
+
+    def __init__(self, store: StateStore, times: int) -> None:
+        self._store, self._times = store, times
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store.catalog, name)
+
+    def commit(self, table_id: str, expected: Snapshot, new: Snapshot) -> bool:
+        if self._times:
+            self._times -= 1
+            self._store.commit(added(f"rival {self._times}"))
+        return self._store.catalog.commit(table_id, expected, new)
+
+
+def test_a_commit_that_lost_tries_again_on_the_newer_state_after_a_growing_wait(store: StateStore, clock: ManualClock):
+    seen = []
+
+    def change(state):
+        seen.append(state.snapshot_id)
+        return added("mine")
+
+    made = reopened(store, Rival(store, 5)).commit(change)
+    assert made.id == 7
+    assert seen == [1, 2, 3, 4, 5, 6]
+    assert sorted(names(store)) == ["mine", *(f"rival {i}" for i in range(5))]
+    assert len(clock.slept) == 5
+    assert all(slept <= Retry().ceiling(i) for i, slept in enumerate(clock.slept))
+
+
+def test_a_commit_that_lost_deletes_the_metadata_that_it_wrote(store: StateStore):
+    reopened(store, Rival(store, 3)).commit(added("mine"))
+    named = {path for s in store.catalog.snapshots(store.table_id) for path in (s.files_path, s.partitions_path)}
+    assert {path for path in on_disk(store) if path.startswith("statestore/")} == named
+
+
+def test_a_rule_that_a_rival_broke_stops_the_retries(store: StateStore):
+    with pytest.raises(AlreadyExists):
+        reopened(store, Rival(store, 1)).commit(added("rival 0"))
+    assert store.head().id == 2
+
+
+def test_running_out_of_tries_raises_and_leaves_nothing(store: StateStore, clock: ManualClock):
+    impatient = reopened(store, Rival(store, 99))
+    impatient.retry = Retry(max_attempts=3)
+    with pytest.raises(ConflictError, match="3 tries"):
+        impatient.commit(added("mine"))
+    assert sorted(names(store)) == ["rival 96", "rival 97", "rival 98"]
+    assert len(clock.slept) == 2
+    named = {path for s in store.catalog.snapshots(store.table_id) for path in (s.files_path, s.partitions_path)}
+    assert {path for path in on_disk(store) if path.startswith("statestore/")} == named
+
+
+def test_a_commit_whose_answer_was_lost_reads_its_own_id_back_and_has_won(store: StateStore):
+    made = trapped(store, Trap(1, lose_answer, after=True, only=("commit",))).commit(added("f"))
+    assert made == store.head()
+    assert names(store) == ["f"]
+
+
+def test_a_commit_that_never_arrived_raises_and_leaves_nothing(store: StateStore):
+    before = on_disk(store)
+    with pytest.raises(StorageError) as error:
+        trapped(store, Trap(1, lose_answer, only=("commit",))).commit(added("f"))
+    assert not isinstance(error.value, OutcomeUnknown)
+    assert store.head().id == 1
+    assert on_disk(store) == before
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_when_nobody_can_say_whether_a_commit_won_nothing_is_deleted(store: StateStore, after: bool):
+    trap = Trap(None, lose_answer, after=after, only=("commit", "has_commit"))
+    trap.at = 1
+    cut_off = trapped(store, trap)
+    trap.spring = lambda: (setattr(trap, "at", 2), setattr(trap, "after", False), lose_answer())
+    with pytest.raises(OutcomeUnknown):
+        cut_off.commit(added("f"))
+    assert len([path for path in on_disk(store) if path.startswith("statestore/files/")]) == 2
+    assert names(reopened(store)) == (["f"] if after else [])
+
+
+@pytest.mark.parametrize("call", ["output", "commit"])
+@pytest.mark.parametrize("after", [False, True])
+def test_an_interrupt_leaves_either_the_commit_or_nothing(store: StateStore, call: str, after: bool):
+    before = on_disk(store)
+    with pytest.raises(KeyboardInterrupt):
+        trapped(store, Trap(1, interrupt, after=after, only=(call,))).commit(added("f"))
+    if call == "commit" and after:
+        assert names(reopened(store)) == ["f"]
+    else:
+        assert store.head().id == 1
+        # A file that was finished in the very moment of the interrupt may stay: nothing names it.
+        assert after or on_disk(store) == before
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_table_that_could_not_be_made_leaves_nothing(tmp_path: Path, number: int):
+    new = a_store(tmp_path, create=False)
+    trap = Trap(number, lose_answer, only=("output", "create_table", "commit"))
+    failing = trapped(new, trap)
+    with pytest.raises(StorageError):
+        failing.create("table", KEYED, a_tree())
+    assert new.catalog.tables() == ()
+    assert on_disk(new) == set()
+
+
+def test_a_table_whose_answer_was_lost_is_there(tmp_path: Path):
+    new = a_store(tmp_path, create=False)
+    made = trapped(new, Trap(1, lose_answer, after=True, only=("create_table",))).create("table", KEYED, a_tree())
+    assert new.load().snapshot_id == made.id == 1
+
+
+def test_a_name_that_is_taken_leaves_the_new_tables_folder_empty(store: StateStore, tmp_path: Path):
+    other = a_store(tmp_path, table_id="other", create=False)
+    with pytest.raises(AlreadyExists):
+        other.create("table", KEYED, a_tree())
+    assert on_disk(other) == set()
+
+
+def test_an_id_that_is_taken_leaves_the_table_that_has_it_alone(store: StateStore):
+    ingest(store, rows_of("a"))
+    with pytest.raises(AlreadyExists):
+        store.create("other", Schema({"x": "int"}), a_tree())
+    assert keys_in(scan(reopened(store))) == ["a"]
+
+
+def test_commit_times_grow_even_when_the_clock_steps_back(store: StateStore, clock: ManualClock):
+    for name in "abc":
+        store.commit(added(name))
+        clock.advance(timedelta(hours=-1))
+    times = [s.time for s in reversed(store.catalog.snapshots(store.table_id))]
+    assert times == sorted(set(times))
+
+
+def test_partitions_and_files_of_one_read_are_of_one_snapshot(store: StateStore):
+    """While a rival commits between the reader's look at the head and its reading of the files."""
+    reader = reopened(store)
+    read = reader.read
+
+    def slow(*arguments: Any) -> Any:
+        store.commit(added("rival"))
+        return read(*arguments)
+
+    reader.read = slow
+    state = reader.load()
+    assert (state.snapshot_id, state.files.active.num_rows) == (1, 0)
+
+
+def test_two_threads_on_one_store_lose_nothing(tmp_path: Path):
+    store = a_store(tmp_path, clock=Clock())
+    failed = []
+
+    def work(name: str) -> None:
+        try:
+            for number in range(8):
+                ingest(store, rows_of((name, number)))
+        except BaseException as error:  # noqa: BLE001 - shown by the assertion below
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert [s.id for s in store.catalog.snapshots(store.table_id)] == list(range(17, 0, -1))
+    assert scan(reopened(store)).select(["key", "n"]).to_pylist() == [
+        {"key": k, "n": n} for k in "ab" for n in range(8)
+    ]
+
+
+def _ingest_in_a_process(kind: str, folder: Path, name: str, start: Any) -> None:
+    store = STORES[kind](folder, clock=Clock(), create=False)
+    start.wait()
+    for number in range(8):
+        ingest(store, rows_of((name, number)))
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_two_processes_lose_nothing(kind: str, tmp_path: Path):
+    STORES[kind](tmp_path, clock=Clock()).catalog.close()
+    spawn = multiprocessing.get_context("spawn")
+    start = spawn.Barrier(2)
+    workers = [spawn.Process(target=_ingest_in_a_process, args=(kind, tmp_path, name, start)) for name in "ab"]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    store = STORES[kind](tmp_path, create=False)
+    assert [s.id for s in store.catalog.snapshots(store.table_id)] == list(range(17, 0, -1))
+    assert scan(store).num_rows == 16
+
+
+# Behind the store.
+
+
+def test_the_metadata_is_parquet_that_any_tool_reads(tmp_path: Path, clock: ManualClock):
+    store = a_store(tmp_path, points=["m"], clock=clock)
+    made = ingest(store, rows_of("a", ("z", 5)))
+    files = pq.read_table(tmp_path / store.table_id / made.files_path, partitioning=None)
+    assert files.column_names == files_schema(KEYED).names
+    left, right = sorted(files.to_pylist(), key=lambda row: row["min_key"])
+    assert (left["min_key"], left["max_n"], left["rows"], left["status"]) == ("a", 0, 1, "ACTIVE")
+    assert (right["min_key"], right["max_n"], right["added_snapshot"]) == ("z", 5, 2)
+    assert pq.read_table(tmp_path / store.table_id / right["filename"], partitioning=None).to_pylist() == rows_of(
+        ("z", 5)
+    )
+    partitions = pq.read_table(tmp_path / store.table_id / made.partitions_path, partitioning=None).to_pylist()
+    assert [(row["leaf_partition"], row["min_key"], row["max_key"]) for row in partitions] == [
+        (False, None, None),
+        (True, None, "m"),
+        (True, "m", None),
+    ]
+    assert partitions[0]["child_partition_ids"] == [left["partition_id"], right["partition_id"]]
+
+
+def test_what_any_tool_wrote_is_what_the_store_reads(store: StateStore, tmp_path: Path):
+    made = store.commit(added("f"))
+    path = tmp_path / store.table_id / made.files_path
+    table = pq.read_table(path, partitioning=None)
+    pq.write_table(table.set_column(0, table.schema.field(0), [["changed behind"]]), path)
+    assert names(reopened(store)) == ["changed behind"]
+
+
+def test_the_catalog_names_the_metadata(store: StateStore, tmp_path: Path):
+    made = store.commit(added("f"))
+    with sqlite3.connect(tmp_path / "catalog.sqlite") as behind:
+        rows = behind.execute("SELECT id, files_path, rows FROM snapshots ORDER BY id DESC").fetchall()
+    behind.close()
+    assert rows[0] == (2, made.files_path, 1)
+
+
+@pytest.mark.parametrize("harm", ["gone", "empty", "cut", "flipped", "other"])
+def test_harmed_metadata_is_an_error_that_names_the_file(store: StateStore, tmp_path: Path, harm: str):
+    made = store.commit(added("f"))
+    path = tmp_path / store.table_id / made.files_path
+    whole = path.read_bytes()
+    if harm == "gone":
+        path.unlink()
+    elif harm == "other":
+        pq.write_table(store.load().files.table, path)  # without our format's mark
+    else:
+        flipped = whole[:40] + bytes(b ^ 255 for b in whole[40:80]) + whole[80:]
+        path.write_bytes({"empty": b"", "cut": whole[: len(whole) // 2], "flipped": flipped}[harm])
+    with pytest.raises((StorageError, NotFound), match=r"-files\.parquet"):
+        reopened(store).load()
+    assert names(reopened(store), store.catalog.snapshots(store.table_id)[1]) == []
+
+
+def test_a_warehouse_can_be_copied_elsewhere_whole(store: StateStore, tmp_path: Path):
+    ingest(store, rows_of("a"))
+    store.catalog.close()
+    moved = tmp_path.rename(tmp_path.with_name("else where [1]"))
+    assert keys_in(scan(a_store(moved, create=False))) == ["a"]
+    moved.rename(tmp_path)
+
+
+def test_a_tree_that_does_not_tile_is_never_made_a_table(tmp_path: Path):
+    new = a_store(tmp_path, create=False)
+    tree = a_tree("m")
+    with pytest.raises(SleeperError):
+        new.create("table", KEYED, PartitionTree((*tree.partitions[:2], tree.partitions[1])))
+    assert on_disk(new) == set()
+
+
+def test_storage_replaces_whole_files(tmp_path: Path):
+    storage = Storage(tmp_path)
+    storage.write("a/b", b"one")
+    storage.write("a/b", b"two")
+    assert storage.read("a/b") == b"two"
+    assert [file.path for file in storage.list()] == ["a/b"]

@@ -1,0 +1,146 @@
+"""Faults as wrappers: storage and catalogs that fail, stop, lose answers or kill the process at a chosen call."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.errors import StorageError
+from sleeper_nb.storage.filesystem import Storage
+
+STORAGE_CALLS = ("output", "write", "delete")
+CATALOG_CALLS = (
+    "create_table", "commit", "expire_snapshots", "reserve_savepoint_id", "add_savepoint", "delete_savepoint",
+    "forget_garbage", "assign", "release",
+)  # fmt: skip
+"""The calls that change something."""
+
+
+class Trap:
+    """Counts calls and springs before or after the chosen one.
+
+    Parameters
+    ----------
+    at
+        The number of the call at which it springs, counted from 1; None never springs.
+    spring
+        What happens then: it may raise, or end the process.
+    after
+        Whether the call is done first.
+    only
+        The names of the calls that count; all when None.
+    """
+
+    def __init__(
+        self,
+        at: int | None,
+        spring: Callable[[], None],
+        *,
+        after: bool = False,
+        only: tuple[str, ...] | None = None,
+    ) -> None:
+        self.at, self.spring, self.after, self.only = at, spring, after, only
+        self.calls: list[str] = []
+
+    @contextlib.contextmanager
+    def around(self, name: str) -> Iterator[None]:
+        due = False
+        if self.only is None or name in self.only:
+            self.calls.append(name)
+            due = len(self.calls) == self.at
+        if due and not self.after:
+            self.spring()
+        yield
+        if due and self.after:
+            self.spring()
+
+
+class TrappedStorage(Storage):
+    """A folder whose changing calls go through a trap."""
+
+    def __init__(self, real: Storage, trap: Trap) -> None:
+        super().__init__(real.root)
+        self.trap = trap
+
+    @contextlib.contextmanager
+    def output(self, path: str) -> Iterator[pa.NativeFile]:
+        with self.trap.around("output"), super().output(path) as stream:
+            yield stream
+
+    def write(self, path: str, content: bytes) -> None:
+        with self.trap.around("write"):
+            super().write(path, content)
+
+    def delete(self, path: str) -> None:
+        with self.trap.around("delete"):
+            super().delete(path)
+
+
+class TrappedCatalog:
+    """A catalog whose changing calls go through a trap; everything else is the real one's."""
+
+    def __init__(self, real: Catalog, trap: Trap) -> None:
+        self._real, self._trap = real, trap
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._real, name)
+        if name not in (*CATALOG_CALLS, *(self._trap.only or ())):
+            return method
+
+        def trapped(*arguments: Any) -> Any:
+            with self._trap.around(name):
+                return method(*arguments)
+
+        return trapped
+
+
+class FullDisk(Storage):
+    """A folder on a disk that is full after so many bytes."""
+
+    def __init__(self, real: Storage, room: int) -> None:
+        super().__init__(real.root)
+        self.room = room
+
+    @contextlib.contextmanager
+    def output(self, path: str) -> Iterator[Any]:
+        with super().output(path) as stream:
+            yield _Narrow(stream, self)
+
+
+class _Narrow:
+    """A stream that takes no more bytes than there is room for."""
+
+    def __init__(self, stream: pa.NativeFile, disk: FullDisk) -> None:
+        self._stream, self._disk = stream, disk
+
+    def write(self, content: Any) -> int:
+        size = memoryview(content).nbytes
+        if size > self._disk.room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self._disk.room -= size
+        return int(self._stream.write(content))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def kill() -> None:
+    """End this process as a power cut would."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def interrupt() -> None:
+    """Do what Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def lose_answer() -> None:
+    """Fail as a connection that broke does."""
+    raise StorageError("the connection broke")

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.properties import PROPERTIES, TableProperties, parse_duration
+
+
+def test_a_property_that_is_not_set_has_its_default():
+    properties = TableProperties({})
+    assert properties["sleeper.table.compaction.files.batch.size"] == 12
+    assert properties["snapshot.time-retained"] == timedelta(days=7)
+    assert all(properties[name] is not None for name in PROPERTIES)
+
+
+def test_properties_come_back_from_their_text():
+    texts = {"snapshot.time-retained": "6 h", "sleeper.table.gc.delay.minutes": "0"}
+    assert TableProperties.from_text(TableProperties(texts).to_text()) == TableProperties(texts)
+    assert (
+        TableProperties.from_text("# a comment\n\n  snapshot.num-retained.min = 3\n")["snapshot.num-retained.min"] == 3
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("sleeper.table.compaction.files.batch.size", "1"), ("sleeper.table.compaction.files.batch.size", "x"),
+     ("snapshot.time-retained", "7"), ("snapshot.time-retained", "99999999999999 d"),
+     ("snapshot.num-retained.min", "0"),
+     ("sleeper.table.compaction.strategy.class", "fastest")],
+)  # fmt: skip
+def test_a_value_that_cannot_be_is_refused_with_what_can(name: str, text: str):
+    with pytest.raises(InvalidInput, match=name) as error:
+        TableProperties({name: text})
+    assert error.value.hint
+
+
+def test_an_unknown_name_suggests_the_nearest():
+    with pytest.raises(NotFound) as error:
+        TableProperties({"snapshot.time-retain": "1 d"})
+    assert "snapshot.time-retained" in (error.value.hint or "")
+
+
+def test_a_line_that_sets_nothing_is_named():
+    with pytest.raises(InvalidInput, match="line 2"):
+        TableProperties.from_text("# one\nsnapshot\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("7 d", 604800), ("6h", 21600), ("30 min", 1800), ("1.5 s", 1.5), (" 500 ms ", 0.5)]
+)
+def test_durations_are_read(text: str, seconds: float):
+    assert parse_duration(text) == timedelta(seconds=seconds)

@@ -1,0 +1,250 @@
+"""Everything a user can do to a table, in any order, against a model of plain dictionaries.
+
+The invariants of design section 11 that need no engine are held after each step. ``--hypothesis-profile=nightly`` runs
+it longer.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
+
+from sleeper_nb.catalog.sqlite import SqliteCatalog
+from sleeper_nb.clock import ManualClock
+from sleeper_nb.errors import AlreadyExists, NotFound
+from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import Moment, SavepointReference, SnapshotReference
+from sleeper_nb.operations import expiry, garbage, savepoints, sources, versions
+from sleeper_nb.operations.ingest import ingest_arrow
+from sleeper_nb.state_store.base import Retry
+from sleeper_nb.state_store.s3 import S3StateStore
+from sleeper_nb.storage.filesystem import Storage
+from tests.builders import START, collect, compact, on_disk, reachable, reopened, save, scan
+
+SCHEMA = Schema({"word": "string", "n": "int"}, {"s": "long"}, {"v": "double?"})
+WORDS = ["", "a", "b\0", "é", "z", "\uffff", "\U0001f600"]
+words = st.sampled_from(WORDS)
+rows = st.fixed_dictionaries(
+    {
+        "word": words,
+        "n": st.sampled_from([-(2**31), 0, 1, 2**31 - 1]),
+        "s": st.integers(0, 3),
+        "v": st.none() | st.just(0.5),
+    }
+)
+Rows = Counter[tuple[Any, ...]]
+
+
+def counted(table: pa.Table) -> Rows:
+    return Counter(zip(*(table[name].to_pylist() for name in SCHEMA.names), strict=True))
+
+
+class TableMachine(RuleBasedStateMachine):
+    """The table, and beside it the rows that each version must have."""
+
+    saved = Bundle("saved")
+
+    @initialize(points=st.lists(words.filter(bool), unique=True, max_size=3), number=st.integers(0, 2**31))
+    def create(self, points: list[str], number: int) -> None:
+        self.folder = Path(tempfile.mkdtemp())
+        self.clock = ManualClock(START, number)
+        self.catalog = SqliteCatalog(self.folder / "catalog.sqlite")
+        self.store = S3StateStore("id", self.catalog, Storage(self.folder / "id"), self.clock, Retry())
+        self.store.create("table", SCHEMA, PartitionTree.from_split_points(SCHEMA, sorted(points), self.clock.new_id))
+        self.history: dict[int, Rows] = {1: Counter()}
+        self.times = {1: self.store.head().time}
+        self.retained = {1}
+        self.savepoints: dict[int, int] = {}
+        self.names: set[str] = set()
+
+    @property
+    def head(self) -> int:
+        return max(self.history)
+
+    def committed(self, number: int, rows: Rows) -> None:
+        """Note the next version; ids have no gaps."""
+        assert number == self.head + 1
+        self.history[number] = rows
+        self.times[number] = self.store.head().time
+        self.retained.add(number)
+
+    @rule(data=st.lists(rows, max_size=12))
+    def ingest(self, data: list[dict[str, Any]]) -> None:
+        self.clock.advance(timedelta(seconds=1))
+        table = sources.conform(sources.to_arrow(data, SCHEMA), SCHEMA)
+        if not data:
+            assert ingest_arrow(self.store, table).id == self.head
+            return
+        before = self.history[self.head]
+        self.committed(ingest_arrow(self.store, table).id, before + counted(table))
+
+    @rule(strategy=st.sampled_from(["all", "basic", "size-ratio"]), batch=st.integers(2, 4), ratio=st.integers(1, 3))
+    def compact(self, strategy: str, batch: int, ratio: int) -> None:
+        self.clock.advance(timedelta(seconds=1))
+        options = {"batch_size": batch, "ratio": ratio}
+        planned = compact(self.store, strategy, dry_run=True, **options)
+        done = compact(self.store, strategy, **options)
+        assert [(j.partition_id, j.inputs) for j in planned.jobs] == [(j.partition_id, j.inputs) for j in done.jobs]
+        assert not done.refused
+        assert not self.catalog.assignments("id", self.clock.now())
+        for snapshot in done.snapshots:
+            self.committed(snapshot.id, self.history[self.head])
+
+    @rule(target=saved, name=st.none() | st.sampled_from(["x", "é", "z"]), pick=st.integers(0, 99))
+    def save(self, name: str | None, pick: int) -> int:
+        number = sorted(self.retained)[pick % len(self.retained)]
+        try:
+            made = save(self.store, name, SnapshotReference(number))
+        except AlreadyExists:
+            assert name in self.names
+            return 0
+        assert name not in self.names
+        assert (made.saved_snapshot_id, made.record_count) == (number, self.history[number].total())
+        assert made.id > max(self.savepoints, default=0)
+        self.savepoints[made.id] = number
+        self.names |= {name} - {None}
+        return made.id
+
+    @rule(savepoint_id=consumes(saved))
+    def delete_savepoint(self, savepoint_id: int) -> None:
+        for savepoint in self.catalog.savepoints("id"):
+            if savepoint.id == savepoint_id:
+                savepoints.delete_savepoint(self.store, savepoint)
+        self.savepoints.pop(savepoint_id, None)
+
+    @rule(minutes=st.integers(-5, 90))
+    def time_passes(self, minutes: int) -> None:
+        self.clock.advance(timedelta(minutes=minutes))
+
+    @rule(least=st.integers(1, 3), most=st.integers(1, 6), minutes=st.sampled_from([0, 60]))
+    def expire(self, least: int, most: int, minutes: int) -> None:
+        retention = expiry.Retention(timedelta(minutes=minutes), least, most)
+        planned = expiry.expire_snapshots(self.store, retention, dry_run=True)
+        done = expiry.expire_snapshots(self.store, retention, dry_run=False)
+        assert planned.expired == done.expired
+        newest = sorted(self.retained)[-least:]
+        self.retained -= {snapshot.id for snapshot in done.expired}
+        assert set(newest) <= self.retained
+
+    @rule(minutes=st.sampled_from([0, 30]))
+    def collect(self, minutes: int) -> None:
+        delay = timedelta(minutes=minutes)
+        planned, before = collect(self.store, delay, dry_run=True), on_disk(self.store)
+        done = collect(self.store, delay)
+        assert (planned.data_files, planned.metadata_files) == (done.data_files, done.metadata_files)
+        # What a collection commits adds metadata; what it deletes is exactly what it said.
+        assert before - on_disk(self.store) == {*done.data_files, *done.metadata_files} & before
+        if done.data_files:
+            self.committed(self.store.head().id, self.history[self.head])
+
+    @rule(least=st.integers(1, 2))
+    def ingest_twice_merge_expire_and_collect(self, least: int) -> None:
+        """The way of most files through their life, which single steps seldom take to its end."""
+        for word in WORDS[1:3]:
+            self.ingest([{"word": word, "n": 1, "s": 1, "v": None}])
+        self.save(None, 99)
+        self.compact("all", 2, 1)
+        self.clock.advance(timedelta(hours=2))
+        self.expire(least, 6, 0)
+        self.collect(0)
+
+    @rule()
+    def reopen(self) -> None:
+        self.catalog.close()
+        self.catalog = SqliteCatalog(self.folder / "catalog.sqlite")
+        self.store = reopened(self.store, self.catalog)
+
+    @rule(pick=st.integers(0, 99))
+    def read_a_snapshot(self, pick: int) -> None:
+        number = 1 + pick % self.head
+        self.check_version(SnapshotReference(number), number in {*self.retained, *self.savepoints.values()}, number)
+
+    @precondition(lambda self: self.savepoints)
+    @rule(pick=st.integers(0, 99))
+    def read_a_savepoint(self, pick: int) -> None:
+        number = sorted(self.savepoints)[pick % len(self.savepoints)]
+        self.check_version(SavepointReference(number), number=self.savepoints[number])
+
+    @rule(pick=st.integers(0, 99), microseconds=st.integers(-1, 1))
+    def read_a_moment(self, pick: int, microseconds: int) -> None:
+        moment = self.times[1 + pick % self.head] + timedelta(microseconds=microseconds)
+        kept = {*self.retained, *self.savepoints.values()}
+        number = max((n for n in kept if self.times[n] <= moment), default=0)
+        self.check_version(Moment(moment), bool(number), number)
+
+    def check_version(self, asked: Any, there: bool = True, number: int = 0) -> None:
+        try:
+            found = versions.resolve(self.catalog, "id", "table", asked)
+        except NotFound:
+            assert not there
+            return
+        assert there
+        assert found.snapshot_id == number
+        assert counted(scan(reopened(self.store), found.version)) == self.history[number]
+
+    @rule(word=words, low=words, high=words)
+    def read_a_part(self, word: str, low: str, high: str) -> None:
+        now = self.history[self.head]
+        assert counted(scan(self.store, keys=[word])) == Counter({r: c for r, c in now.items() if r[0] == word})
+        between = Counter({r: c for r, c in now.items() if low <= r[0] < high})
+        assert counted(scan(self.store, region={"word": (low, high)})) == between
+
+    @rule()
+    def clean_up_quietly(self) -> None:
+        """After the garbage is collected until nothing is left, only what is reachable is on disk."""
+        self.clock.advance(max(timedelta(0), self.store.head().time - self.clock.now()))
+        self.clock.advance(timedelta(minutes=1))
+        while (done := collect(self.store)).data_files or done.metadata_files:
+            if done.data_files:
+                self.committed(self.store.head().id, self.history[self.head])
+            expiry.expire_snapshots(self.store, expiry.Retention(timedelta(0), 1, 1), dry_run=False)
+            self.retained = {self.head}
+        tracked = set(self.store.load().files.table["filename"].to_pylist())
+        held = garbage.collectable_files(self.store.load(), [], self.clock.now(), timedelta(0))
+        assert on_disk(self.store) == reachable(self.store)
+        assert set(held) <= tracked <= on_disk(self.store)
+
+    @invariant()
+    def the_table_is_what_the_model_says(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        fresh = reopened(self.store)
+        state = fresh.load()
+        assert state.snapshot_id == self.head
+        assert counted(scan(fresh)) == self.history[self.head]
+        assert {s.id for s in self.catalog.snapshots("id")} == self.retained
+        assert [s.rows for s in self.catalog.snapshots("id")] == [
+            self.history[n].total() for n in sorted(self.retained, reverse=True)
+        ]
+        assert reachable(self.store) <= on_disk(self.store)
+
+    @invariant()
+    def leaves_tile_and_files_lie_inside_them(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        state = self.store.load()
+        state.tree.check()
+        assert all(
+            sum((word, 0) in leaf.region for leaf in state.tree.leaves) == 1 for word in WORDS
+        )  # each key is in one leaf
+        for leaf in state.tree.leaves:
+            for file in state.files.active_in({leaf.id}):
+                assert file.min_key in leaf.region
+                assert file.max_key in leaf.region
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.catalog.close()
+            shutil.rmtree(self.folder)
+
+
+TestTable = TableMachine.TestCase
