@@ -130,19 +130,23 @@ class Table(TableAt):
         """
         if engine not in {"auto", "spark", "local"}:
             raise InvalidInput(f"no engine {engine!r}", hint="the engines are auto, spark and local")
-        properties = self.properties
-        return compaction.compact(
-            self._store,
-            self._runner(engine),
-            strategy=strategy or properties["sleeper.table.compaction.strategy.class"],
-            settings=StrategySettings(
-                properties["sleeper.table.compaction.files.batch.size"],
-                properties["sleeper.table.compaction.strategy.sizeratio.ratio"],
-            ),
-            dry_run=dry_run,
-            progress=self._components.progress,
-            author=self._components.author,
+        properties, progress = self.properties, self._components.progress
+        settings = StrategySettings(
+            properties["sleeper.table.compaction.files.batch.size"],
+            properties["sleeper.table.compaction.strategy.sizeratio.ratio"],
         )
+        try:
+            return compaction.compact(
+                self._store,
+                self._runner(engine),
+                strategy=strategy or properties["sleeper.table.compaction.strategy.class"],
+                settings=settings,
+                dry_run=dry_run,
+                progress=progress,
+                author=self._components.author,
+            )
+        finally:
+            progress.finish()
 
     def _runner(self, engine: str) -> compaction.Runner:
         local = compaction.run_in_process(self._store.storage)

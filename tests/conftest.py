@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 settings.register_profile(
     "default",
-    max_examples=60,
-    stateful_step_count=25,
+    max_examples=40,
+    stateful_step_count=20,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
 )

@@ -151,7 +151,6 @@ class TableMachine(RuleBasedStateMachine):
         """The way of most files through their life, which single steps seldom take to its end."""
         for word in WORDS[1:3]:
             self.ingest([{"word": word, "n": 1, "s": 1, "v": None}])
-        self.save(None, 99)
         self.compact("all", 2, 1)
         self.clock.advance(timedelta(hours=2))
         self.expire(least, 6, 0)

@@ -1,15 +1,15 @@
-"""Runs one action on Spark in a thread of its own, watches its jobs, and cancels them on an interrupt."""
+"""Runs actions on Spark in threads of their own, watches their jobs, and cancels them on an interrupt."""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator, Sequence
 
-    from pyspark import SparkContext, StatusTracker
+    from pyspark import StatusTracker
     from pyspark.sql import SparkSession
 
     from sleeper_nb.progress import Progress
@@ -21,26 +21,11 @@ _CANCEL_SECONDS = 0.1
 _GIVE_UP_SECONDS = 10
 
 
-@dataclass(slots=True)
-class _Box(Generic[T]):
-    """What the threads of one action tell each other."""
+class WatchedAction(Generic[T]):
+    """An action on Spark in a thread of its own, and a watcher that counts its tasks and can cancel them.
 
-    result: list[T] = field(default_factory=list)
-    error: BaseException | None = None
-    done: int = 0
-    total: int = 0
-    cancel: threading.Event = field(default_factory=threading.Event)
-    ended: threading.Event = field(default_factory=threading.Event)
-    quiet: threading.Event = field(default_factory=threading.Event)
-
-
-def run_watched(
-    session: SparkSession, action: Callable[[SparkSession], T], description: str, *, tag: str, progress: Progress
-) -> T:
-    """Run an action, and show how many tasks of its jobs are done.
-
-    Only the two threads that are started here talk to the JVM. An interrupt hits the calling thread, and would leave
-    half an answer in its connection if that were in use.
+    Only these two threads talk to the JVM. An interrupt hits the calling thread, and would leave half an answer in its
+    connection if that were in use.
 
     Parameters
     ----------
@@ -49,61 +34,130 @@ def run_watched(
     action
         What to do.
     description
-        What the progress says, and what Spark calls the jobs.
+        What Spark calls the jobs.
     tag
         The name of the group of jobs, used once.
-    progress
-        Told five times a second.
     """
-    from pyspark import InheritableThread
 
-    box: _Box[T] = _Box()
-    context = session.sparkContext
+    def __init__(self, session: SparkSession, action: Callable[[SparkSession], T], description: str, tag: str) -> None:
+        self._session, self._action, self._description, self._tag = session, action, description, tag
+        self._result: list[T] = []
+        self._error: BaseException | None = None
+        self.done = self.total = 0
+        self._cancel, self._quiet = threading.Event(), threading.Event()
+        self.ended = threading.Event()
 
-    def act() -> None:
+    def start(self) -> None:
+        """Begin."""
+        from pyspark import InheritableThread
+
+        InheritableThread(target=self._act, daemon=True).start()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def cancel(self) -> None:
+        """Cancel the jobs, and wait until none runs any more."""
+        self._cancel.set()
+        self._quiet.wait(_GIVE_UP_SECONDS)
+
+    def result(self) -> T:
+        """Return what the action returned, or raise what it raised; call it once it has ended."""
+        self._cancel.set()
+        if self._error is not None:
+            raise self._error
+        return self._result[0]
+
+    def _act(self) -> None:
         try:
-            context.setJobGroup(tag, description, interruptOnCancel=True)
-            box.result.append(action(session))
+            self._session.sparkContext.setJobGroup(self._tag, self._description, interruptOnCancel=True)
+            self._result.append(self._action(self._session))
         except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
-            box.error = error
+            self._error = error
         finally:
-            box.ended.set()
+            self.ended.set()
 
-    actor = InheritableThread(target=act, daemon=True)
-    watcher = threading.Thread(target=_watch, args=(context, tag, box), daemon=True)
+    def _watch(self) -> None:
+        """Count tasks until the action ended; after an interrupt, cancel until it has."""
+        context = self._session.sparkContext
+        tracker = context.statusTracker()
+        try:
+            while not self.ended.is_set() and not self._cancel.wait(_POLL_SECONDS):
+                self.done, self.total = _tasks(tracker, self._tag)
+            # Again and again: an action may submit another job after one was cancelled.
+            while not self.ended.wait(_CANCEL_SECONDS):
+                context.cancelJobGroup(self._tag)
+            while _is_active(tracker, self._tag) and not threading.Event().wait(_CANCEL_SECONDS):
+                context.cancelJobGroup(self._tag)
+        except Exception:  # noqa: BLE001, S110 - the JVM is gone, of which the action itself tells
+            pass
+        finally:
+            self._quiet.set()
+
+
+def run_watched(
+    session: SparkSession, action: Callable[[SparkSession], T], description: str, *, tag: str, progress: Progress
+) -> T:
+    """Run an action, and show five times a second how many tasks of its jobs are done; an interrupt cancels them."""
+    watched = WatchedAction(session, action, description, tag)
     try:
         progress.update(description)
-        actor.start()
-        watcher.start()
-        while not box.ended.wait(_POLL_SECONDS):
-            progress.update(description, box.done, box.total)
+        watched.start()
+        while not watched.ended.wait(_POLL_SECONDS):
+            progress.update(description, watched.done, watched.total)
     except BaseException:
-        box.cancel.set()
-        box.quiet.wait(_GIVE_UP_SECONDS)
+        watched.cancel()
         raise
     finally:
-        box.cancel.set()
         progress.finish("")
-    if box.error is not None:
-        raise box.error
-    return box.result[0]
+    return watched.result()
 
 
-def _watch(context: SparkContext, tag: str, box: _Box[T]) -> None:
-    """Count tasks until the action ended; after an interrupt, cancel until it has."""
-    tracker = context.statusTracker()
+def run_each(
+    session: SparkSession, actions: Sequence[Callable[[SparkSession], T]], description: str, *, tag: str
+) -> Generator[T]:
+    """Run actions side by side, as many as Spark has cores, and yield each result as it is there.
+
+    An interrupt, or leaving the loop early, cancels those that run. After a failure no other action is begun.
+    """
+    results: SimpleQueue[T] = SimpleQueue()
+    watched = WatchedAction(session, lambda running: _side_by_side(running, actions, results), description, tag)
     try:
-        while not box.ended.is_set() and not box.cancel.wait(_POLL_SECONDS):
-            box.done, box.total = _tasks(tracker, tag)
-        # Again and again: an action may submit another job after one was cancelled.
-        while not box.ended.wait(_CANCEL_SECONDS):
-            context.cancelJobGroup(tag)
-        while _is_active(tracker, tag) and not threading.Event().wait(_CANCEL_SECONDS):
-            context.cancelJobGroup(tag)
-    except Exception:  # noqa: BLE001, S110 - the JVM is gone, of which the action itself tells
-        pass
-    finally:
-        box.quiet.set()
+        watched.start()
+        while not watched.ended.wait(_CANCEL_SECONDS) or not results.empty():
+            while not results.empty():
+                yield results.get()
+    except BaseException:
+        watched.cancel()
+        raise
+    watched.result()
+
+
+def _side_by_side(
+    session: SparkSession, actions: Sequence[Callable[[SparkSession], T]], results: SimpleQueue[T]
+) -> None:
+    from pyspark import InheritableThread
+
+    waiting: SimpleQueue[Callable[[SparkSession], T]] = SimpleQueue()
+    for action in actions:
+        waiting.put(action)
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            while not errors:
+                results.put(waiting.get_nowait()(session))
+        except Empty:
+            pass
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            errors.append(error)
+
+    count = min(len(actions), session.sparkContext.defaultParallelism)
+    threads = [InheritableThread(target=work, daemon=True) for _ in range(count)]  # they inherit the group of jobs
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
 
 
 def _tasks(tracker: StatusTracker, tag: str) -> tuple[int, int]:

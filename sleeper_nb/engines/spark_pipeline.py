@@ -8,7 +8,8 @@ again writes another file, and only what a finished task returned is committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -61,26 +62,26 @@ def bulk_import(
 
 
 def run_on_spark(engine: SparkEngine, storage: Storage) -> Runner:
-    """Return the runner that makes each compaction job one Spark task."""
+    """Return the runner that makes each compaction job one Spark task; jobs run side by side."""
 
-    def run(jobs: Sequence[CompactionJob], schema: Schema) -> Iterator[tuple[CompactionJob, DataFile | None]]:
-        if not jobs:
-            return
-
-        def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                for number in batch.column("job").to_pylist():
-                    file = run_job(jobs[number], schema, storage)
-                    yield _result(number, file, schema)
-
-        def action(spark: SparkSession) -> list[Any]:
-            numbers = spark.range(len(jobs), numPartitions=len(jobs)).withColumnRenamed("id", "job")
-            return numbers.mapInArrow(task, columns_text(_result_fields(schema))).collect()
-
-        for row in engine.run(action, f"compacting {len(jobs)} partitions"):
-            yield jobs[row["leaf"]], _data_file(row, schema) if row["rows"] else None
+    def run(jobs: Sequence[CompactionJob], schema: Schema) -> Generator[tuple[CompactionJob, DataFile | None]]:
+        actions = [partial(_compacted, job=job, schema=schema, storage=storage) for job in jobs]
+        size = sum(file.bytes for job in jobs for file in job.inputs)
+        return engine.run_each(actions, "compaction", expected_bytes=size)
 
     return run
+
+
+def _compacted(
+    spark: SparkSession, job: CompactionJob, schema: Schema, storage: Storage
+) -> tuple[CompactionJob, DataFile | None]:
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield _result(0, run_job(job, schema, storage), schema)
+
+    one = spark.range(1, numPartitions=1)
+    (row,) = one.mapInArrow(task, columns_text(_result_fields(schema))).collect()
+    return job, _data_file(row, schema) if row["rows"] else None
 
 
 def _frame(spark: SparkSession, data: Any, schema: Schema) -> DataFrame:

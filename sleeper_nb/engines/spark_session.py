@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import tempfile
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from sleeper_nb.engines.java import find_java
-from sleeper_nb.engines.job_watch import run_watched
+from sleeper_nb.engines.job_watch import run_each, run_watched
 from sleeper_nb.engines.jvm import JIT, cache_folder, launch_jvm, plan_jvm
 from sleeper_nb.engines.jvm_archive import ARCHIVE, archive_of, make_in_background
 from sleeper_nb.engines.pyspark_gateway import (
@@ -26,7 +27,7 @@ from sleeper_nb.engines.spark_errors import explain
 from sleeper_nb.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -63,6 +64,18 @@ class IgnoredSetting:
 
     def __str__(self) -> str:
         return f"{self.name}={self.wanted} (the session has {self.actual})"
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Raise what Spark says in one line, with its own error as the cause."""
+    try:
+        yield
+    except Exception as error:
+        explained = explain(error)
+        if explained is None or explained is error:
+            raise
+        raise explained from error
 
 
 class SparkEngine:
@@ -168,18 +181,26 @@ class SparkEngine:
             Spark failed: in one line, with Spark's own error as its cause.
         """
         session = self.session(expected_bytes)
-        try:
+        with _explained():
             result = run_watched(session, action, description, tag=self._clock.new_id(), progress=self._progress)
-        except Exception as error:
-            explained = explain(error)
-            if explained is None or explained is error:
-                raise
-            raise explained from error
+        self._answered()
+        return result
+
+    def run_each(
+        self, actions: Sequence[Callable[[SparkSession], T]], description: str, *, expected_bytes: int = 0
+    ) -> Generator[T]:
+        """Run actions side by side and yield each result as it is there; otherwise as `run`, but without progress."""
+        session = self.session(expected_bytes)
+        with _explained():
+            yield from run_each(session, actions, description, tag=self._clock.new_id())
+        self._answered()
+
+    def _answered(self) -> None:
+        """Begin what waited for the first answer."""
         with self._lock:
             after, self._after_first_answer = self._after_first_answer, None
         if after is not None:
             self._maker = after()  # kept, as Python complains of a process that nobody holds
-        return result
 
     def stop(self) -> None:
         """Stop the session and its JVM if they were started here; a later use starts another."""

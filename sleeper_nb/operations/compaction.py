@@ -12,7 +12,8 @@ A job's safety, in steps:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -113,7 +114,7 @@ class CompactionReport(Report):
         return Grid(columns, rows, title, refused)
 
 
-Runner = Callable[[Sequence[CompactionJob], Schema], Iterable[tuple[CompactionJob, DataFile | None]]]
+Runner = Callable[[Sequence[CompactionJob], Schema], Generator[tuple[CompactionJob, DataFile | None]]]
 """Runs jobs and yields each with its output as it finishes; an engine's way to do `run_job`."""
 
 
@@ -178,14 +179,15 @@ def compact(
     try:
         jobs = [job for job in proposed if _claim(store, job, now)]
         progress.update("compacting", 0, len(jobs))
-        for job, file in runner(jobs, state.schema):
-            output = None if file is None else reference_to(file, job.partition_id, job_id=job.id)
-            try:
-                change = ReplaceFileReferences(job.id, job.partition_id, job.filenames, output)
-                done.append((job, store.commit(change, author=author)))
-            except StateRuleBroken:
-                refused.append(job)
-            progress.update("compacting", len(done) + len(refused), len(jobs))
+        with closing(runner(jobs, state.schema)) as results:  # leaving it by an error stops what still runs
+            for job, file in results:
+                output = None if file is None else reference_to(file, job.partition_id, job_id=job.id)
+                try:
+                    change = ReplaceFileReferences(job.id, job.partition_id, job.filenames, output)
+                    done.append((job, store.commit(change, author=author)))
+                except StateRuleBroken:
+                    refused.append(job)
+                progress.update("compacting", len(done) + len(refused), len(jobs))
     except OutcomeUnknown:
         raise  # the output may be in the table: keep it, and let the claims end by themselves
     except BaseException:

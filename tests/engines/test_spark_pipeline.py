@@ -137,3 +137,42 @@ def test_an_empty_table_reads_empty_everywhere(table):
     assert table.scan().to_spark().count() == 0
     assert table.scan().to_duckdb().fetchall() == []
     assert table.scan().to_arrow().schema == SCHEMA.arrow
+
+
+class InterruptedAfter:
+    """A watcher that is interrupted, as by the stop button, when so many jobs are committed."""
+
+    def __init__(self, jobs):
+        self.jobs = jobs
+
+    def update(self, text, done=0, total=0):
+        if text == "compacting" and done == self.jobs:
+            raise KeyboardInterrupt
+
+    def finish(self, text=""):
+        pass
+
+
+def test_an_interrupted_compaction_keeps_what_was_committed_and_leaves_nothing_else(tmp_path, spark_engine):
+    with sl.connect(tmp_path, spark=spark_engine.session(), progress=InterruptedAfter(2)) as session:
+        table = session.create_table("t", SCHEMA, ["b", "é", "中", "\U0001f600"])
+        for seed in range(3):
+            table.ingest(rows(300, seed))
+        before = content(table.scan())
+        with pytest.raises(KeyboardInterrupt):
+            table.compact("all", engine="spark")
+        assert table.snapshots()[0].id == 4 + 2
+        assert content(table.scan()) == before
+        tracked = {row["filename"] for row in table.state.files.table.to_pylist()}
+        assert {name.partition("/")[2] for name in parquet_files(session)} == tracked
+        assert not session.components.catalog.assignments(table.entry.id, datetime.now(UTC))
+
+
+def test_actions_run_side_by_side_and_stop_at_the_first_failure(spark_engine):
+    def fails(_):
+        raise ValueError("the third")
+
+    actions = [lambda _, n=n: n for n in range(2)]
+    assert sorted(spark_engine.run_each(actions, "two")) == [0, 1]
+    with pytest.raises(ValueError, match="the third"):
+        list(spark_engine.run_each([*actions, fails], "three"))

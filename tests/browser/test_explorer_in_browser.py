@@ -1,0 +1,141 @@
+"""The explorer in JupyterLab in Chromium: used by keyboard, in both themes, saved, and opened again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from tests.browser.conftest import ROOT
+
+pytestmark = pytest.mark.browser
+
+_SETUP = """
+import tempfile
+import sleeper_nb as sl
+from sleeper_nb.widgets import explore
+
+session = sl.connect(tempfile.mkdtemp(), author="ada")
+schema = sl.Schema(
+    row_keys={"carrier": "string", "flight": "int"},
+    values={"origin": "string", "dep_delay": "double?", "note": "string?"},
+)
+flights = session.create_table("flights", schema, split_points=["DL", "MQ", "UA"])
+carriers = ["AA", "B6", "DL", "EV", "MQ", "UA", "WN"]
+for month in range(1, 5):
+    flights.ingest(
+        [
+            {"carrier": carriers[(i * i + month) % 7], "flight": 100 * month + i, "origin": "JFK",
+             "dep_delay": i / 2 if i % 9 else None, "note": "<b>late</b>" if i % 5 == 0 else None}
+            for i in range(1200 * month)
+        ],
+        message=f"month {month} <script>document.title = 'broken'</script>",
+    )
+flights.create_savepoint("half-year", snapshot=3)
+flights.compact("all", engine="local")
+session.create_table("airports", sl.Schema(row_keys={"faa": "string"}, values={"name": "string"}))
+"""
+
+
+def _notebook(path: Path, *cells: str) -> Path:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell.strip()) for cell in cells])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    for i, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{i}"
+    nbformat.write(notebook, path)
+    return path
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_the_slider_moved_by_keyboard_changes_the_preview(lab, tmp_path, theme):
+    from playwright.sync_api import expect
+
+    opened = lab(_notebook(tmp_path / "explore.ipynb", _SETUP, 'x = explore(session, "flights")\nx'))
+    opened.theme(theme)
+    opened.run_all(seconds=60)
+    page, short = opened.page, theme.rpartition(" ")[2].lower()
+    label = page.locator(".sleeper-explorer .sleeper-version")
+    preview = page.locator(".sleeper-explorer .sleeper-preview")
+    expect(label).to_contain_text("snapshot 9")
+    expect(preview).to_contain_text("%sleeper scan flights@9 --limit 20")
+    opened.shot(f"explorer-{short}-rows")
+    page.locator(".sleeper-explorer .noUi-handle").focus()
+    for _ in range(6):
+        page.keyboard.press("ArrowLeft")
+    expect(label).to_contain_text("snapshot 3")
+    expect(label).to_contain_text("ingest +2,400 rows · savepoint half-year")
+    expect(preview).to_contain_text("flights at snapshot 3")
+    page.locator(".sleeper-explorer .lm-TabBar-tab", has_text="Partitions").click()
+    expect(preview).to_contain_text("%sleeper partitions flights@3")
+    expect(preview.locator("svg[role=img]").first).to_be_visible()
+    opened.shot(f"explorer-{short}-partitions")
+    page.locator(".sleeper-explorer .lm-TabBar-tab", has_text="Files").click()
+    expect(preview).to_contain_text("files of flights at snapshot 3")
+    opened.shot(f"explorer-{short}-files")
+    page.locator(".sleeper-explorer .lm-TabBar-tab", has_text="History").click()
+    expect(preview).to_contain_text("history of flights")
+    opened.shot(f"explorer-{short}-history")
+    page.locator(".sleeper-explorer select").select_option("airports")
+    expect(label).to_contain_text("snapshot 1")
+    expect(page.locator(".sleeper-explorer .noUi-handle")).to_have_count(0)
+    opened.shot(f"explorer-{short}-one-version")
+    page.locator(".sleeper-explorer select").select_option("flights")
+    expect(page.locator(".sleeper-explorer .noUi-handle")).to_have_attribute("aria-valuenow", "8.0")
+    assert page.title() != "broken"
+    assert opened.hosts == {"127.0.0.1"}
+
+
+def test_python_moves_the_slider_and_sees_where_it_is(lab, tmp_path):
+    from playwright.sync_api import expect
+
+    cells = (_SETUP, 'x = explore(session, "flights")\nx', 'x.version = "savepoint.half-year"', "x")
+    opened = lab(_notebook(tmp_path / "python.ipynb", *cells))
+    opened.run_all(seconds=60)
+    handles = opened.page.locator(".sleeper-explorer .noUi-handle")
+    expect(handles).to_have_count(2)
+    for i in range(2):
+        expect(handles.nth(i)).to_have_attribute("aria-valuenow", "2.0")
+    assert opened.unexpected() == []
+
+
+def test_a_saved_notebook_keeps_a_static_picture(lab, tmp_path):
+    from playwright.sync_api import expect
+
+    opened = lab(_notebook(tmp_path / "saved.ipynb", _SETUP, 'explore(session, "flights")'))
+    opened.run_all(seconds=60)
+    page = opened.page
+    expect(page.locator(".sleeper-explorer")).to_be_visible()
+    expect(page.locator(".sleeper-static")).to_be_hidden()
+    static, live = opened.saved()[-2:]
+    assert "<svg" in static["data"]["text/html"]
+    assert static["data"]["text/plain"] == "flights at snapshot 9: 12,000 rows, 4 files, 4 partitions"
+    assert live["data"]["text/plain"] == "Explorer(table='flights', version=9)"
+    opened.stop_kernel()
+    page.reload()
+    expect(page.locator(".sleeper-static")).to_be_visible()
+    opened.shot("explorer-reopened")
+
+
+def test_notebook_01_runs_in_the_browser(lab):
+    from playwright.sync_api import expect
+
+    notebook = ROOT / "notebooks" / "01_first_table.ipynb"
+    if not notebook.exists():
+        pytest.skip("notebooks/01_first_table.ipynb is not there")
+    opened = lab(notebook)
+    opened.theme("JupyterLab Light")
+    opened.run_all(seconds=240)
+    assert opened.unexpected() == []
+    page = opened.page
+    explorer = page.locator(".sleeper-explorer").last
+    label, preview = explorer.locator(".sleeper-version"), explorer.locator(".sleeper-preview")
+    explorer.scroll_into_view_if_needed()
+    opened.shot("notebook-01")
+    before, rows = label.inner_text(), preview.inner_text()
+    explorer.locator(".noUi-handle").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(label).not_to_have_text(before)
+    expect(preview).not_to_have_text(rows)
+    opened.shot("notebook-01-earlier")
+    assert opened.hosts == {"127.0.0.1"}

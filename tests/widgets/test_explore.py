@@ -1,0 +1,246 @@
+"""The explorer without a browser: what it offers, says and shows, and that nothing in a table can break out of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import timedelta
+
+import pytest
+from IPython.utils.capture import capture_output
+
+import sleeper_nb as sl
+from sleeper_nb.clock import ManualClock
+from sleeper_nb.widgets import explore
+from sleeper_nb.widgets.model import ExploreModel
+
+HOSTILE = "<script>alert('x')</script>&\"\n"
+
+
+def _session(folder):
+    clock = ManualClock()
+    session = sl.connect(folder, clock=clock, author="ada")
+    schema = sl.Schema(row_keys={"carrier": "string"}, sort_keys={"flight": "int"}, values={"note": "string?"})
+    flights = session.create_table("flights", schema, split_points=["DL", "UA"])
+    for month in (1, 2, 3):
+        clock.advance(timedelta(hours=1))
+        rows = [{"carrier": c, "flight": n, "note": HOSTILE} for c in ("AA", "DL", "WN") for n in range(10 * month)]
+        flights.ingest(rows, message=HOSTILE)
+    flights.create_savepoint("half-year", HOSTILE, snapshot=3)
+    session.create_table("airports", sl.Schema(row_keys={"faa": "string"}, values={}))
+    return session
+
+
+@pytest.fixture
+def session(tmp_path):
+    with _session(tmp_path / "warehouse") as session:
+        yield session
+
+
+def _texts(widget):
+    """Return all that a widget and its children show."""
+    own = [getattr(widget, name) for name in ("value", "description") if isinstance(getattr(widget, name, None), str)]
+    return own + [text for child in getattr(widget, "children", ()) for text in _texts(child)]
+
+
+def _shown(explorer):
+    return "\n".join(_texts(explorer))
+
+
+def test_it_begins_with_the_newest_version_of_the_table_that_was_asked_for(session):
+    explorer = explore(session, "FLIGHTS")
+    assert (explorer.table, explorer.version, explorer.tab) == ("flights", 4, "rows")
+    assert explorer.preview.line == "%sleeper scan flights@4 --limit 20"
+    assert explorer.preview.line in _shown(explorer)
+
+
+def test_it_begins_with_the_first_table_when_none_was_asked_for(session):
+    assert explore(session).table == "airports"
+
+
+def test_an_unknown_table_version_or_tab_is_an_error_that_names_others(session):
+    with pytest.raises(sl.NotFound, match="did you mean 'flights'"):
+        explore(session, "flight")
+    explorer = explore(session, "flights")
+    with pytest.raises(sl.NotFound, match="there are: 1–4"):
+        explorer.version = 9
+    with pytest.raises(sl.InvalidInput, match="rows, files, partitions, history"):
+        explorer.tab = "columns"
+    assert (explorer.table, explorer.version, explorer.tab) == ("flights", 4, "rows")
+
+
+def test_versions_are_the_snapshots_in_order_and_say_what_they_did(session):
+    labels = [version.label for version in ExploreModel(session).versions("flights")]
+    assert labels == [
+        "snapshot 1 · 2026-01-01 00:00 UTC · create",
+        "snapshot 2 · 2026-01-01 01:00 UTC · ingest +30 rows",
+        "snapshot 3 · 2026-01-01 02:00 UTC · ingest +60 rows · savepoint half-year",
+        "snapshot 4 · 2026-01-01 03:00 UTC · ingest +90 rows",
+    ]
+
+
+def test_a_version_that_only_a_savepoint_holds_can_still_be_chosen(session):
+    session.table("flights").expire_snapshots(
+        dry_run=False, time_retained=timedelta(0), num_retained_min=1, num_retained_max=1
+    )
+    explorer = explore(session, "flights")
+    assert [version.number for version in ExploreModel(session).versions("flights")] == [3, 4]
+    explorer.version = 3
+    assert "at savepoint 1 'half-year', snapshot 3" in explorer.preview.text
+
+
+@pytest.mark.parametrize(
+    ("tab", "line", "says"),
+    [
+        ("rows", "%sleeper scan flights@3 --limit 20", "flights at snapshot 3"),
+        ("files", "%sleeper files flights@3", "files of flights at snapshot 3"),
+        ("partitions", "%sleeper partitions flights@3", "[DL, UA)"),
+        ("history", "%sleeper history flights", "half-year"),
+    ],
+)
+def test_each_tab_shows_the_version_and_the_line_that_gives_the_same(session, tab, line, says):
+    explorer = explore(session, "flights")
+    explorer.version = "savepoint.half-year"
+    explorer.tab = tab
+    assert explorer.version == 3
+    assert explorer.preview.line == line
+    assert says in explorer.preview.text
+    assert says in _shown(explorer)
+    assert line in _shown(explorer)
+
+
+def test_what_the_controls_are_set_to_is_what_is_shown(session):
+    explorer = explore(session, "flights")
+    seen = []
+    explorer.observe(lambda change: seen.append(change["new"].line), "preview")
+    explorer._slider.value = 2
+    explorer._tabs.selected_index = 2
+    explorer._picker.value = "airports"
+    assert (explorer.table, explorer.version, explorer.tab) == ("airports", 1, "partitions")
+    assert seen == [
+        "%sleeper scan flights@2 --limit 20",
+        "%sleeper partitions flights@2",
+        "%sleeper partitions airports@1",
+    ]
+
+
+def test_the_controls_follow_what_a_program_sets(session):
+    explorer = explore(session)
+    explorer.table = "flights"
+    explorer.version = 2
+    explorer.tab = "history"
+    assert (explorer._picker.value, explorer._slider.value, explorer._tabs.selected_index) == ("flights", 2, 3)
+
+
+def test_a_table_with_one_version_has_no_slider(session):
+    explorer = explore(session, "airports")
+    assert explorer._slider not in explorer._travel.children
+    explorer.table = "flights"
+    assert explorer._slider in explorer._travel.children
+
+
+def test_refresh_follows_the_newest_version_and_keeps_an_older_one(session):
+    newest, older = explore(session, "flights"), explore(session, "flights")
+    older.version = 2
+    session.table("flights").ingest([{"carrier": "AA", "flight": 1, "note": None}])
+    session.create_table("weather", sl.Schema(row_keys={"hour": "int"}, values={}))
+    newest.refresh()
+    older._again.click()
+    assert (newest.version, older.version) == (5, 2)
+    assert older._slider.options[-1][1] == 5
+    assert "weather" in older._picker.options
+
+
+def test_a_version_committed_after_the_last_look_can_be_set(session):
+    explorer = explore(session, "flights")
+    session.table("flights").ingest([{"carrier": "AA", "flight": 1, "note": None}])
+    explorer.version = 5
+    assert explorer._slider.value == 5
+
+
+def test_an_error_behind_a_control_is_shown_and_the_control_goes_back(session):
+    explorer = explore(session, "flights")
+    session.table("flights").expire_snapshots(
+        dry_run=False, time_retained=timedelta(0), num_retained_min=1, num_retained_max=1
+    )
+    explorer._slider.value = 2
+    assert "no snapshot 2 of table" in explorer._error.value
+    assert 'role="alert"' in explorer._error.value
+    assert (explorer.version, explorer._slider.value) == (4, 4)
+    explorer.version = 3
+    assert explorer._error.value == ""
+
+
+def test_a_data_file_that_is_gone_is_said_and_not_raised(session, tmp_path):
+    explorer = explore(session, "flights")
+    for file in (tmp_path / "warehouse").rglob("data/*/*.parquet"):
+        file.unlink()
+    explorer.version = 3
+    assert 'role="alert"' in explorer._error.value
+    assert ".parquet" in explorer.preview.text
+    explorer.tab = "files"
+    assert explorer._error.value == ""
+    assert "files of flights at snapshot 3" in explorer.preview.text
+
+
+def test_an_empty_warehouse_says_what_to_type(tmp_path):
+    with sl.connect(tmp_path / "empty") as session:
+        explorer = explore(session)
+        assert explorer.table == ""
+        assert "There is no table yet." in _shown(explorer)
+        session.create_table("t", sl.Schema(row_keys={"k": "int"}, values={}))
+        explorer.refresh()
+        assert (explorer.table, explorer.version) == ("t", 1)
+
+
+def test_no_value_of_a_table_becomes_markup(session):
+    explorer = explore(session, "flights")
+    for tab in ("rows", "files", "partitions", "history"):
+        explorer.tab = tab
+        assert "<script" not in _shown(explorer)
+    assert "<script" not in ExploreModel(session).static("flights", 4).html
+    assert "&lt;script&gt;" in _shown(explorer)
+
+
+def test_displaying_it_gives_a_static_picture_first_and_then_the_widget(session, shell):
+    shell.push({"session": session, "explore": explore})
+    with capture_output() as captured:
+        shell.run_cell('x = explore(session, "flights")\nx').raise_error()
+    static, live = (output.data for output in captured.outputs)
+    assert set(static) == {"text/html", "text/plain"}
+    assert "<svg role=" in static["text/html"]
+    assert static["text/plain"] == "flights at snapshot 4: 180 rows, 9 files, 3 partitions"
+    assert live["text/plain"] == "Explorer(table='flights', version=4)"
+    assert "application/vnd.jupyter.widget-view+json" in live
+
+
+def test_one_warehouse_gives_one_picture(tmp_path):
+    pictures = []
+    for name in ("a", "b"):
+        with _session(tmp_path / name) as session:
+            model = ExploreModel(session)
+            tabs = [model.preview("flights", 4, tab) for tab in ("rows", "files", "partitions", "history")]
+            pictures.append([model.static("flights", 4), model.timeline("flights", 3), *tabs])
+    assert pictures[0] == pictures[1]
+
+
+def test_neither_the_model_nor_the_widget_starts_spark_and_the_model_needs_no_widget(tmp_path):
+    program = f"""
+import sys
+import sleeper_nb as sl
+session = sl.connect({str(tmp_path / "w")!r})
+table = session.create_table("t", sl.Schema(row_keys={{"k": "int"}}, values={{}}), [10])
+table.ingest([{{"k": k}} for k in range(20)])
+from sleeper_nb.widgets.model import ExploreModel, TABS
+model = ExploreModel(session)
+for tab in TABS:
+    model.preview("t", 2, tab)
+model.static("t", 2)
+assert not {{"ipywidgets", "IPython", "pyspark"}} & set(sys.modules)
+from sleeper_nb.widgets import explore
+x = explore(session)
+x.version = 1
+assert not {{"pyspark", "py4j"}} & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
