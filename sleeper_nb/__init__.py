@@ -88,6 +88,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name from its home when it is first used."""
+    if name == "widgets":
+        return importlib.import_module("sleeper_nb.widgets")
     if name not in _HOMES:
         raise AttributeError(f"module 'sleeper_nb' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

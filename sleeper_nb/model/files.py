@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -75,9 +76,9 @@ def files_schema(schema: Schema) -> pa.Schema:
     return pa.schema([*_COLUMNS, *keys])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FileReferences:
-    """All references of one snapshot; `table` is sorted by partition, then file name."""
+    """All references of one snapshot; `table` is sorted by partition, then file name, so a partition is one slice."""
 
     table: pa.Table
 
@@ -86,10 +87,21 @@ class FileReferences:
         """Return no references, for a table of that schema."""
         return cls(files_schema(schema).empty_table())
 
-    @property
+    @cached_property
     def active(self) -> pa.Table:
         """The rows of `table` that a reader uses."""
-        return self.table.filter(pc.equal(self.table["status"], ACTIVE))
+        return self.table.filter(pc.equal(self.table["status"], ACTIVE)).combine_chunks()
+
+    @cached_property
+    def _slices(self) -> dict[str, tuple[int, int]]:
+        """For each partition, where its rows begin in `active` and how many they are."""
+        if not self.active.num_rows:
+            return {}
+        runs = pc.run_end_encode(self.active["partition_id"].combine_chunks())
+        ends = runs.run_ends.to_pylist()
+        begins = [0, *ends]
+        names = runs.values.to_pylist()
+        return {name: (begin, end - begin) for name, begin, end in zip(names, begins, ends, strict=False)}
 
     @property
     def ready_for_gc(self) -> pa.Table:
@@ -98,8 +110,12 @@ class FileReferences:
 
     def active_in(self, partition_ids: Collection[str]) -> tuple[FileReference, ...]:
         """Return the active references of some partitions, as values."""
-        chosen = pc.is_in(self.table["partition_id"], pa.array(list(partition_ids), pa.string()))
-        return tuple(self._values(self.table.filter(pc.and_(chosen, pc.equal(self.table["status"], ACTIVE)))))
+        return tuple(self._values(self.active_rows_in(partition_ids)))
+
+    def active_rows_in(self, partition_ids: Collection[str]) -> pa.Table:
+        """Return the rows of `active` that belong to some partitions, without looking at any other row."""
+        slices = [self.active.slice(*self._slices[name]) for name in sorted(partition_ids) if name in self._slices]
+        return pa.concat_tables(slices) if slices else self.active.slice(0, 0)
 
     def _values(self, rows: pa.Table) -> Iterator[FileReference]:
         keys = [name[4:] for name in self.table.column_names if name.startswith("min_")]

@@ -82,7 +82,7 @@ def plan_scan(state: TableState, regions: Sequence[Region] | None = None) -> Sca
     leaves = []
     for leaf in state.tree.leaves:
         inside = [part for region in plan_regions if (part := leaf.region.intersect(region)) is not None]
-        files = tuple(file for part in inside for file in _files(state, active, leaf, part))
+        files = tuple(file for part in inside for file in _files(state, leaf, part))
         if inside:
             leaves.append(PlannedLeaf(leaf, files))
     sizes = active.group_by("filename").aggregate([("bytes", "max")])
@@ -96,9 +96,9 @@ def plan_scan(state: TableState, regions: Sequence[Region] | None = None) -> Sca
     )
 
 
-def _files(state: TableState, active: pa.Table, leaf: Partition, part: Region) -> list[PlannedFile]:
+def _files(state: TableState, leaf: Partition, part: Region) -> list[PlannedFile]:
     owners = [leaf.id, *(partition.id for partition in state.tree.ancestors(leaf.id))]
-    rows = active.filter(pc.is_in(active["partition_id"], pa.array(owners)))
+    rows = state.files.active_rows_in(owners)
     rows = rows.filter(_may_hold(rows, state.schema, part)) if rows.num_rows else rows
     planned = []
     for row in rows.to_pylist():

@@ -94,10 +94,7 @@ def merged(
     context = SessionContext(settings.set("datafusion.execution.parquet.pushdown_filters", "true"))
     order = [_column(name).sort(ascending=True) for name in schema.sort_order]
     with _explained(storage, where):
-        frames = [_frame(context, file, schema, storage) for file in files]
-        rows = frames[0]
-        for frame in frames[1:]:
-            rows = rows.union(frame)
+        rows = _union([_frame(context, file, schema, storage) for file in files])
         if where is not None:
             rows = rows.filter(_condition(rows, where))
         rows = rows.sort(*order)
@@ -107,6 +104,14 @@ def merged(
             rows = rows.limit(limit)
         for batch in rows.execute_stream():
             yield batch.to_pyarrow()
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    """Return the rows of all frames; by halves, as DataFusion's planning is quadratic in the depth of a plan."""
+    if len(frames) == 1:
+        return frames[0]
+    half = len(frames) // 2
+    return _union(frames[:half]).union(_union(frames[half:]))
 
 
 @contextlib.contextmanager

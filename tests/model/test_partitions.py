@@ -145,4 +145,7 @@ def test_an_intersection_holds_what_both_hold(one: Any, other: Any, value: int):
 
 
 def test_regions_are_shown_with_their_ends():
-    assert str(Region((Range("a", None), Range(None, 5)))) == "[a, ∞) × (-∞, 5)"
+    schema = Schema({"city": "string", "n": "int"})
+    assert Region((Range("a", None), Range(None, 5))).text(schema) == "city [a, ∞), n (-∞, 5)"
+    assert Region((Range("a", "b"), Range())).text(schema) == "city [a, b)"
+    assert Region.whole(schema).text(schema) == "every key"

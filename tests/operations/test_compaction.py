@@ -119,7 +119,7 @@ def test_a_job_that_comes_too_late_is_refused_and_leaves_nothing(table: StateSto
         finished = list(compaction.run_in_process(table.storage)(jobs, schema))
         clock.advance(2 * ASSIGNMENT_TIME)  # the claims end, and another process does the work
         compact(reopened(table))
-        return finished
+        yield from finished
 
     done = run(table, slow)
     assert (len(done.jobs), len(done.refused)) == (0, 2)
