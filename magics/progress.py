@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sleeper_nb.commands.line_progress import LineProgress
 
 if TYPE_CHECKING:
-    from magics.sleeper import SleeperMagics
+    from IPython.core.interactiveshell import InteractiveShell
 
 
-def notebook_progress(magics: SleeperMagics) -> LineProgress:
+def notebook_progress(shell: InteractiveShell, wanted: Callable[[], str]) -> LineProgress:
     """Return progress as one line of the cell's output, which front ends replace when it begins with a return.
 
     A widget would be lost when the notebook is saved, and ``clear_output`` would take the user's own output with it.
+
+    Parameters
+    ----------
+    shell
+        Where the cell runs.
+    wanted
+        Gives the setting: ``auto`` shows it where somebody watches, ``text`` always, ``off`` never. The environment's
+        ``SLEEPER_PROGRESS`` goes before it.
     """
-    return LineProgress(lambda: sys.stdout, lambda: is_shown(magics))
 
+    def is_shown() -> bool:
+        setting = os.environ.get("SLEEPER_PROGRESS") or wanted()
+        if setting == "auto":
+            return hasattr(shell, "kernel") or sys.stdout.isatty()
+        return setting == "text"
 
-def is_shown(magics: SleeperMagics) -> bool:
-    """Tell whether somebody watches: a notebook's kernel or a terminal, unless a setting says otherwise."""
-    wanted = os.environ.get("SLEEPER_PROGRESS") or magics.progress
-    if wanted == "auto":
-        return hasattr(magics.shell, "kernel") or sys.stdout.isatty()
-    return wanted == "text"
+    return LineProgress(lambda: sys.stdout, is_shown)

@@ -38,7 +38,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell=shell)
-        self._watch = notebook_progress(self)
+        self._watch = notebook_progress(shell, lambda: self.progress)
         self._opened: list[Session] = []
         self.context = Context("notebook", self._connect, progress=self._watch)
         self.matcher = sleeper_matcher(self.context)
