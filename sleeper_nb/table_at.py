@@ -75,7 +75,12 @@ class TableAt(Report):
 
     def files(self) -> Listing[dict[str, Any]]:
         """Return the files that the version reads, in the order of their partitions."""
-        rows = self.state.files.active.to_pylist()
+        state = self.state
+        place = {leaf.id: i for i, leaf in enumerate(state.tree.leaves)}
+        rows = sorted(
+            state.files.active.to_pylist(),
+            key=lambda r: (place.get(r["partition_id"], -1), r["added_snapshot"], r["filename"]),
+        )
         keys = [key.name for key in self.schema.row_keys]
         cells = tuple(
             (

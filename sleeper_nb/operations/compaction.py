@@ -72,7 +72,7 @@ class CompactionReport(Report):
     Parameters
     ----------
     jobs
-        The jobs, in the order in which they were committed.
+        The jobs that were committed, in the order of the plan.
     snapshots
         The snapshot that each job made; empty for a dry run.
     refused
@@ -194,6 +194,7 @@ def compact(
         _clean_up(store, proposed, {job.id for job, _ in done})
         raise
     _clean_up(store, jobs, {job.id for job, _ in done})
+    done.sort(key=lambda pair: jobs.index(pair[0]))
     return CompactionReport(
         tuple(job for job, _ in done), tuple(s for _, s in done), tuple(refused), strategy, dry_run=False
     )

@@ -7,6 +7,7 @@ file, no repartitioning): it holds a few batches per file, not the rows.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,12 @@ from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
     from datafusion import DataFrame, SessionContext
+
+# What a condition is made of, as far as columns go: literals, quoted names and types are passed over, and so is a word
+# that calls a function or begins a literal.
+_WORDS = re.compile(
+    r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | \bAS\s+\w+ | (?P<word>[^\W\d][\w$]*)(?!\s*[('])""", re.IGNORECASE | re.VERBOSE
+)
 
 
 def read(
@@ -42,7 +49,7 @@ def read(
     columns
         The columns to return, in this order; all when None.
     where
-        A condition in SQL on any columns.
+        A condition in SQL on any columns, their names in any case.
     limit
         At most so many rows.
 
@@ -91,12 +98,14 @@ def merged(
 
     # One partition: the merge is the work, and each leaf has a task of its own already.
     settings = SessionConfig().with_target_partitions(1).set("datafusion.optimizer.prefer_existing_sort", "true")
-    context = SessionContext(settings.set("datafusion.execution.parquet.pushdown_filters", "true"))
+    settings = settings.set("datafusion.execution.parquet.pushdown_filters", "true")
+    # Without files' statistics: DataFusion takes a column of equal least and greatest value for a constant, NaN or not.
+    context = SessionContext(settings.set("datafusion.execution.collect_statistics", "false"))
     order = [_column(name).sort(ascending=True) for name in schema.sort_order]
     with _explained(storage, where):
         rows = _union([_frame(context, file, schema, storage) for file in files])
         if where is not None:
-            rows = rows.filter(_condition(rows, where))
+            rows = rows.filter(_condition(rows, where, schema))
         rows = rows.sort(*order)
         if columns is not None:
             rows = rows.select(*[_column(name) for name in columns])
@@ -162,9 +171,15 @@ def _column(name: str) -> Any:
     return col('"' + name.replace('"', '""') + '"')  # quoted, or DataFusion would fold its case
 
 
-def _condition(rows: DataFrame, where: str) -> Any:
+def _condition(rows: DataFrame, where: str, schema: Schema) -> Any:
+    # DataFusion makes plain words lower case; Spark and DuckDB know a column in any case, and so must a condition.
+    names = {name.casefold(): f'"{name}"' for name in schema.names if name != name.lower()}
+
+    def exact(found: re.Match[str]) -> str:
+        return names.get((found["word"] or "").casefold(), found[0])
+
     try:
-        return rows.parse_sql_expr(where)
+        return rows.parse_sql_expr(_WORDS.sub(exact, where))
     except Exception as error:  # DataFusion raises a plain Exception for every fault of the text
         raise InvalidInput(
             f"cannot read the condition {where!r}: {str(error).splitlines()[0]}",

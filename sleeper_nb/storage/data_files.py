@@ -100,7 +100,12 @@ class DataFileWriter:
         order = [pq.SortingColumn(self._schema.names.index(name)) for name in self._schema.sort_order]
         return self._stack.enter_context(
             pq.ParquetWriter(
-                stream, self._schema.arrow, compression="zstd", write_page_index=True, sorting_columns=order
+                stream,
+                self._schema.arrow,
+                compression="zstd",
+                write_page_index=True,
+                sorting_columns=order,
+                write_statistics=_with_statistics(self._schema),
             )
         )
 
@@ -120,6 +125,12 @@ class DataFileWriter:
             first = self._least[i] is None
             self._least[i] = bounds["min"] if first else min(self._least[i], bounds["min"])
             self._greatest[i] = bounds["max"] if first else max(self._greatest[i], bounds["max"])
+
+
+def _with_statistics(schema: Schema) -> list[str]:
+    """Return the columns whose least and greatest values are kept; of floats they pass over NaN and mislead readers."""
+    bare = {"float", "double", "list", "map"}
+    return [field.name for field in schema.fields if field.type.name not in bare]
 
 
 def is_sorted(keys: pa.Table) -> bool:
