@@ -17,7 +17,7 @@ NOTHING_DONE = "nothing was changed; --force does it (in Python: dry_run=False)"
 """Below the plan of a destructive step that was shown, not run."""
 
 _CELL = "padding:2px 10px;border-bottom:1px solid color-mix(in srgb, currentColor 20%, transparent);"
-_NUMBER = "text-align:right;font-variant-numeric:tabular-nums;"
+_NUMBER = "text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums;"
 _TEXT = "text-align:left;"
 
 

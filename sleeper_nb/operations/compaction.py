@@ -93,24 +93,19 @@ class CompactionReport(Report):
         return sum(job.rows for job in self.jobs)
 
     def grid(self) -> Grid:
-        """Return one row a job."""
+        """Return one row a job, with the snapshot that it made if it was done."""
+        refused = f"{len(self.refused)} jobs came too late and left nothing" if self.refused else ""
+        if not self.jobs:
+            return Grid(("",), (), f"compaction ({self.strategy}): nothing to merge", refused)
+        made = [()] * len(self.jobs) if self.dry_run else [(snapshot.id,) for snapshot in self.snapshots]
         rows = tuple(
-            (
-                job.region,
-                len(job.inputs),
-                job.rows,
-                Bytes(sum(file.bytes for file in job.inputs)),
-                None if self.dry_run else self.snapshots[i].id,
-            )
-            for i, job in enumerate(self.jobs)
+            (job.region, len(job.inputs), job.rows, Bytes(sum(file.bytes for file in job.inputs)), *snapshot)
+            for job, snapshot in zip(self.jobs, made, strict=True)
         )
         files = sum(len(job.inputs) for job in self.jobs)
         would = "would merge" if self.dry_run else "merged"
         title = f"compaction ({self.strategy}): {would} {files} files into {len(self.jobs)}"
-        columns = ("partition", "files", "rows", "bytes", "snapshot")
-        refused = f"{len(self.refused)} jobs came too late and left nothing" if self.refused else ""
-        if not self.jobs:
-            return Grid(("",), (), f"compaction ({self.strategy}): nothing to merge", refused)
+        columns = ("partition", "files", "rows", "bytes", *(() if self.dry_run else ("snapshot",)))
         return Grid(columns, rows, title, refused)
 
 
