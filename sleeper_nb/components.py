@@ -11,7 +11,7 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.progress import Progress
 
 if TYPE_CHECKING:
-    from sleeper_nb.engines.spark_session import SparkEngine
+    from sleeper_nb.engines.spark.session import SparkEngine
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from sleeper_nb.engines import time_travel_sql
-from sleeper_nb.engines.time_travel_sql import TableReference, VersionClause
+from sleeper_nb.engines.sql import time_travel
+from sleeper_nb.engines.sql.time_travel import TableReference, VersionClause
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.snapshots import VersionReference, parse_moment, parse_reference, parse_version
 from sleeper_nb.operations.planning import ScanPlan
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from sleeper_nb.engines.spark_session import SparkEngine
+    from sleeper_nb.engines.spark.session import SparkEngine
 
 Engine = Literal["spark", "duckdb"]
 ENGINES: tuple[Engine, ...] = ("spark", "duckdb")
@@ -116,14 +116,14 @@ class DuckDBResult(QueryResult):
         self._rows, self._spark = rows, spark
 
     def _first(self, rows: int) -> pa.Table:
-        from sleeper_nb.engines import duckdb_sql
+        from sleeper_nb.engines.duckdb import relations
 
-        return duckdb_sql.to_arrow(self._rows.limit(rows))
+        return relations.to_arrow(self._rows.limit(rows))
 
     def to_arrow(self) -> pa.Table:  # noqa: D102 - the contract is in QueryResult
-        from sleeper_nb.engines import duckdb_sql
+        from sleeper_nb.engines.duckdb import relations
 
-        return duckdb_sql.to_arrow(self._rows)
+        return relations.to_arrow(self._rows)
 
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
         """Return the relation itself."""
@@ -170,7 +170,7 @@ def run_query(
     InvalidInput
         When the engine cannot read the statement.
     """
-    references = time_travel_sql.table_references(sql, dialect=engine)
+    references = time_travel.table_references(sql, dialect=engine)
     bound: dict[TableReference, Source] = {}
     for reference in references:
         source = lookup(reference.name, _version(reference.clause, engine, parameters, spark))
@@ -181,7 +181,7 @@ def run_query(
         elif reference.clause is not None:
             raise NotFound.of("table", reference.name, tables)
     views = {reference: f"__sleeper_{i}" for i, reference in enumerate(bound)}
-    text = time_travel_sql.splice(sql, views, dialect=engine)
+    text = time_travel.splice(sql, views, dialect=engine)
     values = _parameters(text, parameters, engine)
     run = _on_duckdb if engine == "duckdb" else _on_spark
     try:
@@ -197,12 +197,12 @@ def run_query(
 def _on_duckdb(
     sql: str, sources: Mapping[str, Source], values: Mapping[str, Any], spark: Callable[[], SparkEngine]
 ) -> QueryResult:
-    from sleeper_nb.engines import duckdb_sql
+    from sleeper_nb.engines.duckdb import relations
 
-    connection = duckdb_sql.connect()
+    connection = relations.connect()
     for view, source in sources.items():
-        duckdb_sql.relation(connection, source.plan, source.storage).create_view(view)
-    rows = duckdb_sql.query(connection, time_travel_sql.to_duckdb_parameters(sql), values)
+        relations.relation(connection, source.plan, source.storage).create_view(view)
+    rows = relations.query(connection, time_travel.to_duckdb_parameters(sql), values)
     if rows is None:
         raise InvalidInput("the statement gives no rows", hint="write a query; tables are changed by commands")
     return DuckDBResult(tuple(sources.values()), rows, spark)
@@ -211,14 +211,14 @@ def _on_duckdb(
 def _on_spark(
     sql: str, sources: Mapping[str, Source], values: Mapping[str, Any], spark: Callable[[], SparkEngine]
 ) -> QueryResult:
-    from sleeper_nb.engines import spark_sql
+    from sleeper_nb.engines.spark import frames
 
     engine = spark()
     size = sum(source.plan.bytes for source in sources.values())
 
     def action(session: Any) -> DataFrame:
-        frames = {view: spark_sql.data_frame(session, source.plan, source.storage) for view, source in sources.items()}
-        return spark_sql.query(session, sql, frames, values)
+        views = {view: frames.data_frame(session, source.plan, source.storage) for view, source in sources.items()}
+        return frames.query(session, sql, views, values)
 
     return SparkResult(tuple(sources.values()), engine.run(action, "query", expected_bytes=size), engine)
 
@@ -252,7 +252,7 @@ def _evaluate(
 
 
 def _parameters(sql: str, parameters: Mapping[str, Any], engine: Engine) -> dict[str, Any]:
-    names = time_travel_sql.bind_names(sql, dialect=engine)
+    names = time_travel.bind_names(sql, dialect=engine)
     for name in names:
         if name not in parameters:
             raise NotFound.of("parameter", name, parameters)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from sleeper_nb.engines.spark_session import SparkEngine
+    from sleeper_nb.engines.spark.session import SparkEngine
 
 PREVIEW_ROWS = 20
 
@@ -83,18 +83,18 @@ class Scan(Report):
 
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
         """Return a DuckDB relation that reads the files when it is asked; its SQL conditions are DuckDB's."""
-        from sleeper_nb.engines import duckdb_sql
+        from sleeper_nb.engines.duckdb import relations
 
-        rows = duckdb_sql.relation(duckdb_sql.connect(), self._plan, self._storage)
+        rows = relations.relation(relations.connect(), self._plan, self._storage)
         rows = rows.filter(self.where) if self.where else rows
-        rows = rows.select(*map(duckdb_sql.column, self.columns)) if self.columns else rows
+        rows = rows.select(*map(relations.column, self.columns)) if self.columns else rows
         return rows if self.limit is None else rows.limit(self.limit)
 
     def to_spark(self) -> DataFrame:
         """Return a Spark DataFrame; Spark starts now, the rows are read when it is asked."""
-        from sleeper_nb.engines import spark_sql
+        from sleeper_nb.engines.spark import frames
 
-        rows = spark_sql.data_frame(self._spark().session(self._plan.bytes), self._plan, self._storage)
+        rows = frames.data_frame(self._spark().session(self._plan.bytes), self._plan, self._storage)
         rows = rows.filter(self.where) if self.where else rows
         rows = rows.select(*self.columns) if self.columns else rows
         return rows if self.limit is None else rows.limit(self.limit)

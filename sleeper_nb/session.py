@@ -31,7 +31,7 @@ from sleeper_nb.table import Table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sleeper_nb.engines.spark_session import SparkEngine
+    from sleeper_nb.engines.spark.session import SparkEngine
 
 _NAME = re.compile(r"[^\W\d][\w-]*")
 _INSTANCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -119,7 +119,7 @@ class Session:
     def spark(self) -> SparkEngine:
         """Return what runs Spark; Spark itself starts with the first work for it."""
         if self._spark is None:
-            from sleeper_nb.engines.spark_session import SparkEngine
+            from sleeper_nb.engines.spark.session import SparkEngine
 
             self._spark = SparkEngine(
                 self._given_spark,

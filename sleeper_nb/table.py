@@ -105,10 +105,10 @@ class Table(TableAt):
 
     def bulk_import(self, data: Any, *, message: str | None = None) -> Snapshot:
         """Add rows through Spark, whatever their size; as `ingest` otherwise."""
-        from sleeper_nb.engines import spark_pipeline
+        from sleeper_nb.engines.spark import pipeline
 
         spark, author = self._components.spark(), self._components.author
-        return spark_pipeline.bulk_import(spark, self._store, data, message=message, author=author)
+        return pipeline.bulk_import(spark, self._store, data, message=message, author=author)
 
     def compact(
         self,
@@ -155,9 +155,9 @@ class Table(TableAt):
             size = sum(file.bytes for job in jobs for file in job.inputs)
             if engine == "local" or (engine == "auto" and size < SPARK_BYTES):
                 return local(jobs, schema)
-            from sleeper_nb.engines import spark_pipeline
+            from sleeper_nb.engines.spark import pipeline
 
-            return spark_pipeline.run_on_spark(self._components.spark(), self._store.storage)(jobs, schema)
+            return pipeline.run_on_spark(self._components.spark(), self._store.storage)(jobs, schema)
 
         return run
 

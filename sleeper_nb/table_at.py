@@ -121,7 +121,7 @@ class TableAt(Report):
 
         ``files`` and ``partitions`` are the Parquet files themselves; no Spark is started.
         """
-        from sleeper_nb.engines import inspection
+        from sleeper_nb.engines.duckdb import inspection
 
         version = self.resolved.version
         paths = (

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from sleeper_nb.clock import Clock, ManualClock
-from sleeper_nb.engines.spark_session import SparkEngine
+from sleeper_nb.engines.spark.session import SparkEngine
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.base import StateStore
 from tests.builders import START, a_store

@@ -121,6 +121,6 @@ def explained(error: Exception) -> SleeperError | None:
     """Return an error of Spark as one of ours; None for any other."""
     if "pyspark" not in sys.modules:  # nothing of it can have failed
         return None
-    from sleeper_nb.engines import spark_errors
+    from sleeper_nb.engines.spark import errors
 
-    return spark_errors.explain(error)
+    return errors.explain(error)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark_errors import explain
-from sleeper_nb.engines.spark_session import SparkEngine
+from sleeper_nb.engines.spark.errors import explain
+from sleeper_nb.engines.spark.session import SparkEngine
 from sleeper_nb.errors import EngineError, InvalidInput, NotFound
 from sleeper_nb.progress import Silent
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[2]
 PREPARE = """
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark_session import SparkEngine
+from sleeper_nb.engines.spark.session import SparkEngine
 from sleeper_nb.progress import Silent
 config = {"spark.master": "local[1]", "spark.driver.memory": "1g", "spark.sleeper.jit": "quick"}
 engine = SparkEngine(config=config, clock=Clock(), progress=Silent())
@@ -228,9 +228,9 @@ print(engine.session().sparkContext._jvm.java.lang.System.getProperty("java.home
 def test_an_archive_that_is_damaged_does_not_stop_the_start(tmp_path):
     code = """
 from pathlib import Path
-from sleeper_nb.engines.java import find_java
-from sleeper_nb.engines.jvm import plan_jvm
-from sleeper_nb.engines.jvm_archive import archive_of
+from sleeper_nb.engines.spark.java import find_java
+from sleeper_nb.engines.spark.jvm import plan_jvm
+from sleeper_nb.engines.spark.jvm_archive import archive_of
 archive = archive_of(plan_jvm(find_java(), config), Path.cwd())
 archive.path.write_bytes(b"no archive" * 10000)
 print(archive.flags != (), engine.run(lambda session: session.range(10).count(), "counting"))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlglot import exp
 from sqlglot.optimizer.scope import traverse_scope
 
-from sleeper_nb.engines.time_travel_sql import bind_names, splice, table_references, to_duckdb_parameters
+from sleeper_nb.engines.sql.time_travel import bind_names, splice, table_references, to_duckdb_parameters
 from sleeper_nb.errors import InvalidInput
 
 DIALECTS = ("spark", "duckdb")

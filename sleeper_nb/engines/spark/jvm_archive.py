@@ -2,7 +2,7 @@
 
 Recording an archive doubles the time of the start that is recorded, so no session of a user records. After the first
 answer of a session without an archive, a process of the lowest priority starts a Spark of its own, runs a little of
-everything, and leaves the archive for the next session. Run as ``python -m sleeper_nb.engines.jvm_archive``.
+everything, and leaves the archive for the next session. Run as ``python -m sleeper_nb.engines.spark.jvm_archive``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.engines.java import Java
-from sleeper_nb.engines.jvm import JvmPlan, default_memory, launch_jvm
+from sleeper_nb.engines.spark.java import Java
+from sleeper_nb.engines.spark.jvm import JvmPlan, default_memory, launch_jvm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,7 +112,7 @@ def make_in_background(plan: JvmPlan, archive: JvmArchive, log: Path) -> subproc
     }
     with log.open("ab") as output, contextlib.suppress(OSError):
         return subprocess.Popen(  # noqa: S603 - this very module
-            [sys.executable, "-m", "sleeper_nb.engines.jvm_archive", json.dumps(task)],
+            [sys.executable, "-m", "sleeper_nb.engines.spark.jvm_archive", json.dumps(task)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from sleeper_nb.engines.java import find_java
-from sleeper_nb.engines.job_watch import run_each, run_watched
-from sleeper_nb.engines.jvm import JIT, cache_folder, launch_jvm, plan_jvm
-from sleeper_nb.engines.jvm_archive import ARCHIVE, archive_of, make_in_background
-from sleeper_nb.engines.pyspark_gateway import (
+from sleeper_nb.engines.spark.errors import explain
+from sleeper_nb.engines.spark.gateway import (
     active_session,
     attached,
     build_session,
@@ -23,7 +20,10 @@ from sleeper_nb.engines.pyspark_gateway import (
     detach_pyspark,
     silence_query_context,
 )
-from sleeper_nb.engines.spark_errors import explain
+from sleeper_nb.engines.spark.java import find_java
+from sleeper_nb.engines.spark.job_watch import run_each, run_watched
+from sleeper_nb.engines.spark.jvm import JIT, cache_folder, launch_jvm, plan_jvm
+from sleeper_nb.engines.spark.jvm_archive import ARCHIVE, archive_of, make_in_background
 from sleeper_nb.errors import EngineError
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sleeper_nb.clock import Clock
-    from sleeper_nb.engines.jvm import Jvm, JvmPlan
-    from sleeper_nb.engines.jvm_archive import JvmArchive
+    from sleeper_nb.engines.spark.jvm import Jvm, JvmPlan
+    from sleeper_nb.engines.spark.jvm_archive import JvmArchive
     from sleeper_nb.progress import Progress
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sleeper_nb.engines import duckdb_sql
+from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
 from sleeper_nb.report import Answer, Grid, data_rows
@@ -29,15 +29,15 @@ def inspect(
     footer: str,
 ) -> Answer:
     """Run one query over ``files``, ``partitions``, ``snapshots`` and ``savepoints``; all its rows are returned."""
-    connection = duckdb_sql.connect()
+    connection = relations.connect()
     connection.read_parquet(storage.locate(files_path)).create_view("files")
     connection.read_parquet(storage.locate(partitions_path)).create_view("partitions")
     connection.register("snapshots", _columns(Snapshot, snapshots))
     connection.register("savepoints", _columns(Savepoint, savepoints))
-    found = duckdb_sql.query(connection, sql)
+    found = relations.query(connection, sql)
     if found is None:
         raise InvalidInput("the statement gives no rows", hint="ask: select status, count(*) from files group by all")
-    rows = duckdb_sql.to_arrow(found)
+    rows = relations.to_arrow(found)
     cells = data_rows(column.to_pylist() for column in rows.columns)
     count = f"{rows.num_rows:,} row{'s' * (rows.num_rows != 1)}"
     return Answer(Grid(tuple(rows.column_names), cells, footer=f"{count} · {footer}"))

@@ -21,7 +21,7 @@ from sleeper_nb.errors import EngineError, InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from sleeper_nb.engines.java import Java
+    from sleeper_nb.engines.spark.java import Java
 
 JIT: Final = "spark.sleeper.jit"
 """``full``, or ``quick``: compile little, for a sooner first answer and slower long jobs."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark_session import SparkEngine
-from sleeper_nb.engines.spark_sql import columns_text
+from sleeper_nb.engines.spark.frames import columns_text
+from sleeper_nb.engines.spark.session import SparkEngine
 from sleeper_nb.errors import OutcomeUnknown
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.schema import Field, Schema

@@ -18,13 +18,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sleeper_nb.engines.sql_relations import Reader, TableReference
-from sleeper_nb.engines.sql_tokens import skip_brackets, spells, tokenize, unquote
+from sleeper_nb.engines.sql.relations import Reader, TableReference
+from sleeper_nb.engines.sql.tokens import skip_brackets, spells, tokenize, unquote
 from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from sleeper_nb.engines.sql_relations import Role
-    from sleeper_nb.engines.sql_tokens import Dialect
+    from sleeper_nb.engines.sql.relations import Role
+    from sleeper_nb.engines.sql.tokens import Dialect
 
 _DEEPEST = 200
 _END_OF_FROM = frozenset({

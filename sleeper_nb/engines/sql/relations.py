@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from sleeper_nb.engines.sql_tokens import Dialect, Token, skip_brackets, spells, unquote
-from sleeper_nb.engines.version_clause import RESERVED, VersionClause, read_clause
+from sleeper_nb.engines.sql.tokens import Dialect, Token, skip_brackets, spells, unquote
+from sleeper_nb.engines.sql.version_clause import RESERVED, VersionClause, read_clause
 from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:

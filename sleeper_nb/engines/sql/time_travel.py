@@ -1,6 +1,6 @@
 """Put view names in place of the versioned tables of a SQL statement: text in, text out, for Spark and for DuckDB.
 
-The whole face of SQL time travel; ``sleeper_nb.engines.table_references`` holds the rules of what is a table::
+The whole face of SQL time travel; ``sleeper_nb.engines.sql.table_references`` holds the rules of what is a table::
 
     statement = "select f.carrier from flights version as of 'savepoint.1' f"
     (flights,) = table_references(statement, dialect="duckdb")   # name "flights", clause.literal "savepoint.1"
@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sleeper_nb.engines.sql_relations import TableReference
-from sleeper_nb.engines.sql_tokens import Dialect, bind_names, quote_name, to_duckdb_parameters
-from sleeper_nb.engines.table_references import table_references
-from sleeper_nb.engines.version_clause import VersionClause
+from sleeper_nb.engines.sql.relations import TableReference
+from sleeper_nb.engines.sql.table_references import table_references
+from sleeper_nb.engines.sql.tokens import Dialect, bind_names, quote_name, to_duckdb_parameters
+from sleeper_nb.engines.sql.version_clause import VersionClause
 from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from sleeper_nb.engines.sql_tokens import Dialect, Token, skip_brackets, spells, unquote
+from sleeper_nb.engines.sql.tokens import Dialect, Token, skip_brackets, spells, unquote
 from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:

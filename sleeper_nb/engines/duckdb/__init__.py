@@ -1,0 +1,1 @@
+"""DuckDB: tables as relations, and questions about metadata."""

@@ -1,0 +1,1 @@
+"""Spark: its JVM, its one session, the data pipeline on it, and tables as DataFrames."""
