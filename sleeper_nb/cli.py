@@ -61,7 +61,7 @@ def _shared_last(words: list[str]) -> list[str]:
 
 
 def _run(invocation: Invocation) -> int:
-    progress = LineProgress(lambda: sys.stderr, _is_watched)
+    progress = LineProgress(lambda: sys.stderr, _is_watched, lasting=lambda: True)
     context = Context("console", partial(_connect, progress=progress), progress=progress)
     try:
         try:

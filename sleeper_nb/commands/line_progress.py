@@ -16,11 +16,15 @@ class LineProgress:
     stream
         Returns where to write; asked each time, as notebooks and tests replace their streams.
     enabled
-        Returns whether to write at all.
+        Returns whether anybody sees a line move.
+    lasting
+        Returns whether to write the lines that stay; by default as `enabled`.
     """
 
-    def __init__(self, stream: Callable[[], TextIO], enabled: Callable[[], bool]) -> None:
-        self._stream, self._enabled, self._shown = stream, enabled, ""
+    def __init__(
+        self, stream: Callable[[], TextIO], enabled: Callable[[], bool], lasting: Callable[[], bool] | None = None
+    ) -> None:
+        self._stream, self._enabled, self._lasting, self._shown = stream, enabled, lasting or enabled, ""
 
     def update(self, text: str, done: int = 0, total: int = 0) -> None:
         """Replace the line, when it says something new."""
@@ -33,8 +37,9 @@ class LineProgress:
         """Take the line away, and leave `text` when there is one."""
         gone = f"\r{' ' * len(self._shown)}\r" if self._shown else ""
         self._shown = ""
-        if gone or (text and self._enabled()):
-            self._write(gone + (text + "\n" if text else ""))
+        left = f"{text}\n" if text and self._lasting() else ""
+        if gone or left:
+            self._write(gone + left)
 
     def _write(self, text: str) -> None:
         stream = self._stream()

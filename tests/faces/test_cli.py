@@ -175,3 +175,11 @@ def test_progress_that_is_off_writes_nothing():
     watch.update("query", 1, 2)
     watch.finish("done")
     assert stream.getvalue() == ""
+
+
+def test_lines_that_stay_are_written_where_nobody_watches_too(capsys):
+    progress = LineProgress(lambda: sys.stderr, lambda: False, lasting=lambda: True)
+    progress.update("loading", 1, 2)
+    progress.finish("loaded")
+    progress.finish()
+    assert capsys.readouterr().err == "loaded\n"
