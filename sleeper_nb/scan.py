@@ -29,6 +29,8 @@ def preview(rows: pa.Table, footer: str, *, limit: int = PREVIEW_ROWS) -> Grid:
 
     `rows` holds up to one row more than are shown, which tells whether there are more without counting them.
     """
+    if not rows.column_names:  # what a statement gives that is no query; its number of rows means nothing
+        return Grid((), (), footer=f"no rows · {footer}")
     more = rows.num_rows > limit
     shown = rows.slice(0, limit)
     count = f"first {limit} of ≥{limit + 1} rows" if more else f"{rows.num_rows:,} row{'s' * (rows.num_rows != 1)}"

@@ -93,6 +93,8 @@ def test_parameters_are_values_and_never_text(session, engine):
         ("SELECT * FROM trips VERSION AS OF 'v'", sl.InvalidInput, "no version 'v'", "snapshot.12"),
         ("SELECT * FROM trips TIMESTAMP AS OF 'soon'", sl.InvalidInput, "no time 'soon'", "2026-11-01 10:00:00"),
         ("INSERT INTO trips VALUES (1)", sl.InvalidInput, "cannot change table 'trips'", "ingest"),
+        ("SELECT * FROM main.trips", sl.NotFound, "no table 'main.trips'", "did you mean 'trips'?"),
+        ("CREATE TEMP VIEW v AS SELECT * FROM trips", sl.InvalidInput, "'v' would be gone", "WITH v AS"),
         ("SELECT frae FROM trips", sl.SleeperError, "frae", ""),
         ("SELEC 1", sl.SleeperError, "SELEC", ""),
     ],
@@ -105,6 +107,12 @@ def test_a_wrong_statement_is_explained(session, engine, sql, kind, words, hint)
     assert str(caught.value).count("\n") <= 2
 
 
+def test_duckdb_makes_nothing_that_the_next_statement_would_miss(session):
+    for sql in ("CREATE TABLE v AS SELECT * FROM trips", "CREATE OR REPLACE VIEW v AS SELECT 1"):
+        with pytest.raises(sl.InvalidInput, match="'v' would be gone"):
+            session.sql(sql, engine="duckdb")
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_result_says_what_it_read_and_how_much_there_is(session, engine):
     result = session.sql("SELECT * FROM trips VERSION AS OF 'savepoint.before-fix'", engine=engine)
@@ -115,6 +123,12 @@ def test_a_result_says_what_it_read_and_how_much_there_is(session, engine):
     assert many.to_polars().shape == (81, 1)
     assert many.head(3).num_rows == 3
     assert many.head(30).num_rows == 30
+
+
+@pytest.mark.spark
+def test_a_statement_without_columns_is_not_said_to_have_rows(session):
+    assert str(session.sql("CREATE TABLE copied AS SELECT * FROM trips")) == "no rows · trips at snapshot 5 · spark"
+    session.sql("DROP TABLE copied")
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -8,18 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.base import TABLE, Command, flag, option, positional
 from sleeper_nb.commands.context import Context
+from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
     from sleeper_nb.model.schema import Schema
     from sleeper_nb.model.snapshots import Snapshot
 
 
-def _ingest(context: Context, arguments: Namespace) -> Snapshot:
+def _ingest(context: Context, arguments: Namespace) -> Snapshot | Answer:
     table = context.table(arguments.table)
+    before = table.resolved.snapshot_id
     given = [context.value(word) for word in arguments.source]
     data = given[0] if len(given) == 1 else _together(given, table.schema)
     add = table.bulk_import if arguments.spark else table.ingest
-    return add(data, message=arguments.message)
+    snapshot = add(data, message=arguments.message)
+    if snapshot.id == before:  # its card would tell of rows that another ingest added
+        return Answer(Grid((), (), footer=f"no rows to add: {table.name} stays at snapshot {before}"))
+    return snapshot
 
 
 def _together(given: Sequence[Any], schema: Schema) -> Any:

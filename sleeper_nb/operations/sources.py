@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Callable, Iterable
 from datetime import datetime, time
 from pathlib import Path
@@ -12,10 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv, json, parquet
 
-from sleeper_nb.errors import InvalidInput, NotFound, StorageError
+from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.schema import Field, Schema
 
 FORMATS = (".parquet", ".csv", ".csv.gz", ".json", ".jsonl")
+
+_CSV_VALUE = re.compile(r"CSV column #(\d+): CSV conversion error to \S+: (.*)")
+_JSON_VALUE = re.compile(r"Column\(.*\) changed from|Failed to convert JSON to")
 
 
 def find_files(source: str | Path) -> list[Path]:
@@ -139,9 +143,19 @@ def _read(path: Path, schema: Schema) -> pa.Table:
     try:
         return readers[".csv" if kind.startswith(".csv") else ".json" if kind.startswith(".json") else kind]()
     except (pa.ArrowException, OSError) as error:
-        raise StorageError(
-            f"cannot read {path}: {_first_line(error)}", hint="is it whole, and of that format?"
-        ) from error
+        raise _refused(path, _first_line(error), schema) from error
+
+
+def _refused(path: Path, said: str, schema: Schema) -> SleeperError:
+    """Return the error for a file that Arrow cannot read: a value of a wrong type, or no file of that format."""
+    if found := _CSV_VALUE.search(said):
+        name = csv.open_csv(path).schema.names[int(found[1])]
+        hint = next((f"it is {field.type}" for field in schema.fields if field.name == name), "")
+        return InvalidInput(f"column {name!r} of {path}: {found[2]}", hint=f"{hint}; nothing was ingested")
+    if _JSON_VALUE.search(said):
+        fields = ", ".join(f"{field.name} {field.type}" for field in schema.fields)
+        return InvalidInput(f"a value of a wrong type in {path}: {said}", hint=f"the table has {fields}")
+    return StorageError(f"cannot read {path}: {said}", hint="is it whole, and of that format?")
 
 
 def conform(table: pa.Table, schema: Schema) -> pa.Table:
@@ -189,6 +203,7 @@ def _cast(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
 
 def _without_loss(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
     """Cast, and raise Arrow's own error also where Arrow would lose something without a word."""
+    column = _decoded(column)
     source = column.type
     if pa.types.is_timestamp(source) and source.tz is None:
         column = pc.assume_timezone(column.cast(pa.timestamp("us")), "UTC")  # a time without a zone is UTC
@@ -202,6 +217,14 @@ def _without_loss(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArr
     if pa.types.is_floating(source) and pa.types.is_floating(target) and pc.is_inf(cast) != pc.is_inf(column):
         raise pa.ArrowInvalid("a number is too large")
     return cast
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the texts of Polars' categories, which are views: Arrow cannot look those up by number, nor cast them."""
+    if not (pa.types.is_dictionary(column.type) and pa.types.is_string_view(column.type.value_type)):
+        return column
+    text = pa.large_string()
+    return pa.chunked_array([chunk.dictionary.cast(text).take(chunk.indices) for chunk in column.chunks], text)
 
 
 def _first_line(error: BaseException) -> str:

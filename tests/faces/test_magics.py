@@ -303,3 +303,12 @@ def test_spark_answers_when_no_engine_is_named(spark_engine, run, fail, tmp_path
         run("%sleeper ingest trips $rows --spark")
         assert run("%%sleeper sql\nSELECT count(*) AS n FROM trips VERSION AS OF 2").to_dict() == {"n": [1]}
         assert fail("%sleeper sql SELECT fair FROM trips").__cause__ is not None
+
+
+def test_an_ingest_without_rows_does_not_show_what_another_added(shell, tmp_path):
+    shell.run_line_magic("sleeper", "use ./w")
+    shell.run_cell_magic("sleeper", "create t", "id LONG KEY")
+    (tmp_path / "some.csv").write_text("id\n1\n")
+    (tmp_path / "none.csv").write_text("id\n")
+    shell.run_line_magic("sleeper", "ingest t some.csv")
+    assert str(shell.run_line_magic("sleeper", "ingest t none.csv")) == "no rows to add: t stays at snapshot 2"

@@ -53,8 +53,13 @@ def arrow() -> pa.Table:
         lambda: duckdb.arrow(arrow()),
         lambda: arrow().select(["d", "v", "t", "n", "k"]),
         lambda: arrow().set_column(2, "t", arrow()["t"].cast(pa.timestamp("ns", tz="Asia/Tokyo"))),
+        lambda: arrow().to_pandas().astype({"k": "category"}),
+        lambda: pl.from_arrow(arrow()).with_columns(pl.col("k").cast(pl.Categorical)),
     ],
-    ids=["rows", "table", "batch", "reader", "pandas", "polars", "duckdb", "other order", "other zone"],
+    ids=[
+        "rows", "table", "batch", "reader", "pandas", "polars", "duckdb", "other order", "other zone",
+        "pandas categories", "polars categories",
+    ],
 )  # fmt: skip
 def test_every_kind_of_data_gives_the_same_rows(given: Callable[[], Any]):
     assert taken(given()) == ROWS
@@ -186,6 +191,22 @@ def test_one_bad_file_among_good_ones_leaves_nothing(tmp_path: Path, name: str):
         ingest(store, folder / "*")
     assert error.value.hint
     assert (store.head().id, on_disk(store)) == (1, before)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("a.csv", "k,n\na,x\n", "column 'n' .*invalid value 'x'"),
+        ("a.csv", "n,k\n1.5,a\n", "column 'n' .*invalid value '1.5'"),
+        ("a.json", '{"k": "a", "n": "x"}', "/n.* changed from number to string"),
+        ("a.json", '{"k": "a", "n": 1.5}', "1.5"),
+    ],
+)
+def test_a_value_of_a_wrong_type_in_a_whole_file_is_wrong_input(tmp_path: Path, name: str, text: str, words: str):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InvalidInput, match=words) as error:
+        to_arrow(tmp_path / name, SCHEMA)
+    assert "is it whole" not in error.value.hint
 
 
 def test_files_that_do_not_fit_together_are_refused(tmp_path: Path):
