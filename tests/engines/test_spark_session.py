@@ -12,6 +12,8 @@ import pytest
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.errors import explain
+from sleeper_nb.engines.spark.java import find_java
+from sleeper_nb.engines.spark.jvm import flags_without_archive, plan_jvm
 from sleeper_nb.engines.spark.session import SparkEngine
 from sleeper_nb.errors import EngineError, InvalidInput, NotFound
 from sleeper_nb.progress import Silent
@@ -272,3 +274,10 @@ def ended(pid):
             return True
         clock.sleep(0.1)
     return False
+
+
+@pytest.mark.parametrize("name", ["spark.jars", "spark.jars.packages", "spark.driver.extraClassPath"])
+def test_classes_that_somebody_brings_are_verified(name):
+    java = find_java()
+    assert "-XX:-BytecodeVerificationRemote" in flags_without_archive(plan_jvm(java, {}))
+    assert flags_without_archive(plan_jvm(java, {name: "mine.jar"})) == ()

@@ -11,7 +11,6 @@ import shutil
 import struct
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -38,6 +37,8 @@ _OPENED: Final = (
     *("sun.security.action", "sun.util.calendar"),
 )
 _GONE_IN_24: Final = "sun.security.action"
+_UNVERIFIED: Final = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
+_MORE_CLASSES: Final = {"spark.driver.extraClassPath", "spark.jars", "spark.jars.packages"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,27 +164,6 @@ class Jvm:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the folder for what can be made again, and create it; in the temporary folder if it cannot be written.
-
-    It is ``$SLEEPER_CACHE``, or ``$XDG_CACHE_HOME/sleeper_nb``, or ``~/.cache/sleeper_nb``.
-    """
-    given = os.environ if environ is None else environ
-    if chosen := given.get("SLEEPER_CACHE"):
-        folder = Path(chosen)
-    else:
-        base = given.get("XDG_CACHE_HOME")
-        folder = (Path(base) if base else Path("~/.cache").expanduser()) / "sleeper_nb"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return folder.absolute()
-    except (OSError, RuntimeError):
-        pass
-    # A fresh name: another user could have put something at a known one.
-    return Path(tempfile.mkdtemp(prefix="sleeper_nb-cache-"))
-
-
 def spark_home() -> Path:
     """Return the folder of Spark's jars' folder: ``SPARK_HOME``, or PySpark's own, found without importing it."""
     if home := os.environ.get("SPARK_HOME"):
@@ -242,6 +222,15 @@ def plan_jvm(java: Java, conf: Mapping[str, str]) -> JvmPlan:
     parts += [os.environ.get("HADOOP_CONF_DIR"), os.environ.get("YARN_CONF_DIR")]
     classpath = os.pathsep.join(part for part in parts if part)
     return JvmPlan(java, tuple(flags), classpath, {**conf, "spark.driver.memory": memory})
+
+
+def flags_without_archive(plan: JvmPlan) -> tuple[str, ...]:
+    """Return the flags of a start that has no class-data archive.
+
+    An archive's classes were verified as it was made. Without one, verifying Spark's own classes would be a fifth of
+    the time to the first answer; classes that somebody else brings are always verified.
+    """
+    return () if _MORE_CLASSES & plan.conf.keys() else _UNVERIFIED
 
 
 def launch_jvm(plan: JvmPlan, folder: Path, log: Path, *, flags: Sequence[str] = ()) -> Jvm:

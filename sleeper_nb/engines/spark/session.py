@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from sleeper_nb.engines.spark.cache import cache_folder
 from sleeper_nb.engines.spark.errors import explain
 from sleeper_nb.engines.spark.gateway import (
     active_session,
@@ -22,7 +23,7 @@ from sleeper_nb.engines.spark.gateway import (
 )
 from sleeper_nb.engines.spark.java import find_java
 from sleeper_nb.engines.spark.job_watch import run_each, run_watched
-from sleeper_nb.engines.spark.jvm import JIT, cache_folder, launch_jvm, plan_jvm
+from sleeper_nb.engines.spark.jvm import JIT, flags_without_archive, launch_jvm, plan_jvm
 from sleeper_nb.engines.spark.jvm_archive import ARCHIVE, archive_of, make_in_background
 from sleeper_nb.errors import EngineError
 
@@ -256,7 +257,7 @@ class SparkEngine:
     def _launch(self, plan: JvmPlan, folder: Path, log: Path, archive: JvmArchive | None) -> Jvm:
         """Start a JVM and wait for it; without its archive if it does not start with it."""
         flags = archive.flags if archive else ()
-        self._jvm = jvm = launch_jvm(plan, folder, log, flags=flags)
+        self._jvm = jvm = launch_jvm(plan, folder, log, flags=flags or flags_without_archive(plan))
         atexit.register(jvm.release)
         import pyspark.sql  # noqa: F401 - takes its time beside that of the JVM
 
