@@ -135,6 +135,7 @@ def snapshot(number: int, commit_id: str | None = None, **changes: Any) -> Snaps
         "id": number, "commit_id": commit_id or f"commit-{number}", "time": START + timedelta(seconds=number),
         "operation": "ingest", "schema_id": 1, "files": 0, "rows": 0, "bytes": 0, "added_files": 0,
         "removed_files": 0, "added_rows": 0, "files_path": f"files-{number}", "partitions_path": "partitions-1",
+        "state_store": "S3StateStore",
     }  # fmt: skip
     return Snapshot(**{**fields, **changes})
 

@@ -17,7 +17,8 @@ from sleeper_nb.storage.filesystem import Storage
 
 STORAGE_CALLS = ("output", "write", "delete")
 CATALOG_CALLS = (
-    "create_table", "commit", "expire_snapshots", "reserve_savepoint_id", "add_savepoint", "delete_savepoint",
+    "create_table", "rename_table", "commit", "materialise",
+    "expire_snapshots", "reserve_savepoint_id", "add_savepoint", "delete_savepoint",
     "forget_garbage", "assign", "release",
 )  # fmt: skip
 """The calls that change something."""
@@ -94,9 +95,9 @@ class TrappedCatalog:
         if name not in (*CATALOG_CALLS, *(self._trap.only or ())):
             return method
 
-        def trapped(*arguments: Any) -> Any:
+        def trapped(*arguments: Any, **options: Any) -> Any:
             with self._trap.around(name):
-                return method(*arguments)
+                return method(*arguments, **options)
 
         return trapped
 

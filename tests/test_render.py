@@ -17,6 +17,7 @@ from sleeper_nb.report import Grid
 SNAPSHOT = Snapshot(
     id=1, commit_id="c", time=datetime(2026, 1, 1, tzinfo=UTC), operation="ingest", schema_id=1, files=1, rows=1,
     bytes=1, added_files=1, removed_files=0, added_rows=1, files_path="f", partitions_path="p",
+    state_store="S3StateStore",
 )  # fmt: skip
 SAVEPOINT = Savepoint(
     id=1, saved_snapshot_id=2, schema_id=1, full_manifest_list="f", partitions_path="p", record_count=5,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -29,6 +29,14 @@ class Assignment:
     until: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class CommitLimits:
+    """How much one commit can hold: snapshots in all, and bytes of one entry of the transaction log."""
+
+    snapshots: int
+    entry_bytes: int
+
+
 class Catalog(ABC):
     """The lightweight consistency layer; every method is atomic, and what it acknowledged survives a crash.
 
@@ -36,9 +44,18 @@ class Catalog(ABC):
     the outcome is not known; `has_commit` then tells whether a commit won.
     """
 
+    limits: CommitLimits
+
     @abstractmethod
     def create_table(self, entry: TableEntry, first: Snapshot) -> None:
         """Add a table with its first snapshot; `AlreadyExists` when the name or id is taken."""
+
+    @abstractmethod
+    def rename_table(self, table_id: str, old: str, new: str) -> None:
+        """Give a table another name.
+
+        `AlreadyExists` when the new name is taken, `NotFound` when the table has not the old one (any more).
+        """
 
     @abstractmethod
     def tables(self) -> tuple[TableEntry, ...]:
@@ -49,8 +66,30 @@ class Catalog(ABC):
         """Return the newest snapshot; `NotFound` when the table is gone."""
 
     @abstractmethod
-    def commit(self, table_id: str, expected: Snapshot, new: Snapshot) -> bool:
-        """Make `new` current on the condition that `expected` still is; return whether it was."""
+    def commit(self, table_id: str, expected: Snapshot, *new: Snapshot, log: Sequence[bytes] = ()) -> bool:
+        """Make the last of `new` current on the condition that `expected` still is; return whether it was.
+
+        All of `new`, in order of their ids, appear in one step, as do their entries of the transaction log: one for
+        each, or none at all.
+        """
+
+    @abstractmethod
+    def log(self, table_id: str, after: int, until: int) -> tuple[bytes, ...]:
+        """Return the entries of the transaction log of the snapshots `after` < id <= `until`, in order.
+
+        `NotFound` when one is missing: the log was cut behind `checkpoint`, or a snapshot has no entry.
+        """
+
+    @abstractmethod
+    def checkpoint(self, table_id: str, at: int) -> Snapshot:
+        """Return the newest snapshot at or before `at` that has its full metadata as Parquet.
+
+        It may have expired, while a retained one is still read through it. `NotFound` when there is none.
+        """
+
+    @abstractmethod
+    def materialise(self, table_id: str, snapshot_id: int, files_path: str, partitions_path: str) -> bool:
+        """Note the full metadata of a snapshot that had none as Parquet; return False when it has some, or is gone."""
 
     @abstractmethod
     def has_commit(self, table_id: str, commit_id: str) -> bool:
@@ -64,7 +103,8 @@ class Catalog(ABC):
     def expire_snapshots(self, table_id: str, ids: Collection[int], now: datetime) -> None:
         """Forget snapshots; metadata files that nothing else names become garbage since `now`. Never the current one.
 
-        An id that is gone already is passed over, so a second call does nothing.
+        Full metadata through which a retained snapshot is read stays, hidden, until none is; the transaction log is cut
+        behind it. An id that is gone already is passed over, so a second call does nothing.
         """
 
     @abstractmethod
@@ -79,7 +119,8 @@ class Catalog(ABC):
     def add_savepoint(self, table_id: str, savepoint: Savepoint) -> None:
         """Add a savepoint under a reserved id, on the condition that its snapshot is still retained.
 
-        `NotFound` when the snapshot is gone, `AlreadyExists` when the name was ever used, also by a deleted savepoint.
+        The metadata that it names is the snapshot's own. `NotFound` when the snapshot is gone, `AlreadyExists` when the
+        name was ever used, also by a deleted savepoint.
         """
 
     @abstractmethod

@@ -11,51 +11,29 @@ import contextlib
 import json
 import sqlite3
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sleeper_nb.catalog.base import Assignment, Catalog, TableEntry
+from sleeper_nb.catalog.base import Assignment, Catalog, CommitLimits, TableEntry
+from sleeper_nb.catalog.sqlite_tables import (
+    FLOOR,
+    FORMAT_VERSION,
+    INSERT_SNAPSHOT,
+    RETAINED,
+    SELECT_CURRENT,
+    SELECT_SNAPSHOT,
+    TABLES,
+    collect,
+    snapshot_row,
+    to_snapshot,
+)
 from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
 from sleeper_nb.model.snapshots import Savepoint, Snapshot, from_micros, to_micros
 
-FORMAT_VERSION = 1
 BUSY_SECONDS = 60.0
 """How long a writer waits for another one's lock; a commit holds it for milliseconds."""
-
-_TABLES = """
-CREATE TABLE IF NOT EXISTS tables (
-  id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, online INTEGER NOT NULL, current_snapshot INTEGER NOT NULL,
-  current_commit TEXT NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS snapshots (
-  table_id TEXT NOT NULL, id INTEGER NOT NULL, commit_id TEXT NOT NULL UNIQUE, time INTEGER NOT NULL,
-  operation TEXT NOT NULL, schema_id INTEGER NOT NULL, files INTEGER NOT NULL, rows INTEGER NOT NULL,
-  bytes INTEGER NOT NULL, added_files INTEGER NOT NULL, removed_files INTEGER NOT NULL, added_rows INTEGER NOT NULL,
-  files_path TEXT NOT NULL, partitions_path TEXT NOT NULL, message TEXT, author TEXT,
-  PRIMARY KEY (table_id, id)) STRICT;
-CREATE TABLE IF NOT EXISTS savepoints (
-  table_id TEXT NOT NULL, id INTEGER NOT NULL, name TEXT, files_path TEXT, partitions_path TEXT, body TEXT,
-  PRIMARY KEY (table_id, id), UNIQUE (table_id, name)) STRICT;
-CREATE TABLE IF NOT EXISTS garbage (
-  table_id TEXT NOT NULL, path TEXT NOT NULL, since INTEGER NOT NULL, PRIMARY KEY (table_id, path)) STRICT;
-CREATE TABLE IF NOT EXISTS assignments (
-  table_id TEXT NOT NULL, partition_id TEXT NOT NULL, filename TEXT NOT NULL, job_id TEXT NOT NULL,
-  until INTEGER NOT NULL, PRIMARY KEY (table_id, partition_id, filename)) STRICT;
-"""
-
-_SNAPSHOT = (
-    "id", "commit_id", "time", "operation", "schema_id", "files", "rows", "bytes", "added_files", "removed_files",
-    "added_rows", "files_path", "partitions_path", "message", "author",
-)  # fmt: skip
-_SELECT_SNAPSHOT = f"SELECT {', '.join(_SNAPSHOT)} FROM snapshots WHERE table_id = ?"  # noqa: S608 - our own column names
-_SELECT_CURRENT = _SELECT_SNAPSHOT + " AND id = (SELECT current_snapshot FROM tables WHERE id = ?)"  # noqa: S608
-_INSERT_SNAPSHOT = f"INSERT INTO snapshots (table_id, {', '.join(_SNAPSHOT)}) VALUES (?{', ?' * len(_SNAPSHOT)})"  # noqa: S608
-_GARBAGE_IF_UNNAMED = """
-INSERT OR IGNORE INTO garbage (table_id, path, since) SELECT :table, :path, :now WHERE
-  NOT EXISTS (SELECT 1 FROM snapshots WHERE table_id = :table AND :path IN (files_path, partitions_path)) AND
-  NOT EXISTS (SELECT 1 FROM savepoints WHERE table_id = :table AND :path IN (files_path, partitions_path))
-"""
 
 
 class SqliteCatalog(Catalog):
@@ -66,6 +44,8 @@ class SqliteCatalog(Catalog):
     path
         The file; it is made when it is not there, as is its folder.
     """
+
+    limits = CommitLimits(snapshots=1000, entry_bytes=8 << 20)
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -96,7 +76,7 @@ class SqliteCatalog(Catalog):
             self._connection.execute("PRAGMA synchronous = FULL")
             if version < FORMAT_VERSION:
                 with self._transaction() as run:
-                    for statement in filter(str.strip, _TABLES.split(";")):
+                    for statement in filter(str.strip, TABLES.split(";")):
                         run.execute(statement)
                     run.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
             if self._connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
@@ -137,43 +117,84 @@ class SqliteCatalog(Catalog):
                 "INSERT INTO tables VALUES (?, ?, ?, ?, ?)",
                 (entry.id, entry.name, entry.online, first.id, first.commit_id),
             )
-            run.execute(_INSERT_SNAPSHOT, (entry.id, *_snapshot_row(first)))
+            run.execute(INSERT_SNAPSHOT, (entry.id, *snapshot_row(first)))
+
+    def rename_table(self, table_id: str, old: str, new: str) -> None:
+        with self._transaction() as run:
+            if run.execute("SELECT 1 FROM tables WHERE name = ? AND id != ?", (new, table_id)).fetchone():
+                raise AlreadyExists(f"table {new!r} is there already", hint="choose another name")
+            if not run.execute("UPDATE tables SET name = ? WHERE id = ? AND name = ?", (new, table_id, old)).rowcount:
+                raise NotFound(f"no table {old!r}", hint="it was renamed or deleted meanwhile")
 
     def tables(self) -> tuple[TableEntry, ...]:
         rows = self._rows("SELECT id, name, online FROM tables ORDER BY name")
         return tuple(TableEntry(table_id, name, bool(online)) for table_id, name, online in rows)
 
     def current(self, table_id: str) -> Snapshot:
-        rows = self._rows(_SELECT_CURRENT, (table_id, table_id))
+        rows = self._rows(SELECT_CURRENT, (table_id, table_id))
         if not rows:
             raise NotFound(f"no table with id {table_id!r}", hint="it was deleted meanwhile")
-        return _snapshot(rows[0])
+        return to_snapshot(rows[0])
 
-    def commit(self, table_id: str, expected: Snapshot, new: Snapshot) -> bool:
+    def commit(self, table_id: str, expected: Snapshot, *new: Snapshot, log: Sequence[bytes] = ()) -> bool:
         with self._transaction() as run:
             won = run.execute(
                 "UPDATE tables SET current_snapshot = ?, current_commit = ? WHERE id = ? AND current_commit = ?",
-                (new.id, new.commit_id, table_id, expected.commit_id),
+                (new[-1].id, new[-1].commit_id, table_id, expected.commit_id),
             ).rowcount
             if won:
-                run.execute(_INSERT_SNAPSHOT, (table_id, *_snapshot_row(new)))
+                run.executemany(INSERT_SNAPSHOT, [(table_id, *snapshot_row(snapshot)) for snapshot in new])
+                entries = zip(new, log, strict=True) if log else ()
+                run.executemany("INSERT INTO log VALUES (?, ?, ?)", [(table_id, s.id, entry) for s, entry in entries])
             return bool(won)
+
+    def log(self, table_id: str, after: int, until: int) -> tuple[bytes, ...]:
+        rows = self._rows(
+            "SELECT entry FROM log WHERE table_id = ? AND id > ? AND id <= ? ORDER BY id", (table_id, after, until)
+        )
+        if len(rows) != max(0, until - after):
+            raise NotFound(f"the transaction log was cut behind snapshot {after}", hint="read a retained snapshot")
+        return tuple(entry for (entry,) in rows)
+
+    def checkpoint(self, table_id: str, at: int) -> Snapshot:
+        rows = self._rows(
+            f"{SELECT_SNAPSHOT} AND id <= ? AND files_path NOT NULL ORDER BY id DESC LIMIT 1", (table_id, at)
+        )
+        if not rows:
+            raise NotFound(f"no metadata of snapshot {at} is left", hint="it has expired; read a retained snapshot")
+        return to_snapshot(rows[0])
+
+    def materialise(self, table_id: str, snapshot_id: int, files_path: str, partitions_path: str) -> bool:
+        with self._transaction() as run:
+            changed = run.execute(
+                "UPDATE snapshots SET files_path = ?, partitions_path = ? "
+                "WHERE table_id = ? AND id = ? AND files_path IS NULL AND NOT expired",
+                (files_path, partitions_path, table_id, snapshot_id),
+            ).rowcount
+            return bool(changed)
 
     def has_commit(self, table_id: str, commit_id: str) -> bool:
         return bool(self._rows("SELECT 1 FROM snapshots WHERE table_id = ? AND commit_id = ?", (table_id, commit_id)))
 
     def snapshots(self, table_id: str) -> tuple[Snapshot, ...]:
-        return tuple(map(_snapshot, self._rows(f"{_SELECT_SNAPSHOT} ORDER BY id DESC", (table_id,))))
+        return tuple(map(to_snapshot, self._rows(f"{SELECT_SNAPSHOT}{RETAINED} ORDER BY id DESC", (table_id,))))
 
     def expire_snapshots(self, table_id: str, ids: Collection[int], now: datetime) -> None:
         with self._transaction() as run:
-            for snapshot_id in ids:
-                paths = run.execute(
-                    "DELETE FROM snapshots WHERE table_id = :table AND id = :id AND id != (SELECT current_snapshot "
-                    "FROM tables WHERE id = :table) RETURNING files_path, partitions_path",
-                    {"table": table_id, "id": snapshot_id},
-                ).fetchone()
-                _collect(run, table_id, paths or (), now)
+            run.executemany(
+                "UPDATE snapshots SET expired = 1 WHERE table_id = :table AND id = :id AND id != "
+                "(SELECT current_snapshot FROM tables WHERE id = :table)",
+                [{"table": table_id, "id": snapshot_id} for snapshot_id in ids],
+            )
+            (floor,) = run.execute(FLOOR, {"table": table_id}).fetchone()
+            # what lies above the floor has no metadata of its own, or some that a later one may be read through
+            gone = run.execute(
+                "DELETE FROM snapshots WHERE table_id = ? AND expired AND (id < ? OR files_path IS NULL) "
+                "RETURNING files_path, partitions_path",
+                (table_id, floor),
+            ).fetchall()
+            run.execute("DELETE FROM log WHERE table_id = ? AND id <= ?", (table_id, floor))
+            collect(run, table_id, {path for paths in gone for path in paths if path}, now)
 
     def savepoints(self, table_id: str) -> tuple[Savepoint, ...]:
         rows = self._rows("SELECT body FROM savepoints WHERE table_id = ? AND body NOT NULL ORDER BY id", (table_id,))
@@ -188,7 +209,8 @@ class SqliteCatalog(Catalog):
     def add_savepoint(self, table_id: str, savepoint: Savepoint) -> None:
         with self._transaction() as run:
             if not run.execute(
-                "SELECT 1 FROM snapshots WHERE table_id = ? AND id = ?", (table_id, savepoint.saved_snapshot_id)
+                "SELECT 1 FROM snapshots WHERE table_id = ? AND id = ? AND NOT expired",
+                (table_id, savepoint.saved_snapshot_id),
             ).fetchone():
                 raise NotFound(
                     f"snapshot {savepoint.saved_snapshot_id} has expired, so it cannot be saved",
@@ -221,7 +243,7 @@ class SqliteCatalog(Catalog):
                 "WHERE table_id = ? AND id = ?",
                 (table_id, savepoint_id),
             )
-            _collect(run, table_id, paths or (), now)
+            collect(run, table_id, paths or (), now)
 
     def garbage(self, table_id: str) -> tuple[tuple[str, datetime], ...]:
         rows = self._rows("SELECT path, since FROM garbage WHERE table_id = ? ORDER BY path", (table_id,))
@@ -264,18 +286,3 @@ class SqliteCatalog(Catalog):
     def close(self) -> None:
         with self._lock:
             self._connection.close()
-
-
-def _snapshot_row(snapshot: Snapshot) -> tuple[Any, ...]:
-    values = ((name, getattr(snapshot, name)) for name in _SNAPSHOT)
-    return tuple(to_micros(value) if name == "time" else value for name, value in values)
-
-
-def _snapshot(row: tuple[Any, ...]) -> Snapshot:
-    fields = dict(zip(_SNAPSHOT, row, strict=True))
-    return Snapshot(**{**fields, "time": from_micros(fields["time"])})
-
-
-def _collect(run: sqlite3.Connection, table_id: str, paths: Collection[str], now: datetime) -> None:
-    for path in paths:
-        run.execute(_GARBAGE_IF_UNNAMED, {"table": table_id, "path": path, "now": to_micros(now)})

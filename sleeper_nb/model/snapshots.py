@@ -46,7 +46,10 @@ class Snapshot(Report):
     added_files, removed_files, added_rows
         What this commit changed.
     files_path, partitions_path
-        The Parquet files with the full metadata, below the table's folder.
+        The Parquet files with the full metadata, below the table's folder; None while the state store keeps the
+        snapshot in another way.
+    state_store
+        The class of the state store that keeps the snapshot, by its name without a module.
     """
 
     id: int
@@ -60,8 +63,9 @@ class Snapshot(Report):
     added_files: int
     removed_files: int
     added_rows: int
-    files_path: str
-    partitions_path: str
+    files_path: str | None
+    partitions_path: str | None
+    state_store: str
     message: str | None = None
     author: str | None = None
 

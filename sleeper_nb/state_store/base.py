@@ -260,6 +260,7 @@ class StateStore(ABC):
             added_rows=rows - rows_before,
             files_path=metadata.files_path,
             partitions_path=metadata.partitions_path,
+            state_store=type(self).__name__,
             message=message,
             author=author,
         )

@@ -14,6 +14,7 @@ import pytest
 from sleeper_nb.catalog.base import Assignment, Catalog, TableEntry
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
+from sleeper_nb.model.snapshots import Snapshot
 from tests.builders import START, savepoint, snapshot
 
 CATALOGS: dict[str, Callable[[Path], Catalog]] = {"sqlite": lambda folder: SqliteCatalog(folder / "catalog.sqlite")}
@@ -289,3 +290,83 @@ def test_an_interrupt_leaves_no_transaction_open(tmp_path: Path):
     catalog._connection = real
     commit(catalog, 2)
     catalog.close()
+
+
+def logged(number: int, **changes: object) -> Snapshot:
+    return snapshot(number, files_path=None, partitions_path=None, state_store="TransactionLogStateStore", **changes)
+
+
+def append(catalog: Catalog, *numbers: int) -> None:
+    for number in numbers:
+        assert catalog.commit("t", catalog.current("t"), logged(number), log=(f"entry {number}".encode(),))
+
+
+def test_a_table_is_renamed_once(catalog: Catalog, opened: Callable[[], Catalog]):
+    catalog.create_table(TableEntry("u", "other"), snapshot(1, "other"))
+    with pytest.raises(AlreadyExists):
+        catalog.rename_table("t", "table", "other")
+    catalog.rename_table("t", "table", "new")
+    with pytest.raises(NotFound):
+        opened().rename_table("t", "table", "newer")
+    assert catalog.tables() == (TableEntry("t", "new"), TableEntry("u", "other"))
+    catalog.create_table(TableEntry("v", "table"), snapshot(1, "third"))
+
+
+def test_several_snapshots_appear_in_one_step_with_their_entries(catalog: Catalog):
+    first = catalog.current("t")
+    assert catalog.commit("t", first, logged(2), logged(3), log=(b"two", b"three"))
+    assert not catalog.commit("t", first, logged(2, commit_id="late"), log=(b"late",))
+    assert [s.id for s in catalog.snapshots("t")] == [3, 2, 1]
+    assert catalog.current("t") == logged(3)
+    assert (catalog.log("t", 1, 3), catalog.log("t", 2, 3), catalog.log("t", 3, 3)) == (
+        (b"two", b"three"),
+        (b"three",),
+        (),
+    )
+    with pytest.raises(NotFound):
+        catalog.log("t", 0, 3)
+
+
+def test_a_snapshot_is_materialised_once(catalog: Catalog, opened: Callable[[], Catalog]):
+    append(catalog, 2, 3, 4)
+    assert catalog.checkpoint("t", 4).id == 1
+    assert catalog.materialise("t", 3, "files-3", "partitions-3")
+    assert not opened().materialise("t", 3, "files-x", "partitions-x")
+    assert not catalog.materialise("t", 9, "files-9", "partitions-9")
+    assert [catalog.checkpoint("t", at).id for at in (1, 2, 3, 4)] == [1, 1, 3, 3]
+    assert (catalog.snapshots("t")[1].files_path, catalog.snapshots("t")[1].partitions_path) == (
+        "files-3",
+        "partitions-3",
+    )
+
+
+def test_what_a_retained_snapshot_is_read_through_outlives_its_own_snapshot(catalog: Catalog):
+    append(catalog, 2, 3)
+    catalog.materialise("t", 3, "files-3", "partitions-3")
+    append(catalog, 4, 5, 6)
+    catalog.expire_snapshots("t", [1, 2, 3, 4], LATER)
+    assert [s.id for s in catalog.snapshots("t")] == [6, 5]
+    assert catalog.checkpoint("t", 5).files_path == "files-3"
+    assert catalog.log("t", 3, 5) == (b"entry 4", b"entry 5")
+    assert dict(catalog.garbage("t")) == {"files-1": LATER, "partitions-1": LATER}
+    with pytest.raises(NotFound):
+        catalog.log("t", 2, 5)
+    with pytest.raises(NotFound):
+        catalog.checkpoint("t", 2)
+    assert not catalog.materialise("t", 4, "f", "p")
+    assert catalog.materialise("t", 6, "files-6", "partitions-6")
+    catalog.expire_snapshots("t", [5], LATER + timedelta(hours=1))
+    assert {path for path, _ in catalog.garbage("t")} == {"files-1", "partitions-1", "files-3", "partitions-3"}
+    with pytest.raises(NotFound):
+        catalog.log("t", 3, 6)
+
+
+def test_a_hidden_snapshot_cannot_be_saved(catalog: Catalog):
+    append(catalog, 2, 3)
+    first = catalog.checkpoint("t", 1)
+    catalog.expire_snapshots("t", [1, 2], LATER)
+    assert catalog.checkpoint("t", 3).id == 1
+    number = catalog.reserve_savepoint_id("t")
+    with pytest.raises(NotFound):
+        catalog.add_savepoint("t", savepoint(number, first))
+    assert catalog.garbage("t") == ()

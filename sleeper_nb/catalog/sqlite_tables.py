@@ -1,0 +1,71 @@
+"""The tables of the SQLite catalog: their columns, and how a snapshot becomes a row and a path garbage."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
+
+FORMAT_VERSION = 1
+TABLES = """
+CREATE TABLE IF NOT EXISTS tables (
+  id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, online INTEGER NOT NULL, current_snapshot INTEGER NOT NULL,
+  current_commit TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS snapshots (
+  table_id TEXT NOT NULL, id INTEGER NOT NULL, commit_id TEXT NOT NULL UNIQUE, time INTEGER NOT NULL,
+  operation TEXT NOT NULL, schema_id INTEGER NOT NULL, files INTEGER NOT NULL, rows INTEGER NOT NULL,
+  bytes INTEGER NOT NULL, added_files INTEGER NOT NULL, removed_files INTEGER NOT NULL, added_rows INTEGER NOT NULL,
+  files_path TEXT, partitions_path TEXT, state_store TEXT NOT NULL, message TEXT, author TEXT,
+  expired INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (table_id, id)) STRICT;
+CREATE TABLE IF NOT EXISTS log (
+  table_id TEXT NOT NULL, id INTEGER NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (table_id, id)) STRICT;
+CREATE TABLE IF NOT EXISTS savepoints (
+  table_id TEXT NOT NULL, id INTEGER NOT NULL, name TEXT, files_path TEXT, partitions_path TEXT, body TEXT,
+  PRIMARY KEY (table_id, id), UNIQUE (table_id, name)) STRICT;
+CREATE TABLE IF NOT EXISTS garbage (
+  table_id TEXT NOT NULL, path TEXT NOT NULL, since INTEGER NOT NULL, PRIMARY KEY (table_id, path)) STRICT;
+CREATE TABLE IF NOT EXISTS assignments (
+  table_id TEXT NOT NULL, partition_id TEXT NOT NULL, filename TEXT NOT NULL, job_id TEXT NOT NULL,
+  until INTEGER NOT NULL, PRIMARY KEY (table_id, partition_id, filename)) STRICT;
+"""
+
+_SNAPSHOT = (
+    "id", "commit_id", "time", "operation", "schema_id", "files", "rows", "bytes", "added_files", "removed_files",
+    "added_rows", "files_path", "partitions_path", "state_store", "message", "author",
+)  # fmt: skip
+SELECT_SNAPSHOT = f"SELECT {', '.join(_SNAPSHOT)} FROM snapshots WHERE table_id = ?"  # noqa: S608 - our own column names
+RETAINED = " AND NOT expired"
+SELECT_CURRENT = SELECT_SNAPSHOT + " AND id = (SELECT current_snapshot FROM tables WHERE id = ?)"  # noqa: S608
+INSERT_SNAPSHOT = f"INSERT INTO snapshots (table_id, {', '.join(_SNAPSHOT)}) VALUES (?{', ?' * len(_SNAPSHOT)})"  # noqa: S608
+FLOOR = """
+SELECT coalesce(max(id), 0) FROM snapshots WHERE table_id = :table AND files_path NOT NULL AND id <=
+  (SELECT min(id) FROM snapshots WHERE table_id = :table AND NOT expired)
+"""
+"""The snapshot whose full metadata every retained one can be read through."""
+
+GARBAGE_IF_UNNAMED = """
+INSERT OR IGNORE INTO garbage (table_id, path, since) SELECT :table, :path, :now WHERE
+  NOT EXISTS (SELECT 1 FROM snapshots WHERE table_id = :table AND :path IN (files_path, partitions_path)) AND
+  NOT EXISTS (SELECT 1 FROM savepoints WHERE table_id = :table AND :path IN (files_path, partitions_path))
+"""
+
+
+def snapshot_row(snapshot: Snapshot) -> tuple[Any, ...]:
+    """Return the values of `INSERT_SNAPSHOT` behind the table's id."""
+    values = ((name, getattr(snapshot, name)) for name in _SNAPSHOT)
+    return tuple(to_micros(value) if name == "time" else value for name, value in values)
+
+
+def to_snapshot(row: tuple[Any, ...]) -> Snapshot:
+    """Return what a row of `SELECT_SNAPSHOT` holds."""
+    fields = dict(zip(_SNAPSHOT, row, strict=True))
+    return Snapshot(**{**fields, "time": from_micros(fields["time"])})
+
+
+def collect(run: sqlite3.Connection, table_id: str, paths: Collection[str], now: datetime) -> None:
+    """Note metadata files as garbage, but for those that a snapshot or a savepoint names."""
+    for path in paths:
+        run.execute(GARBAGE_IF_UNNAMED, {"table": table_id, "path": path, "now": to_micros(now)})
