@@ -22,8 +22,9 @@ from sleeper_nb.operations.planning import plan_scan
 from sleeper_nb.progress import Progress, Silent
 from sleeper_nb.query import ENGINES, Engine, QueryResult, Source, run_query
 from sleeper_nb.report import Bytes, Listing
-from sleeper_nb.state_store.base import Retry
-from sleeper_nb.state_store.s3 import S3StateStore
+from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.opening import open_state_store
+from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table import Table
@@ -96,6 +97,7 @@ class Session:
         self._storage = Storage(root)
         self._given_spark, self._spark_config = spark, dict(spark_config)
         self._spark: SparkEngine | None = None
+        self._stores: dict[str, StateStore] = {}
         catalog = SqliteCatalog(root / paths.CATALOG)
         self.components = Components(catalog, clock, progress, self.spark, author)
 
@@ -150,7 +152,8 @@ class Session:
             Values of the first row key at which the table is cut into partitions, in increasing order; numbers may be
             given as text. None gives one partition.
         state_store
-            Where its metadata is kept: ``S3StateStore``.
+            Where its metadata is kept: ``S3StateStore``, full metadata as Parquet with each commit, or
+            ``TransactionLogStateStore``, a log with full metadata now and then, for many files or frequent commits.
         properties
             Values of table properties (`sleeper_nb.model.properties`); the others have their defaults.
 
@@ -174,7 +177,7 @@ class Session:
         table_id = self.components.clock.new_id()[:8]
         self._storage.write(paths.table_properties(table_id), settings.to_text().encode())
         try:
-            self._store(table_id).create(name, schema, tree, author=self.components.author)
+            self._store(table_id, state_store).create(name, schema, tree, author=self.components.author)
         except AlreadyExists:
             self._storage.delete(paths.table_properties(table_id))
             raise
@@ -233,9 +236,14 @@ class Session:
         at = table.at_reference(version)
         return Source(table.name, at.resolved, plan_scan(at.state), self._storage.below(table.entry.id))
 
-    def _store(self, table_id: str) -> S3StateStore:
-        c = self.components
-        return S3StateStore(table_id, c.catalog, self._storage.below(table_id), c.clock, Retry())
+    def _store(self, table_id: str, kind: str | None = None) -> StateStore:
+        """Return the store of a table, always the same, so that what it remembers serves every use of the table."""
+        if table_id not in self._stores:
+            c = self.components
+            kind = kind or c.catalog.current(table_id).state_store
+            storage = self._storage.below(table_id)
+            self._stores[table_id] = open_state_store(kind, table_id, c.catalog, storage, c.clock, Retry())
+        return self._stores[table_id]
 
 
 def _user() -> str | None:

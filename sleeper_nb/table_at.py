@@ -8,7 +8,6 @@ from typing import Any
 from sleeper_nb.components import Components
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.snapshots import Savepoint
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations import sources
 from sleeper_nb.operations.planning import plan_scan, regions_of
@@ -16,6 +15,8 @@ from sleeper_nb.operations.versions import Resolved
 from sleeper_nb.report import Answer, Bytes, Data, Grid, Listing, Report
 from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.history import Metadata
+from sleeper_nb.storage.metadata_files import partitions_table
 
 
 class TableAt(Report):
@@ -123,17 +124,14 @@ class TableAt(Report):
         """
         from sleeper_nb.engines.duckdb import inspection
 
-        version = self.resolved.version
-        paths = (
-            (version.full_manifest_list, version.partitions_path)
-            if isinstance(version, Savepoint)
-            else (version.files_path, version.partitions_path)
-        )
+        metadata = Metadata.of(self.resolved.version)
+        kept = None if metadata is None else tuple(map(self._store.storage.locate, metadata))
+        files, partitions = kept or (self.state.files.table, partitions_table(self.state.tree, self.state.schema))
         catalog, table_id = self._components.catalog, self._store.table_id
         return inspection.inspect(
             sql,
-            self._store.storage,
-            *paths,
+            files,
+            partitions,
             catalog.snapshots(table_id),
             catalog.savepoints(table_id),
             footer=f"metadata of {self.name} at {self.resolved}",

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock, ManualClock
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
@@ -22,8 +22,10 @@ from sleeper_nb.operations import compaction, garbage, planning, reading, savepo
 from sleeper_nb.operations.ingest import ingest_arrow
 from sleeper_nb.operations.strategies import StrategySettings
 from sleeper_nb.progress import Silent
-from sleeper_nb.state_store.base import Retry, StateStore
-from sleeper_nb.state_store.s3 import S3StateStore
+from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.history import Metadata
+from sleeper_nb.state_store.opening import open_state_store
+from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage.filesystem import Storage
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,11 +43,12 @@ def a_store(
     name: str = "table",
     table_id: str = TABLE,
     create: bool = True,
+    kind: str = "S3StateStore",
 ) -> StateStore:
     """Return the store of a new table in a folder; of one that is there when `create` is False."""
     catalog = SqliteCatalog(folder / "catalog.sqlite")
     clock = clock or ManualClock(START)
-    store = S3StateStore(table_id, catalog, Storage(folder / table_id), clock, Retry())
+    store = open_state_store(kind, table_id, catalog, Storage(folder / table_id), clock, Retry())
     if create:
         store.create(name, schema, PartitionTree.from_split_points(schema, points, clock.new_id))
     return store
@@ -53,7 +56,9 @@ def a_store(
 
 def reopened(store: StateStore, catalog: Catalog | None = None, storage: Storage | None = None) -> StateStore:
     """Return another store of the same table, which remembers nothing."""
-    return type(store)(store.table_id, catalog or store.catalog, storage or store.storage, store.clock, store.retry)
+    return open_state_store(
+        store.name, store.table_id, catalog or store.catalog, storage or store.storage, store.clock, store.retry
+    )
 
 
 def rows_of(*keys: Any, value: str | None = None) -> list[dict[str, Any]]:
@@ -117,9 +122,9 @@ def reachable(store: StateStore) -> set[str]:
         *store.catalog.savepoints(store.table_id),
     ]
     needed = {f"savepoint/savepoint-{v.id}" for v in kept if isinstance(v, Savepoint)}
+    kept.append(store.catalog.checkpoint(store.table_id, store.catalog.snapshots(store.table_id)[-1].id))
     for version in kept:
-        paths = version.full_manifest_list if isinstance(version, Savepoint) else version.files_path
-        needed |= {paths, version.partitions_path, f"schema/schema-{version.schema_id}"}
+        needed |= {*(Metadata.of(version) or ()), f"schema/schema-{version.schema_id}"}
         needed |= set(reopened(store).load(version).files.active["filename"].to_pylist())
     return needed
 

@@ -25,8 +25,8 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Moment, SavepointReference, SnapshotReference
 from sleeper_nb.operations import expiry, garbage, savepoints, sources, versions
 from sleeper_nb.operations.ingest import ingest_arrow
-from sleeper_nb.state_store.base import Retry
-from sleeper_nb.state_store.s3 import S3StateStore
+from sleeper_nb.state_store.opening import STATE_STORES, open_state_store
+from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage.filesystem import Storage
 from tests.builders import START, collect, compact, on_disk, reachable, reopened, save, scan
 
@@ -53,12 +53,17 @@ class TableMachine(RuleBasedStateMachine):
 
     saved = Bundle("saved")
 
-    @initialize(points=st.lists(words.filter(bool), unique=True, max_size=3), number=st.integers(0, 2**31))
-    def create(self, points: list[str], number: int) -> None:
+    @initialize(
+        points=st.lists(words.filter(bool), unique=True, max_size=3),
+        number=st.integers(0, 2**31),
+        kind=st.sampled_from(sorted(STATE_STORES)),
+    )
+    def create(self, points: list[str], number: int, kind: str) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.clock = ManualClock(START, number)
         self.catalog = SqliteCatalog(self.folder / "catalog.sqlite")
-        self.store = S3StateStore("id", self.catalog, Storage(self.folder / "id"), self.clock, Retry())
+        storage = Storage(self.folder / "id")
+        self.store = open_state_store(kind, "id", self.catalog, storage, self.clock, Retry())
         self.store.create("table", SCHEMA, PartitionTree.from_split_points(SCHEMA, sorted(points), self.clock.new_id))
         self.history: dict[int, Rows] = {1: Counter()}
         self.times = {1: self.store.head().time}
@@ -202,11 +207,14 @@ class TableMachine(RuleBasedStateMachine):
         """After the garbage is collected until nothing is left, only what is reachable is on disk."""
         self.clock.advance(max(timedelta(0), self.store.head().time - self.clock.now()))
         self.clock.advance(timedelta(minutes=1))
-        while (done := collect(self.store)).data_files or done.metadata_files:
-            if done.data_files:
-                self.committed(self.store.head().id, self.history[self.head])
+        while True:
             expiry.expire_snapshots(self.store, expiry.Retention(timedelta(0), 1, 1), dry_run=False)
             self.retained = {self.head}
+            done = collect(self.store)
+            if done.data_files:
+                self.committed(self.store.head().id, self.history[self.head])
+            elif not done.metadata_files:
+                break
         tracked = set(self.store.load().files.table["filename"].to_pylist())
         held = garbage.collectable_files(self.store.load(), [], self.clock.now(), timedelta(0))
         assert on_disk(self.store) == reachable(self.store)

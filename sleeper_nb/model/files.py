@@ -1,190 +1,215 @@
-"""Which file feeds which partition: references as columns of one Arrow table, so that a million of them stay quick.
-
-A reference says that a partition takes rows from a data file. It is live in the snapshots [added, removed). Removed
-references stay in the table as `READY_FOR_GC` until the garbage collector has deleted their file.
-"""
+"""Which file feeds which partition at a snapshot: references as columns, so that a million of them stay quick."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from itertools import groupby
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.model.keys import KeyValue
+from sleeper_nb.model.file_names import FileNames
+from sleeper_nb.model.file_reference import READY_FOR_GC, TIME, FileReference, files_schema, to_batch, to_values
 from sleeper_nb.model.schema import Schema
 
-ACTIVE = "ACTIVE"
-READY_FOR_GC = "READY_FOR_GC"
 
-_TIME = pa.timestamp("us", tz="UTC")
-_COLUMNS = (
-    pa.field("filename", pa.string(), nullable=False),  # below the table's folder, with / between its parts
-    pa.field("partition_id", pa.string(), nullable=False),
-    pa.field("rows", pa.int64(), nullable=False),
-    pa.field("rows_exact", pa.bool_(), nullable=False),
-    pa.field("only_this_partition", pa.bool_(), nullable=False),
-    pa.field("bytes", pa.int64(), nullable=False),
-    pa.field("job_id", pa.string()),  # the compaction job that wrote the file; null for ingested files
-    pa.field("status", pa.string(), nullable=False),
-    pa.field("added_snapshot", pa.int64(), nullable=False),
-    pa.field("removed_snapshot", pa.int64()),
-    pa.field("updated_at", _TIME, nullable=False),
-)
+class Totals(NamedTuple):
+    """Active references, their rows, and the bytes of their files."""
+
+    files: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+    def plus(self, references: pa.RecordBatch | pa.Table, sign: int = 1) -> Totals:
+        """Return the totals with some references more; fewer, when the sign is -1."""
+        rows, size = (pc.sum(references[name]).as_py() or 0 for name in ("rows", "bytes"))
+        return Totals(self.files + sign * references.num_rows, self.rows + sign * rows, self.bytes + sign * size)
 
 
-@dataclass(frozen=True, slots=True)
-class FileReference:
-    """One partition's use of one data file.
+Batches = tuple[pa.RecordBatch, ...]
+
+
+class FileReferences:
+    """All references of one snapshot. A change makes new ones, in time that depends on the change alone.
+
+    What was loaded stays as it is; beside it lie the partitions that have changed since, each as a few record batches
+    that grow like the digits of a number, so that no row is copied more often than log2 of all rows.
 
     Parameters
     ----------
-    filename
-        The file's path below the table's folder.
-    partition_id
-        The partition that takes rows from it.
-    rows, bytes
-        Rows of the file in this partition's region; bytes of the whole file.
-    min_key, max_key
-        Least and greatest value of each row key in the file, in the schema's order.
-    rows_exact
-        Whether `rows` was counted; False for an estimate.
-    only_this_partition
-        Whether all rows of the file are in this partition's region; if not, a reader filters.
-    job_id
-        The compaction job that wrote the file.
+    loaded
+        Active references, grouped by partition, partitions in increasing order.
+    changed
+        All active references of the partitions that differ from `loaded`.
+    removed
+        References that are ready for garbage collection, in the order of their removal.
+    totals
+        Of the active references.
     """
 
-    filename: str
-    partition_id: str
-    rows: int
-    bytes: int
-    min_key: tuple[KeyValue, ...]
-    max_key: tuple[KeyValue, ...]
-    rows_exact: bool = field(default=True, kw_only=True)
-    only_this_partition: bool = field(default=True, kw_only=True)
-    job_id: str | None = field(default=None, kw_only=True)
-
-
-def files_schema(schema: Schema) -> pa.Schema:
-    """Return the columns of `FileReferences.table`: those above, then typed ``min_…`` and ``max_…`` of each row key."""
-    keys = [pa.field(f"{end}_{f.name}", f.type.arrow) for f in schema.row_keys for end in ("min", "max")]
-    return pa.schema([*_COLUMNS, *keys])
-
-
-@dataclass(frozen=True)
-class FileReferences:
-    """All references of one snapshot; `table` is sorted by partition, then file name, so a partition is one slice."""
-
-    table: pa.Table
+    def __init__(
+        self, loaded: Loaded, changed: Mapping[str, Batches], removed: Batches, totals: Totals, names: FileNames | None
+    ) -> None:
+        self._loaded, self._changed, self._removed, self._totals = loaded, changed, removed, totals
+        self._given_names = names
 
     @classmethod
     def none(cls, schema: Schema) -> FileReferences:
         """Return no references, for a table of that schema."""
-        return cls(files_schema(schema).empty_table())
+        return cls.of(files_schema(schema).empty_table())
+
+    @classmethod
+    def of(cls, table: pa.Table) -> FileReferences:
+        """Return the references that `table` gave once: active ones first, by partition, then the others."""
+        end = pc.index(table["status"], READY_FOR_GC).as_py()
+        active = table if end < 0 else table.slice(0, end)
+        removed = () if end < 0 else tuple(table.slice(end).to_batches())
+        return cls(Loaded(active), {}, removed, Totals().plus(active), None)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns: `files_schema`."""
+        return self._loaded.table.schema
+
+    @property
+    def totals(self) -> Totals:
+        """Of the active references."""
+        return self._totals
+
+    @property
+    def removed_count(self) -> int:
+        """How many references are ready for garbage collection."""
+        return sum(batch.num_rows for batch in self._removed)
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """All rows: the active ones, grouped by partition, then those that are ready for garbage collection."""
+        return pa.concat_tables([self.active, self.ready_for_gc])
 
     @cached_property
     def active(self) -> pa.Table:
-        """The rows of `table` that a reader uses."""
-        return self.table.filter(pc.equal(self.table["status"], ACTIVE)).combine_chunks()
-
-    @cached_property
-    def _slices(self) -> dict[str, tuple[int, int]]:
-        """For each partition, where its rows begin in `active` and how many they are."""
-        if not self.active.num_rows:
-            return {}
-        runs = pc.run_end_encode(self.active["partition_id"].combine_chunks())
-        ends = runs.run_ends.to_pylist()
-        begins = [0, *ends]
-        names = runs.values.to_pylist()
-        return {name: (begin, end - begin) for name, begin, end in zip(names, begins, ends, strict=False)}
+        """The rows that a reader uses, grouped by partition, partitions in increasing order."""
+        pieces = self._loaded.around({name: self._to_table(batches) for name, batches in self._changed.items()})
+        return pa.concat_tables(pieces) if pieces else self.schema.empty_table()
 
     @property
     def ready_for_gc(self) -> pa.Table:
-        """The rows of `table` that only older snapshots use."""
-        return self.table.filter(pc.equal(self.table["status"], READY_FOR_GC))
+        """The rows that only older snapshots use."""
+        return self._to_table(self._removed)
 
     def active_in(self, partition_ids: Collection[str]) -> tuple[FileReference, ...]:
         """Return the active references of some partitions, as values."""
-        return tuple(self._values(self.active_rows_in(partition_ids)))
+        return tuple(to_values(self.active_rows_in(partition_ids)))
 
     def active_rows_in(self, partition_ids: Collection[str]) -> pa.Table:
-        """Return the rows of `active` that belong to some partitions, without looking at any other row."""
-        slices = [self.active.slice(*self._slices[name]) for name in sorted(partition_ids) if name in self._slices]
-        return pa.concat_tables(slices) if slices else self.active.slice(0, 0)
-
-    def _values(self, rows: pa.Table) -> Iterator[FileReference]:
-        keys = [name[4:] for name in self.table.column_names if name.startswith("min_")]
-        for row in rows.to_pylist():
-            yield FileReference(
-                row["filename"],
-                row["partition_id"],
-                row["rows"],
-                row["bytes"],
-                tuple(row[f"min_{key}"] for key in keys),
-                tuple(row[f"max_{key}"] for key in keys),
-                rows_exact=row["rows_exact"],
-                only_this_partition=row["only_this_partition"],
-                job_id=row["job_id"],
-            )
+        """Return the active rows of some partitions, without looking at any other row."""
+        batches = [batch for name in sorted(set(partition_ids)) for batch in self._batches(name)]
+        return self._to_table(batches)
 
     def with_added(self, references: Iterable[FileReference], snapshot_id: int, time: datetime) -> FileReferences:
         """Return these references and new active ones."""
-        rows = [_row(reference, self.table.schema, snapshot_id, time) for reference in references]
-        added = pa.Table.from_pylist(rows, schema=self.table.schema)
-        order = [("partition_id", "ascending"), ("filename", "ascending")]
-        return FileReferences(pa.concat_tables([self.table, added]).sort_by(order).combine_chunks())
+        changed, totals, names = dict(self._changed), self._totals, self._names
+        by_partition = sorted(references, key=lambda reference: reference.partition_id)
+        for name, group in groupby(by_partition, key=lambda reference: reference.partition_id):
+            added = to_batch(group, self.schema, snapshot_id, time)
+            changed[name] = _appended(self._batches(name), added)
+            totals, names = totals.plus(added), names.with_names(added["filename"])
+        return FileReferences(self._loaded, changed, self._removed, totals, names)
 
     def with_removed(
         self, filenames: Collection[str], partition_id: str, snapshot_id: int, time: datetime
     ) -> FileReferences:
         """Return the references with those of one partition to some files ready for garbage collection."""
-        t = self.table
-        gone = pc.and_(
-            pc.and_(
-                pc.equal(t["partition_id"], partition_id),
-                pc.is_in(t["filename"], pa.array(list(filenames), pa.string())),
-            ),
-            pc.equal(t["status"], ACTIVE),
-        )
+        before = self._to_table(self._batches(partition_id)).combine_chunks()
+        gone = pc.is_in(before["filename"], pa.array(list(filenames), pa.string()))
+        taken = before.filter(gone)
         new: dict[str, pa.Scalar] = {
             "status": pa.scalar(READY_FOR_GC),
             "removed_snapshot": pa.scalar(snapshot_id, pa.int64()),
-            "updated_at": pa.scalar(time, _TIME),
+            "updated_at": pa.scalar(time, TIME),
         }
+        marked = taken
         for name, value in new.items():
-            i = t.schema.get_field_index(name)
-            t = t.set_column(i, t.schema.field(i), pc.if_else(gone, value, t[name]))
-        return FileReferences(t)
+            i = taken.schema.get_field_index(name)
+            marked = marked.set_column(i, taken.schema.field(i), pa.repeat(value, taken.num_rows))
+        removed = self._removed
+        for batch in marked.combine_chunks().to_batches():
+            removed = _appended(removed, batch)
+        kept = tuple(before.filter(pc.invert(gone)).to_batches())
+        totals = self._totals.plus(taken, -1)
+        return FileReferences(self._loaded, {**self._changed, partition_id: kept}, removed, totals, self._given_names)
 
     def without(self, filenames: Collection[str]) -> FileReferences:
-        """Return the references without every trace of some files."""
-        gone = pc.is_in(self.table["filename"], pa.array(list(filenames), pa.string()))
-        return FileReferences(self.table.filter(pc.invert(gone)))
+        """Return the references without every trace of some files, none of which is active."""
+        waiting = self.ready_for_gc
+        gone = pc.is_in(waiting["filename"], pa.array(list(filenames), pa.string()))
+        left = tuple(waiting.filter(pc.invert(gone)).combine_chunks().to_batches())
+        # The names stay in the set: it may hold too many, and no name is ever given again.
+        return FileReferences(self._loaded, self._changed, left, self._totals, self._given_names)
 
-    def knows(self, filename: str) -> bool:
-        """Return whether a file is tracked, active or not."""
-        return bool(pc.any(pc.equal(self.table["filename"], filename)).as_py())
+    def knows(self, *filenames: str) -> bool:
+        """Return whether one of the files is tracked, active or not."""
+        if not self._names.may_hold(filenames):
+            return False
+        return bool(pc.any(pc.is_in(self.table["filename"], pa.array(filenames, pa.string()))).as_py())
+
+    @property
+    def _names(self) -> FileNames:
+        if self._given_names is None:
+            self._given_names = FileNames().with_names(self.table["filename"])
+        return self._given_names
+
+    def _batches(self, partition_id: str) -> Batches:
+        found = self._changed.get(partition_id)
+        return self._loaded.batches(partition_id) if found is None else found
+
+    def _to_table(self, batches: Iterable[pa.RecordBatch]) -> pa.Table:
+        return pa.Table.from_batches(batches, self.schema)
 
 
-def _row(reference: FileReference, schema: pa.Schema, snapshot_id: int, time: datetime) -> dict[str, Any]:
-    keys = [name[4:] for name in schema.names if name.startswith("min_")]
-    return {
-        "filename": reference.filename,
-        "partition_id": reference.partition_id,
-        "rows": reference.rows,
-        "rows_exact": reference.rows_exact,
-        "only_this_partition": reference.only_this_partition,
-        "bytes": reference.bytes,
-        "job_id": reference.job_id,
-        "status": ACTIVE,
-        "added_snapshot": snapshot_id,
-        "removed_snapshot": None,
-        "updated_at": time,
-        **{f"min_{key}": value for key, value in zip(keys, reference.min_key, strict=True)},
-        **{f"max_{key}": value for key, value in zip(keys, reference.max_key, strict=True)},
-    }
+@dataclass(frozen=True)
+class Loaded:
+    """References as they were read, grouped by partition, partitions in increasing order."""
+
+    table: pa.Table
+
+    @cached_property
+    def slices(self) -> dict[str, tuple[int, int]]:
+        """For each partition, where its rows begin and how many they are, in order."""
+        if not self.table.num_rows:
+            return {}
+        runs = pc.run_end_encode(self.table["partition_id"].combine_chunks())
+        ends = runs.run_ends.to_pylist()
+        return {
+            name: (begin, end - begin)
+            for name, begin, end in zip(runs.values.to_pylist(), [0, *ends[:-1]], ends, strict=True)
+        }
+
+    def batches(self, partition_id: str) -> Batches:
+        """Return the references of one partition."""
+        place = self.slices.get(partition_id)
+        return () if place is None else tuple(self.table.slice(*place).to_batches())
+
+    def around(self, others: Mapping[str, pa.Table]) -> list[pa.Table]:
+        """Return all references in order, in pieces, with those of some partitions replaced or added."""
+        names = list(self.slices)
+        pieces, done = [], 0
+        for name in sorted(others):
+            at = bisect_left(names, name)
+            begin = self.slices[names[at]][0] if at < len(names) else self.table.num_rows
+            pieces += [self.table.slice(done, begin - done), others[name]]
+            done = begin + self.slices.get(name, (0, 0))[1]
+        return [piece for piece in (*pieces, self.table.slice(done)) if piece.num_rows]
+
+
+def _appended(batches: Batches, new: pa.RecordBatch) -> Batches:
+    """Return the batches and a new one, which takes those before it in that are no longer than it."""
+    kept = list(batches)
+    while kept and kept[-1].num_rows <= new.num_rows:
+        new = pa.concat_batches([kept.pop(), new])
+    return (*kept, new)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-import pyarrow.compute as pc
-
-from sleeper_nb.model.files import FileReferences
+from sleeper_nb.model.files import FileReferences, Totals
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 
@@ -38,7 +36,6 @@ class TableState:
         """Return the state that `point` publishes, with some fields changed."""
         return replace(self, snapshot_id=point.snapshot_id, **changes)  # type: ignore[arg-type]
 
-    def totals(self) -> tuple[int, int, int]:
+    def totals(self) -> Totals:
         """Return the number of active references, of their rows, and of the bytes of their files."""
-        active = self.files.active
-        return active.num_rows, pc.sum(active["rows"]).as_py() or 0, pc.sum(active["bytes"]).as_py() or 0
+        return self.files.totals

@@ -8,6 +8,7 @@ calls both again.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,12 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import AlreadyExists, StateRuleBroken
-from sleeper_nb.model.files import FileReference, FileReferences
+from sleeper_nb.model.file_reference import FileReference
+from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import CommitPoint, TableState
 
 
+@dataclass(frozen=True, slots=True)
 class Transaction(ABC):
     """A change to one table."""
 
@@ -53,8 +56,8 @@ class AddFiles(Transaction):
         """A file is new, its partition a leaf, and its keys inside that leaf's region."""
         if len({(r.filename, r.partition_id) for r in self.references}) < len(self.references):
             raise StateRuleBroken("a file is added to one partition twice", hint="add it once")
+        _check_new(self.references, state)
         for reference in self.references:
-            _check_new(reference, state)
             if not state.tree[reference.partition_id].is_leaf:
                 raise StateRuleBroken(
                     f"partition {reference.partition_id!r} was split while {reference.filename} was written",
@@ -97,7 +100,7 @@ class ReplaceFileReferences(Transaction):
                 hint="another compaction was faster; nothing is lost, compact again if files are left",
             )
         if self.output is not None:
-            _check_new(self.output, state)
+            _check_new([self.output], state)
             if self.output.partition_id != self.partition_id:
                 raise StateRuleBroken(f"compaction job {self.job_id} wrote its output for another partition")
 
@@ -126,17 +129,34 @@ class DeleteFiles(Transaction):
         return state.at(point, files=state.files.without(self.filenames))
 
 
-def _check_new(reference: FileReference, state: TableState) -> None:
-    if state.files.knows(reference.filename):
-        raise AlreadyExists(f"file {reference.filename} is in the table already")
-    region = state.tree[reference.partition_id].region
-    # the keys of a file that feeds several partitions may lie outside: its readers filter
-    if (
-        reference.rows
-        and reference.only_this_partition
-        and not (reference.min_key in region and reference.max_key in region)
-    ):
-        raise StateRuleBroken(
-            f"file {reference.filename} has keys outside its partition {reference.partition_id!r}",
-            hint="this is a fault of the writer: keep the file and report it",
-        )
+@dataclass(frozen=True, slots=True)
+class MigrateStateStore(Transaction):
+    """The table's metadata moves to another state store; no file and no partition changes."""
+
+    state_store: str
+    operation: ClassVar[str] = "migrate"
+
+    def validate(self, state: TableState) -> None:
+        """Every state can move."""
+
+    def apply(self, state: TableState, point: CommitPoint) -> TableState:
+        """Keep everything."""
+        return state.at(point)
+
+
+def _check_new(references: Sequence[FileReference], state: TableState) -> None:
+    if state.files.knows(*(reference.filename for reference in references)):
+        known = next(reference.filename for reference in references if state.files.knows(reference.filename))
+        raise AlreadyExists(f"file {known} is in the table already")
+    for reference in references:
+        region = state.tree[reference.partition_id].region
+        # the keys of a file that feeds several partitions may lie outside: its readers filter
+        if (
+            reference.rows
+            and reference.only_this_partition
+            and not (reference.min_key in region and reference.max_key in region)
+        ):
+            raise StateRuleBroken(
+                f"file {reference.filename} has keys outside its partition {reference.partition_id!r}",
+                hint="this is a fault of the writer: keep the file and report it",
+            )

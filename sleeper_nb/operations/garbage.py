@@ -17,7 +17,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sleeper_nb.model.files import ACTIVE
+import pyarrow.compute as pc
+
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import DeleteFiles
 from sleeper_nb.report import NOTHING_DONE, Bytes, Grid, Report
@@ -59,13 +60,12 @@ class GarbageReport(Report):
 def collectable_files(state: TableState, retained: Iterable[int], now: datetime, delay: timedelta) -> tuple[str, ...]:
     """Return the tracked data files that no retained version needs and that are out of use for the delay. Pure."""
     versions = sorted(set(retained))
-    needed: set[str] = set()
+    waiting = state.files.ready_for_gc
+    active = pc.filter(waiting["filename"], pc.is_in(waiting["filename"], state.files.active["filename"]))
+    needed: set[str] = set(active.to_pylist())
     candidates: set[str] = set()
-    columns = ["filename", "status", "added_snapshot", "removed_snapshot", "updated_at"]
-    for row in state.files.table.select(columns).to_pylist():
-        live = row["status"] == ACTIVE or any(
-            row["added_snapshot"] <= version < row["removed_snapshot"] for version in versions
-        )
+    for row in waiting.select(["filename", "added_snapshot", "removed_snapshot", "updated_at"]).to_pylist():
+        live = any(row["added_snapshot"] <= version < row["removed_snapshot"] for version in versions)
         (needed if live or now - row["updated_at"] < delay else candidates).add(row["filename"])
     return tuple(sorted(candidates - needed))
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import OutcomeUnknown, SleeperError
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot

@@ -77,7 +77,6 @@ class ScanPlan(Report):
 
 def plan_scan(state: TableState, regions: Sequence[Region] | None = None) -> ScanPlan:
     """Plan a scan of some regions; of the whole table when None. Regions must not overlap."""
-    active = state.files.active
     plan_regions = [Region.whole(state.schema)] if regions is None else list(regions)
     leaves = []
     for leaf in state.tree.leaves:
@@ -85,15 +84,25 @@ def plan_scan(state: TableState, regions: Sequence[Region] | None = None) -> Sca
         files = tuple(file for part in inside for file in _files(state, leaf, part))
         if inside:
             leaves.append(PlannedLeaf(leaf, files))
-    sizes = active.group_by("filename").aggregate([("bytes", "max")])
+    all_files, all_bytes = _files_of(state)
     return ScanPlan(
         state.schema,
         state.snapshot_id,
         tuple(leaves),
         len(state.tree.leaves),
-        sizes.num_rows,
-        pc.sum(sizes["bytes_max"]).as_py() or 0,
+        all_files,
+        all_bytes,
     )
+
+
+def _files_of(state: TableState) -> tuple[int, int]:
+    """Return the number of files and their bytes; a file that several partitions share counts once."""
+    active = state.files.active
+    if pc.all(active["only_this_partition"], min_count=0).as_py():
+        files, _, size = state.totals()
+        return files, size
+    sizes = active.group_by("filename").aggregate([("bytes", "max")])
+    return sizes.num_rows, pc.sum(sizes["bytes_max"]).as_py()
 
 
 def _files(state: TableState, leaf: Partition, part: Region) -> list[PlannedFile]:

@@ -8,6 +8,7 @@ from sleeper_nb.errors import NotFound, StorageError
 from sleeper_nb.model.snapshots import Savepoint, Snapshot, check_savepoint_name
 from sleeper_nb.operations.versions import Resolved
 from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.storage import paths
 
 
@@ -24,13 +25,15 @@ def create_savepoint(
     snapshot = saved.version
     if not isinstance(snapshot, Snapshot):
         raise NotFound(f"snapshot {saved.snapshot_id} has expired", hint="it is saved already, see savepoints")
+    metadata = Metadata.of(store.materialised(snapshot))
+    assert metadata is not None  # noqa: S101 - it was written just now, if it was not there
     now = store.clock.now()
     savepoint = Savepoint(
         id=store.catalog.reserve_savepoint_id(store.table_id),
         saved_snapshot_id=snapshot.id,
         schema_id=snapshot.schema_id,
-        full_manifest_list=snapshot.files_path,
-        partitions_path=snapshot.partitions_path,
+        full_manifest_list=metadata.files_path,
+        partitions_path=metadata.partitions_path,
         record_count=snapshot.rows,
         save_time=now - timedelta(microseconds=now.microsecond % 1000),
         snapshot_time=snapshot.time,

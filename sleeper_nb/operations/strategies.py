@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sleeper_nb.errors import NotFound
-from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.file_reference import FileReference
 
 
 @dataclass(frozen=True, slots=True)

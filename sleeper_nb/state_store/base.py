@@ -14,15 +14,11 @@ A crash before step 4 leaves files that nothing names; after it, a complete snap
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
-from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import NamedTuple
-
-import pyarrow.compute as pc
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import ClassVar
 
 from sleeper_nb.catalog.base import Catalog, TableEntry
 from sleeper_nb.clock import Clock
@@ -31,40 +27,15 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
 from sleeper_nb.model.state import CommitPoint, TableState
-from sleeper_nb.model.transactions import Transaction, initial_state
+from sleeper_nb.model.transactions import MigrateStateStore, Transaction, initial_state
+from sleeper_nb.state_store.commit_queue import Change, CommitQueue, Waiting
+from sleeper_nb.state_store.history import History, Metadata
+from sleeper_nb.state_store.retry import Retry
+from sleeper_nb.state_store.steps import Step, snapshot_of
 from sleeper_nb.storage import metadata_files, paths
 from sleeper_nb.storage.filesystem import Storage
 
-CACHED_STATES = 8
 _TICK = timedelta(microseconds=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Retry:
-    """How often, and how patiently, a commit that lost is tried again ("full jitter": a random part of a ceiling).
-
-    Parameters
-    ----------
-    max_attempts
-        Tries in all.
-    first_wait, max_wait
-        Ceilings of the wait after the first try and of any, in seconds; the ceiling doubles with each try.
-    """
-
-    max_attempts: int = 40
-    first_wait: float = 0.02
-    max_wait: float = 2.0
-
-    def ceiling(self, attempt: int) -> float:
-        """Return the longest wait after try number `attempt`, counted from 0."""
-        return float(min(self.max_wait, self.first_wait * 2**attempt))
-
-
-class Metadata(NamedTuple):
-    """Where the full metadata of a snapshot lies, below the table's folder."""
-
-    files_path: str
-    partitions_path: str
 
 
 class StateStore(ABC):
@@ -82,24 +53,47 @@ class StateStore(ABC):
         Gives times, ids, jitter and waits.
     retry
         Bounds of a commit's tries.
+    successor
+        Returns the store of a class, by its name: a table may be migrated while this store is in use.
     """
 
-    def __init__(self, table_id: str, catalog: Catalog, storage: Storage, clock: Clock, retry: Retry) -> None:
+    changes_per_commit: ClassVar[int] = 1
+    """How many changes that wait in this process one commit may hold."""
+
+    def __init__(
+        self,
+        table_id: str,
+        catalog: Catalog,
+        storage: Storage,
+        clock: Clock,
+        retry: Retry,
+        successor: Callable[[str], StateStore] | None = None,
+    ) -> None:
         self.table_id, self.catalog, self.storage, self.clock, self.retry = table_id, catalog, storage, clock, retry
-        self._states: OrderedDict[tuple[int, Metadata], TableState] = OrderedDict()
-        self._schemas: dict[int, Schema] = {}
-        self._lock = threading.Lock()
+        self.successor = successor
+        self.history = History(table_id, catalog, storage, clock)
+        self._queue = CommitQueue(min(self.changes_per_commit, catalog.limits.snapshots))
+
+    @property
+    def name(self) -> str:
+        """The name that tables and users know the class by."""
+        return type(self).__name__
+
+    @property
+    def most_compaction_inputs(self) -> int | None:
+        """How many files one compaction job may merge; None for any number."""
+        return None
 
     @abstractmethod
-    def read(self, metadata: Metadata, snapshot_id: int, schema_id: int) -> TableState:
-        """Return the state that some metadata holds."""
+    def publish(self, head: Snapshot, steps: Sequence[Step]) -> tuple[Snapshot, ...] | None:
+        """Keep the states of some steps and make the last current; return their snapshots, None when `head` was not.
 
-    @abstractmethod
-    def write(self, state: TableState, before: TableState | None, at: Metadata | None) -> Metadata:
-        """Write the metadata of `state` under new names and return them.
-
-        Only what differs from `before` is written; the rest keeps its names, those of `at`.
+        When anything fails, what was written for it is deleted again.
         """
+
+    def rebuild(self, snapshot: Snapshot) -> TableState:
+        """Return the state of a snapshot of this store that is not kept as Parquet."""
+        return self.history.replay(snapshot)
 
     def create(self, name: str, schema: Schema, tree: PartitionTree, *, author: str | None = None) -> Snapshot:
         """Make the table: schema, metadata, and last its entry in the catalog, so that no half-made table ever shows.
@@ -116,13 +110,14 @@ class StateStore(ABC):
         schema_path = paths.schema(state.schema_id)
         try:
             metadata_files.write_schema(self.storage, state.schema_id, schema)
-            metadata = self.write(state, None, None)
+            metadata = self.history.write(state, None, None)
         except BaseException:
             self.storage.delete(schema_path)
             raise
-        snapshot = self._snapshot(state, None, point.time, metadata, "create", None, author)
+        described = snapshot_of(state, None, point, self.clock.new_id(), self.name, "create", None, author)
+        snapshot = replace(described, files_path=metadata.files_path, partitions_path=metadata.partitions_path)
         entry = TableEntry(self.table_id, name)
-        self._publish(snapshot, lambda: self.catalog.create_table(entry, snapshot), {*metadata, schema_path})
+        self.settle(snapshot, lambda: self.catalog.create_table(entry, snapshot), {*metadata, schema_path})
         return snapshot
 
     def head(self) -> Snapshot:
@@ -131,31 +126,27 @@ class StateStore(ABC):
 
     def schema(self, schema_id: int) -> Schema:
         """Return one of the table's schemas."""
-        if schema_id not in self._schemas:
-            self._schemas[schema_id] = metadata_files.read_schema(self.storage, schema_id)
-        return self._schemas[schema_id]
+        return self.history.schema(schema_id)
 
     def load(self, version: Snapshot | Savepoint | None = None) -> TableState:
         """Return the state at a version; the current one when None."""
         version = version or self.head()
-        if isinstance(version, Savepoint):
-            metadata = Metadata(version.full_manifest_list, version.partitions_path)
-            snapshot_id = version.saved_snapshot_id
+        state = self.history.states.get(version.number)
+        if state is not None:
+            return state
+        metadata = Metadata.of(version)
+        if metadata is not None:
+            state = self.history.read(version.number, version.schema_id, metadata)
         else:
-            metadata, snapshot_id = Metadata(version.files_path, version.partitions_path), version.id
-        state = self._remembered(metadata, snapshot_id)
-        if state is None:
-            state = self.read(metadata, snapshot_id, version.schema_id)
-            self._remember(metadata, state)
-        return state
+            assert isinstance(version, Snapshot)  # noqa: S101 - a savepoint always has its metadata
+            state = self._keeper(version).rebuild(version)
+        return self.history.states.put(state)
 
-    def commit(
-        self,
-        change: Transaction | Callable[[TableState], Transaction],
-        *,
-        message: str | None = None,
-        author: str | None = None,
-    ) -> Snapshot:
+    def materialised(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot with its full metadata as Parquet, which is written first if need be."""
+        return self.history.materialised(snapshot, self.load(snapshot))
+
+    def commit(self, change: Change, *, message: str | None = None, author: str | None = None) -> Snapshot:
         """Publish a change as the next snapshot.
 
         Parameters
@@ -176,37 +167,66 @@ class StateStore(ABC):
         OutcomeUnknown
             When the catalog failed and cannot be asked whether the commit won.
         """
+        return self._queue.submit(Waiting(change, message, author), self._commit_all)
+
+    def _commit_all(self, batch: Sequence[Waiting]) -> None:
+        """Settle every change of a batch: each has won, was refused by its rules, or failed with all others."""
         began = self.clock.now()
-        for attempt in range(self.retry.max_attempts):
-            if attempt:
-                self.clock.sleep(self.clock.jitter(self.retry.ceiling(attempt - 1)))
-            published = self._try(change, message, author)
-            if published is not None:
-                return published
-        spent = (self.clock.now() - began).total_seconds()
-        raise ConflictError(
-            f"other writers were faster in each of {self.retry.max_attempts} tries ({spent:.1f} s)",
-            hint="nothing was changed; run it again when fewer writers commit at once",
-        )
+        try:
+            for attempt in range(self.retry.max_attempts):
+                if attempt:
+                    self.clock.sleep(self.clock.jitter(self.retry.ceiling(attempt - 1)))
+                if self._try([waiting for waiting in batch if not waiting.settled.is_set()]):
+                    return
+            spent = (self.clock.now() - began).total_seconds()
+            failure: Exception = ConflictError(
+                f"other writers were faster in each of {self.retry.max_attempts} tries ({spent:.1f} s)",
+                hint="nothing was changed; run it again when fewer writers commit at once",
+            )
+        except Exception as error:  # noqa: BLE001 - it is raised again where each change is waited for
+            failure = error
+        for waiting in batch:
+            if not waiting.settled.is_set():
+                waiting.fail(failure)
 
-    def _try(
-        self, change: Transaction | Callable[[TableState], Transaction], message: str | None, author: str | None
-    ) -> Snapshot | None:
+    def _try(self, batch: Sequence[Waiting]) -> bool:
         head = self.head()
-        before = self.load(head)
-        transaction = change if isinstance(change, Transaction) else change(before)
-        transaction.validate(before)
-        point = CommitPoint(head.id + 1, max(self.clock.now(), head.time + _TICK))
-        after = transaction.apply(before, point)
-        old = Metadata(head.files_path, head.partitions_path)
-        new = self.write(after, before, old)
-        snapshot = self._snapshot(after, before, point.time, new, transaction.operation, message, author)
-        if not self._publish(snapshot, lambda: self.catalog.commit(self.table_id, head, snapshot), {*new} - {*old}):
-            return None
-        self._remember(new, after)
-        return snapshot
+        writer = self._writer(head, batch)
+        steps: list[Step] = []
+        taken: list[Waiting] = []
+        state, time = self.load(head), head.time
+        for waiting in batch:
+            point = CommitPoint(state.snapshot_id + 1, max(self.clock.now(), time + _TICK))
+            try:
+                step = self._step(waiting, state, point, writer.name)
+            except Exception as error:  # noqa: BLE001 - it is raised again where the change is waited for
+                waiting.fail(error)
+                continue
+            steps.append(step)
+            taken.append(waiting)
+            state, time = step.after, point.time
+        if not steps:
+            return True
+        snapshots = writer.publish(head, steps)
+        if snapshots is None:
+            return False
+        self.history.states.put(state)
+        for waiting, snapshot in zip(taken, snapshots, strict=True):
+            waiting.succeed(snapshot)
+        return True
 
-    def _publish(self, snapshot: Snapshot, publish: Callable[[], bool | None], written: set[str]) -> bool:
+    def _step(self, waiting: Waiting, state: TableState, point: CommitPoint, store: str) -> Step:
+        change = waiting.change
+        transaction = change if isinstance(change, Transaction) else change(state)
+        transaction.validate(state)
+        after = transaction.apply(state, point)
+        new_id = self.clock.new_id()
+        return Step(
+            transaction, state, after,
+            snapshot_of(after, state, point, new_id, store, transaction.operation, waiting.message, waiting.author),
+        )  # fmt: skip
+
+    def settle(self, snapshot: Snapshot, publish: Callable[[], bool | None], written: set[str]) -> bool:
         """Return whether `publish` made the snapshot count; when it did not, what was written for it is deleted."""
         try:
             won = publish() is not False
@@ -222,58 +242,24 @@ class StateStore(ABC):
                     hint="look for it in history before you run it again",
                 ) from error
             if not won:
-                self._discard(written)
+                self.history.discard(written)
             if not won or not isinstance(error, StorageError):
                 raise
         if not won:
-            self._discard(written)
+            self.history.discard(written)
         return won
 
-    def _discard(self, written: set[str]) -> None:
-        for path in written:
-            self.storage.delete(path)
+    def _writer(self, head: Snapshot, batch: Sequence[Waiting]) -> StateStore:
+        """Return what keeps the next snapshot: a migration's goal, or what keeps the head, else this store."""
+        goals = [w.change.state_store for w in batch if isinstance(w.change, MigrateStateStore)]
+        return self._named(goals[0]) if goals else self._keeper(head)
 
-    def _snapshot(
-        self,
-        after: TableState,
-        before: TableState | None,
-        time: datetime,
-        metadata: Metadata,
-        operation: str,
-        message: str | None,
-        author: str | None,
-    ) -> Snapshot:
-        files, rows, size = after.totals()
-        _, rows_before, _ = before.totals() if before else (0, 0, 0)
-        table, number = after.files.table, after.snapshot_id
-        return Snapshot(
-            id=number,
-            commit_id=self.clock.new_id(),
-            time=time,
-            operation=operation,
-            schema_id=after.schema_id,
-            files=files,
-            rows=rows,
-            bytes=size,
-            added_files=pc.sum(pc.equal(table["added_snapshot"], number)).as_py() or 0,
-            removed_files=pc.sum(pc.equal(table["removed_snapshot"], number)).as_py() or 0,
-            added_rows=rows - rows_before,
-            files_path=metadata.files_path,
-            partitions_path=metadata.partitions_path,
-            state_store=type(self).__name__,
-            message=message,
-            author=author,
-        )
+    def _keeper(self, snapshot: Snapshot) -> StateStore:
+        return self._named(snapshot.state_store)
 
-    def _remembered(self, metadata: Metadata, snapshot_id: int) -> TableState | None:
-        with self._lock:
-            state = self._states.get((snapshot_id, metadata))
-            if state is not None:
-                self._states.move_to_end((snapshot_id, metadata))
-            return state
-
-    def _remember(self, metadata: Metadata, state: TableState) -> None:
-        with self._lock:
-            self._states[state.snapshot_id, metadata] = state
-            if len(self._states) > CACHED_STATES:
-                self._states.popitem(last=False)
+    def _named(self, name: str) -> StateStore:
+        if name == self.name:
+            return self
+        if self.successor is None:
+            raise ConflictError(f"the table was migrated to {name} meanwhile", hint="open it again")
+        return self.successor(name)

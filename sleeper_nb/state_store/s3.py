@@ -6,35 +6,23 @@ to the number of files of the table; a compaction can have any number of inputs,
 
 from __future__ import annotations
 
-from sleeper_nb.model.state import TableState
-from sleeper_nb.state_store.base import Metadata, StateStore
-from sleeper_nb.storage import metadata_files, paths
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.history import Metadata
+from sleeper_nb.state_store.steps import Step
 
 
 class S3StateStore(StateStore):
     """The full metadata of every snapshot, as one Parquet file for references and one for partitions."""
 
-    def read(self, metadata: Metadata, snapshot_id: int, schema_id: int) -> TableState:
-        schema = self.schema(schema_id)
-        tree = metadata_files.read_partitions(self.storage, metadata.partitions_path, schema)
-        files = metadata_files.read_files(self.storage, metadata.files_path)
-        return TableState(snapshot_id, schema_id, schema, tree, files)
-
-    def write(self, state: TableState, before: TableState | None, at: Metadata | None) -> Metadata:
-        name = self.clock.new_id()
-        if before is not None and at is not None and state.tree is before.tree:
-            partitions_path = at.partitions_path
-        else:
-            partitions_path = paths.partitions_metadata(state.snapshot_id, name)
-            metadata_files.write_partitions(self.storage, partitions_path, state.tree, state.schema)
-        if before is not None and at is not None and state.files is before.files:
-            files_path = at.files_path
-        else:
-            files_path = paths.files_metadata(state.snapshot_id, name)
-            try:
-                metadata_files.write_files(self.storage, files_path, state.files)
-            except BaseException:
-                if at is None or partitions_path != at.partitions_path:
-                    self.storage.delete(partitions_path)
-                raise
-        return Metadata(files_path, partitions_path)
+    def publish(self, head: Snapshot, steps: Sequence[Step]) -> tuple[Snapshot, ...] | None:
+        (step,) = steps
+        at = Metadata.of(head)
+        metadata = self.history.write(step.after, step.before, at)
+        new = replace(step.snapshot, files_path=metadata.files_path, partitions_path=metadata.partitions_path)
+        written = {*metadata} - {*(at or ())}
+        won = self.settle(new, lambda: self.catalog.commit(self.table_id, head, new), written)
+        return (new,) if won else None

@@ -23,7 +23,7 @@ def write_files(storage: Storage, path: str, files: FileReferences) -> None:
 
 def read_files(storage: Storage, path: str) -> FileReferences:
     """Read what `write_files` wrote."""
-    return FileReferences(_read(storage, path))
+    return FileReferences.of(_read(storage, path))
 
 
 def partitions_table(tree: PartitionTree, schema: Schema) -> pa.Table:

@@ -6,8 +6,9 @@ import dataclasses
 import multiprocessing
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,15 @@ from sleeper_nb.errors import (
     StateRuleBroken,
     StorageError,
 )
-from sleeper_nb.model.files import files_schema
+from sleeper_nb.model.file_reference import files_schema
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.transactions import AddFiles
-from sleeper_nb.state_store.base import Retry, StateStore
+from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.history import Metadata
+from sleeper_nb.state_store.opening import STATE_STORES
+from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage.filesystem import Storage
 from tests.builders import (
     KEYED,
@@ -47,12 +51,20 @@ from tests.builders import (
 )
 from tests.faults import Trap, TrappedCatalog, TrappedStorage, interrupt, lose_answer
 
-STORES: dict[str, Callable[..., StateStore]] = {"S3StateStore": a_store}
+STORES: dict[str, Callable[..., StateStore]] = {name: partial(a_store, kind=name) for name in STATE_STORES}
 
 
 @pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[StateStore]:
     made = STORES[request.param](tmp_path, clock=clock)
+    yield made
+    made.catalog.close()
+
+
+@pytest.fixture
+def in_full(tmp_path: Path, clock: ManualClock) -> Iterator[StateStore]:
+    """A store that writes full metadata with each commit."""
+    made = a_store(tmp_path, clock=clock, kind="S3StateStore")
     yield made
     made.catalog.close()
 
@@ -123,11 +135,11 @@ def test_a_rule_that_does_not_hold_changes_nothing(store: StateStore):
     assert (store.head(), on_disk(store)) == before
 
 
-def test_only_what_changed_is_written(store: StateStore):
-    before = on_disk(store)
-    made = store.commit(added("f"))
-    assert on_disk(store) - before == {made.files_path}
-    assert made.partitions_path == store.catalog.snapshots(store.table_id)[1].partitions_path
+def test_only_what_changed_is_written(in_full: StateStore):
+    before = on_disk(in_full)
+    made = in_full.commit(added("f"))
+    assert on_disk(in_full) - before == {made.files_path}
+    assert made.partitions_path == in_full.catalog.snapshots(in_full.table_id)[1].partitions_path
 
 
 def test_states_are_read_from_disk_once(store: StateStore):
@@ -166,11 +178,11 @@ class Rival:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store.catalog, name)
 
-    def commit(self, table_id: str, expected: Snapshot, new: Snapshot) -> bool:
+    def commit(self, table_id: str, expected: Snapshot, *new: Snapshot, log: Sequence[bytes] = ()) -> bool:
         if self._times:
             self._times -= 1
             self._store.commit(added(f"rival {self._times}"))
-        return self._store.catalog.commit(table_id, expected, new)
+        return self._store.catalog.commit(table_id, expected, *new, log=log)
 
 
 def test_a_commit_that_lost_tries_again_on_the_newer_state_after_a_growing_wait(store: StateStore, clock: ManualClock):
@@ -190,7 +202,7 @@ def test_a_commit_that_lost_tries_again_on_the_newer_state_after_a_growing_wait(
 
 def test_a_commit_that_lost_deletes_the_metadata_that_it_wrote(store: StateStore):
     reopened(store, Rival(store, 3)).commit(added("mine"))
-    named = {path for s in store.catalog.snapshots(store.table_id) for path in (s.files_path, s.partitions_path)}
+    named = {path for s in store.catalog.snapshots(store.table_id) for path in Metadata.of(s) or ()}
     assert {path for path in on_disk(store) if path.startswith("statestore/")} == named
 
 
@@ -207,7 +219,7 @@ def test_running_out_of_tries_raises_and_leaves_nothing(store: StateStore, clock
         impatient.commit(added("mine"))
     assert sorted(names(store)) == ["rival 96", "rival 97", "rival 98"]
     assert len(clock.slept) == 2
-    named = {path for s in store.catalog.snapshots(store.table_id) for path in (s.files_path, s.partitions_path)}
+    named = {path for s in store.catalog.snapshots(store.table_id) for path in Metadata.of(s) or ()}
     assert {path for path in on_disk(store) if path.startswith("statestore/")} == named
 
 
@@ -234,22 +246,26 @@ def test_when_nobody_can_say_whether_a_commit_won_nothing_is_deleted(store: Stat
     trap.spring = lambda: (setattr(trap, "at", 2), setattr(trap, "after", False), lose_answer())
     with pytest.raises(OutcomeUnknown):
         cut_off.commit(added("f"))
-    assert len([path for path in on_disk(store) if path.startswith("statestore/files/")]) == 2
     assert names(reopened(store)) == (["f"] if after else [])
 
 
-@pytest.mark.parametrize("call", ["output", "commit"])
 @pytest.mark.parametrize("after", [False, True])
-def test_an_interrupt_leaves_either_the_commit_or_nothing(store: StateStore, call: str, after: bool):
+def test_an_interrupt_leaves_either_the_commit_or_nothing(store: StateStore, after: bool):
     before = on_disk(store)
     with pytest.raises(KeyboardInterrupt):
-        trapped(store, Trap(1, interrupt, after=after, only=(call,))).commit(added("f"))
-    if call == "commit" and after:
-        assert names(reopened(store)) == ["f"]
-    else:
-        assert store.head().id == 1
-        # A file that was finished in the very moment of the interrupt may stay: nothing names it.
-        assert after or on_disk(store) == before
+        trapped(store, Trap(1, interrupt, after=after, only=("commit",))).commit(added("f"))
+    assert names(reopened(store)) == (["f"] if after else [])
+    assert after or on_disk(store) == before
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_an_interrupt_while_metadata_is_written_leaves_no_commit(in_full: StateStore, after: bool):
+    before = on_disk(in_full)
+    with pytest.raises(KeyboardInterrupt):
+        trapped(in_full, Trap(1, interrupt, after=after, only=("output",))).commit(added("f"))
+    assert in_full.head().id == 1
+    # A file that was finished in the very moment of the interrupt may stay: nothing names it.
+    assert after or on_disk(in_full) == before
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
@@ -293,15 +309,13 @@ def test_commit_times_grow_even_when_the_clock_steps_back(store: StateStore, clo
 
 def test_partitions_and_files_of_one_read_are_of_one_snapshot(store: StateStore):
     """While a rival commits between the reader's look at the head and its reading of the files."""
-    reader = reopened(store)
-    read = reader.read
 
-    def slow(*arguments: Any) -> Any:
-        store.commit(added("rival"))
-        return read(*arguments)
+    class Slow(Storage):
+        def input(self, path: str) -> Any:
+            store.commit(added(f"rival {store.head().id}"))
+            return super().input(path)
 
-    reader.read = slow
-    state = reader.load()
+    state = reopened(store, storage=Slow(store.storage.root)).load()
     assert (state.snapshot_id, state.files.active.num_rows) == (1, 0)
 
 
@@ -374,16 +388,16 @@ def test_the_metadata_is_parquet_that_any_tool_reads(tmp_path: Path, clock: Manu
     assert partitions[0]["child_partition_ids"] == [left["partition_id"], right["partition_id"]]
 
 
-def test_what_any_tool_wrote_is_what_the_store_reads(store: StateStore, tmp_path: Path):
-    made = store.commit(added("f"))
-    path = tmp_path / store.table_id / made.files_path
+def test_what_any_tool_wrote_is_what_the_store_reads(in_full: StateStore, tmp_path: Path):
+    made = in_full.commit(added("f"))
+    path = tmp_path / in_full.table_id / made.files_path
     table = pq.read_table(path, partitioning=None)
     pq.write_table(table.set_column(0, table.schema.field(0), [["changed behind"]]), path)
-    assert names(reopened(store)) == ["changed behind"]
+    assert names(reopened(in_full)) == ["changed behind"]
 
 
-def test_the_catalog_names_the_metadata(store: StateStore, tmp_path: Path):
-    made = store.commit(added("f"))
+def test_the_catalog_names_the_metadata(in_full: StateStore, tmp_path: Path):
+    made = in_full.commit(added("f"))
     with sqlite3.connect(tmp_path / "catalog.sqlite") as behind:
         rows = behind.execute("SELECT id, files_path, rows FROM snapshots ORDER BY id DESC").fetchall()
     behind.close()
@@ -391,20 +405,20 @@ def test_the_catalog_names_the_metadata(store: StateStore, tmp_path: Path):
 
 
 @pytest.mark.parametrize("harm", ["gone", "empty", "cut", "flipped", "other"])
-def test_harmed_metadata_is_an_error_that_names_the_file(store: StateStore, tmp_path: Path, harm: str):
-    made = store.commit(added("f"))
-    path = tmp_path / store.table_id / made.files_path
+def test_harmed_metadata_is_an_error_that_names_the_file(in_full: StateStore, tmp_path: Path, harm: str):
+    made = in_full.commit(added("f"))
+    path = tmp_path / in_full.table_id / made.files_path
     whole = path.read_bytes()
     if harm == "gone":
         path.unlink()
     elif harm == "other":
-        pq.write_table(store.load().files.table, path)  # without our format's mark
+        pq.write_table(in_full.load().files.table, path)  # without our format's mark
     else:
         flipped = whole[:40] + bytes(b ^ 255 for b in whole[40:80]) + whole[80:]
         path.write_bytes({"empty": b"", "cut": whole[: len(whole) // 2], "flipped": flipped}[harm])
     with pytest.raises((StorageError, NotFound), match=r"-files\.parquet"):
-        reopened(store).load()
-    assert names(reopened(store), store.catalog.snapshots(store.table_id)[1]) == []
+        reopened(in_full).load()
+    assert names(reopened(in_full), in_full.catalog.snapshots(in_full.table_id)[1]) == []
 
 
 def test_a_warehouse_can_be_copied_elsewhere_whole(store: StateStore, tmp_path: Path):

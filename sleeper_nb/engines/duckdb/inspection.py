@@ -12,7 +12,6 @@ from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
 from sleeper_nb.report import Answer, Grid, data_rows
-from sleeper_nb.storage.filesystem import Storage
 
 _TIME = pa.timestamp("us", tz="UTC")
 _TYPES = {"int": pa.int64(), "str": pa.string(), "str | None": pa.string(), "datetime": _TIME}
@@ -20,18 +19,23 @@ _TYPES = {"int": pa.int64(), "str": pa.string(), "str | None": pa.string(), "dat
 
 def inspect(
     sql: str,
-    storage: Storage,
-    files_path: str,
-    partitions_path: str,
+    files: pa.Table | str,
+    partitions: pa.Table | str,
     snapshots: Sequence[Snapshot],
     savepoints: Sequence[Savepoint],
     *,
     footer: str,
 ) -> Answer:
-    """Run one query over ``files``, ``partitions``, ``snapshots`` and ``savepoints``; all its rows are returned."""
+    """Run one query over ``files``, ``partitions``, ``snapshots`` and ``savepoints``; all its rows are returned.
+
+    Files and partitions are the path of a Parquet file, or rows where the state store keeps no such file.
+    """
     connection = relations.connect()
-    connection.read_parquet(storage.locate(files_path)).create_view("files")
-    connection.read_parquet(storage.locate(partitions_path)).create_view("partitions")
+    for name, given in (("files", files), ("partitions", partitions)):
+        if isinstance(given, str):
+            connection.read_parquet(given).create_view(name)
+        else:
+            connection.register(name, given)
     connection.register("snapshots", _columns(Snapshot, snapshots))
     connection.register("savepoints", _columns(Savepoint, savepoints))
     found = relations.query(connection, sql)

@@ -1,0 +1,69 @@
+"""A set of file names that is copied in no time: numbers made of the names, in a few sorted arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Numbers = npt.NDArray[np.uint64]
+
+_SUFFIX = 8  # ".parquet", which all have
+_TAKEN = 16  # before it: the most random part of a name that ends with an id
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileNames:
+    """Names that may be in a set. A name that is in it is always found; another one, once in 2⁴⁰ or more rarely.
+
+    Parameters
+    ----------
+    arrays
+        Sorted numbers of names, each array longer than the next, so that a million single additions make twenty.
+    """
+
+    arrays: tuple[Numbers, ...] = ()
+
+    def with_names(self, names: pa.ChunkedArray | pa.Array) -> FileNames:
+        """Return the set with more names."""
+        new = np.sort(_numbers(names))
+        arrays = list(self.arrays)
+        while arrays and len(arrays[-1]) <= len(new):
+            new = np.sort(np.concatenate([arrays.pop(), new]))
+        return FileNames((*arrays, new)) if len(new) else self
+
+    def may_hold(self, names: Iterable[str]) -> bool:
+        """Return whether one of the names may be in the set."""
+        asked = _numbers(pa.array(list(names), pa.string()))
+        for array in self.arrays:
+            places = np.minimum(np.searchsorted(array, asked), len(array) - 1)
+            if (array[places] == asked).any():
+                return True
+        return False
+
+
+def _numbers(names: pa.ChunkedArray | pa.Array) -> Numbers:
+    chunks = names.chunks if isinstance(names, pa.ChunkedArray) else [names]
+    found = [_of_chunk(chunk) for chunk in chunks if len(chunk)]
+    return np.concatenate(found) if found else np.empty(0, np.uint64)
+
+
+def _of_chunk(names: pa.Array) -> Numbers:
+    """Return a number for each name: its bytes before the suffix, mixed; of a short name, Python's own hash."""
+    _, offsets_buffer, data = names.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int32)[names.offset : names.offset + len(names) + 1].astype(np.int64)
+    begins, ends = offsets[:-1], offsets[1:]
+    numbers = np.zeros(len(names), np.uint64)
+    long = ends - begins >= _TAKEN + _SUFFIX
+    if long.any():
+        # every eight bytes of the text as a number, without a copy
+        words: Numbers = np.ndarray((data.size - 7,), np.uint64, data, strides=(1,))
+        at = ends[long] - _SUFFIX - _TAKEN
+        numbers[long] = words[at] * _SPREAD ^ words[at + 8]
+    for i in np.flatnonzero(~long):
+        numbers[i] = np.uint64(hash(names[int(i)].as_py()) & 0xFFFFFFFFFFFFFFFF)
+    return numbers

@@ -1,0 +1,118 @@
+"""One partition's use of one data file: as a value, and as a row of the columns that keep a million of them.
+
+A reference says that a partition takes rows from a data file. It is live in the snapshots [added, removed). A removed
+reference stays as `READY_FOR_GC` until the garbage collector has deleted its file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from sleeper_nb.model.keys import KeyValue
+from sleeper_nb.model.schema import Schema
+
+ACTIVE = "ACTIVE"
+READY_FOR_GC = "READY_FOR_GC"
+
+TIME = pa.timestamp("us", tz="UTC")
+_COLUMNS = (
+    pa.field("filename", pa.string(), nullable=False),  # below the table's folder, with / between its parts
+    pa.field("partition_id", pa.string(), nullable=False),
+    pa.field("rows", pa.int64(), nullable=False),
+    pa.field("rows_exact", pa.bool_(), nullable=False),
+    pa.field("only_this_partition", pa.bool_(), nullable=False),
+    pa.field("bytes", pa.int64(), nullable=False),
+    pa.field("job_id", pa.string()),  # the compaction job that wrote the file; null for ingested files
+    pa.field("status", pa.string(), nullable=False),
+    pa.field("added_snapshot", pa.int64(), nullable=False),
+    pa.field("removed_snapshot", pa.int64()),
+    pa.field("updated_at", TIME, nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileReference:
+    """One partition's use of one data file.
+
+    Parameters
+    ----------
+    filename
+        The file's path below the table's folder.
+    partition_id
+        The partition that takes rows from it.
+    rows, bytes
+        Rows of the file in this partition's region; bytes of the whole file.
+    min_key, max_key
+        Least and greatest value of each row key in the file, in the schema's order.
+    rows_exact
+        Whether `rows` was counted; False for an estimate.
+    only_this_partition
+        Whether all rows of the file are in this partition's region; if not, a reader filters.
+    job_id
+        The compaction job that wrote the file.
+    """
+
+    filename: str
+    partition_id: str
+    rows: int
+    bytes: int
+    min_key: tuple[KeyValue, ...]
+    max_key: tuple[KeyValue, ...]
+    rows_exact: bool = field(default=True, kw_only=True)
+    only_this_partition: bool = field(default=True, kw_only=True)
+    job_id: str | None = field(default=None, kw_only=True)
+
+
+def files_schema(schema: Schema) -> pa.Schema:
+    """Return the columns of `FileReferences.table`: those above, then typed ``min_…`` and ``max_…`` of each row key."""
+    keys = [pa.field(f"{end}_{f.name}", f.type.arrow) for f in schema.row_keys for end in ("min", "max")]
+    return pa.schema([*_COLUMNS, *keys])
+
+
+def to_values(rows: pa.Table) -> Iterator[FileReference]:
+    """Yield the references that rows hold."""
+    keys = [name[4:] for name in rows.column_names if name.startswith("min_")]
+    for row in rows.to_pylist():
+        yield FileReference(
+            row["filename"],
+            row["partition_id"],
+            row["rows"],
+            row["bytes"],
+            tuple(row[f"min_{key}"] for key in keys),
+            tuple(row[f"max_{key}"] for key in keys),
+            rows_exact=row["rows_exact"],
+            only_this_partition=row["only_this_partition"],
+            job_id=row["job_id"],
+        )
+
+
+def to_batch(
+    references: Iterable[FileReference], schema: pa.Schema, snapshot_id: int, time: datetime
+) -> pa.RecordBatch:
+    """Return new active references as rows."""
+    rows = [_row(reference, schema, snapshot_id, time) for reference in references]
+    return pa.RecordBatch.from_pylist(rows, schema=schema)
+
+
+def _row(reference: FileReference, schema: pa.Schema, snapshot_id: int, time: datetime) -> dict[str, Any]:
+    keys = [name[4:] for name in schema.names if name.startswith("min_")]
+    return {
+        "filename": reference.filename,
+        "partition_id": reference.partition_id,
+        "rows": reference.rows,
+        "rows_exact": reference.rows_exact,
+        "only_this_partition": reference.only_this_partition,
+        "bytes": reference.bytes,
+        "job_id": reference.job_id,
+        "status": ACTIVE,
+        "added_snapshot": snapshot_id,
+        "removed_snapshot": None,
+        "updated_at": time,
+        **{f"min_{key}": value for key, value in zip(keys, reference.min_key, strict=True)},
+        **{f"max_{key}": value for key, value in zip(keys, reference.max_key, strict=True)},
+    }

@@ -1,0 +1,74 @@
+"""A transaction and its moment as the bytes of an entry of the transaction log, and back."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from sleeper_nb.errors import StorageError
+from sleeper_nb.model.file_reference import FileReference
+from sleeper_nb.model.keys import KeyValue
+from sleeper_nb.model.snapshots import from_micros, to_micros
+from sleeper_nb.model.transactions import AddFiles, DeleteFiles, MigrateStateStore, ReplaceFileReferences, Transaction
+
+_KINDS: Mapping[str, type[Transaction]] = {
+    kind.__name__: kind for kind in (AddFiles, ReplaceFileReferences, DeleteFiles, MigrateStateStore)
+}
+
+
+def to_entry(transaction: Transaction, time: datetime) -> bytes:
+    """Return an entry: JSON with the transaction's class, its moment in microseconds since 1970, and its fields."""
+    fields = {name: _plain(value) for name, value in _fields(transaction).items()}
+    body = {"type": type(transaction).__name__, "time": to_micros(time), **fields}
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def from_entry(entry: bytes) -> tuple[Transaction, datetime]:
+    """Read what `to_entry` wrote.
+
+    Raises
+    ------
+    StorageError
+        When it is no entry, or one that a later release wrote.
+    """
+    try:
+        body = json.loads(entry)
+        kind = _KINDS[body.pop("type")]
+        time = from_micros(body.pop("time"))
+        return kind(**{name: _value(value) for name, value in body.items()}), time
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        hint = "upgrade sleeper-nb"
+        raise StorageError(f"cannot read an entry of the transaction log: {error!r}", hint=hint) from error
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, FileReference):
+        fields = _fields(value)
+        keys = {name: [_plain_key(key) for key in fields[name]] for name in ("min_key", "max_key")}
+        return {"reference": {**fields, **keys}}
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _value(plain: Any) -> Any:
+    if isinstance(plain, Mapping):
+        fields: dict[str, Any] = dict(plain["reference"])
+        keys = {name: tuple(_key(key) for key in fields[name]) for name in ("min_key", "max_key")}
+        return FileReference(**{**fields, **keys})
+    return tuple(_value(each) for each in plain) if isinstance(plain, list) else plain
+
+
+def _plain_key(key: KeyValue) -> Any:
+    return {"base64": base64.b64encode(key).decode()} if isinstance(key, bytes) else key
+
+
+def _key(plain: Any) -> KeyValue:
+    key: KeyValue = base64.b64decode(plain["base64"]) if isinstance(plain, Mapping) else plain
+    return key

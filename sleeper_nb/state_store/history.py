@@ -1,0 +1,139 @@
+"""Every version of a table's state, read from its Parquet files, or from older ones and the transaction log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.clock import Clock
+from sleeper_nb.errors import NotFound
+from sleeper_nb.model.log_entries import from_entry
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import Savepoint, Snapshot
+from sleeper_nb.model.state import CommitPoint, TableState
+from sleeper_nb.state_store.cache import StateCache
+from sleeper_nb.storage import metadata_files, paths
+from sleeper_nb.storage.filesystem import Storage
+
+REPLAYED_AT_MOST = 1000
+"""Entries that are replayed on a remembered state rather than read from a newer checkpoint."""
+
+
+class Metadata(NamedTuple):
+    """Where the full metadata of a snapshot lies, below the table's folder."""
+
+    files_path: str
+    partitions_path: str
+
+    @classmethod
+    def of(cls, version: Snapshot | Savepoint) -> Metadata | None:
+        """Return where the metadata of a version lies; None while it is not kept as Parquet."""
+        files_path = version.full_manifest_list if isinstance(version, Savepoint) else version.files_path
+        if files_path is None or version.partitions_path is None:
+            return None
+        return cls(files_path, version.partitions_path)
+
+
+class History:
+    """Reads and writes versions; remembers the last few.
+
+    Parameters
+    ----------
+    table_id, catalog, storage, clock
+        As of the state store.
+    """
+
+    def __init__(self, table_id: str, catalog: Catalog, storage: Storage, clock: Clock) -> None:
+        self._table_id, self._catalog, self._storage, self._clock = table_id, catalog, storage, clock
+        self._schemas: dict[int, Schema] = {}
+        self.states = StateCache()
+
+    def schema(self, schema_id: int) -> Schema:
+        """Return one of the table's schemas."""
+        if schema_id not in self._schemas:
+            self._schemas[schema_id] = metadata_files.read_schema(self._storage, schema_id)
+        return self._schemas[schema_id]
+
+    def read(self, snapshot_id: int, schema_id: int, metadata: Metadata) -> TableState:
+        """Return the state that Parquet files hold."""
+        schema = self.schema(schema_id)
+        tree = metadata_files.read_partitions(self._storage, metadata.partitions_path, schema)
+        files = metadata_files.read_files(self._storage, metadata.files_path)
+        return TableState(snapshot_id, schema_id, schema, tree, files)
+
+    def replay(self, snapshot: Snapshot) -> TableState:
+        """Return the state of a snapshot that is in the transaction log: a state before it, and the entries since."""
+        state = self.states.newest(snapshot.id)
+        if state is not None and snapshot.id - state.snapshot_id <= REPLAYED_AT_MOST:
+            try:
+                return self._replayed(state, snapshot)
+            except NotFound:  # the log was cut, or begins, behind the state
+                pass
+        start = self._catalog.checkpoint(self._table_id, snapshot.id)
+        metadata = Metadata.of(start)
+        assert metadata is not None  # noqa: S101 - what makes it a checkpoint
+        return self._replayed(self.read(start.id, start.schema_id, metadata), snapshot)
+
+    def _replayed(self, state: TableState, until: Snapshot) -> TableState:
+        entries = self._catalog.log(self._table_id, state.snapshot_id, until.id)
+        for number, entry in enumerate(entries, state.snapshot_id + 1):
+            transaction, time = from_entry(entry)
+            state = transaction.apply(state, CommitPoint(number, time))
+        return state
+
+    def write(self, state: TableState, before: TableState | None, at: Metadata | None) -> Metadata:
+        """Write the metadata of `state` under new names and return them.
+
+        Only what differs from `before` is written; the rest keeps its names, those of `at`.
+        """
+        name = self._clock.new_id()
+        if before is not None and at is not None and state.tree is before.tree:
+            partitions_path = at.partitions_path
+        else:
+            partitions_path = paths.partitions_metadata(state.snapshot_id, name)
+            metadata_files.write_partitions(self._storage, partitions_path, state.tree, state.schema)
+        if before is not None and at is not None and state.files is before.files:
+            return Metadata(at.files_path, partitions_path)
+        files_path = paths.files_metadata(state.snapshot_id, name)
+        try:
+            metadata_files.write_files(self._storage, files_path, state.files)
+        except BaseException:
+            if at is None or partitions_path != at.partitions_path:
+                self._storage.delete(partitions_path)
+            raise
+        return Metadata(files_path, partitions_path)
+
+    def materialised(self, snapshot: Snapshot, state: TableState) -> Snapshot:
+        """Return a snapshot with its full metadata as Parquet, which is written first if need be.
+
+        Raises
+        ------
+        NotFound
+            When the snapshot has expired meanwhile; nothing is left of it.
+        """
+        if Metadata.of(snapshot) is not None:
+            return snapshot
+        written = self.write(state, None, None)
+        try:
+            if self._catalog.materialise(self._table_id, snapshot.id, *written):
+                return replace(snapshot, files_path=written.files_path, partitions_path=written.partitions_path)
+        except BaseException:
+            self._discard_unless_named(snapshot, written)
+            raise
+        self.discard({*written})
+        found = next((s for s in self._catalog.snapshots(self._table_id) if s.id == snapshot.id), None)
+        if found is None:
+            raise NotFound(f"snapshot {snapshot.id} has expired", hint="choose one that history shows")
+        return found
+
+    def _discard_unless_named(self, snapshot: Snapshot, written: Metadata) -> None:
+        """Delete what was written, but not when the catalog has it after all: only its answer was lost."""
+        named = {Metadata.of(s) for s in self._catalog.snapshots(self._table_id) if s.id == snapshot.id}
+        if written not in named:
+            self.discard({*written})
+
+    def discard(self, written: set[str]) -> None:
+        """Delete metadata that nothing names."""
+        for path in written:
+            self._storage.delete(path)

@@ -1,0 +1,39 @@
+"""Which class keeps a table's state: the state stores by their names, and the one that a table has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.clock import Clock
+from sleeper_nb.errors import NotFound
+from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.retry import Retry
+from sleeper_nb.state_store.s3 import S3StateStore
+from sleeper_nb.state_store.transaction_log import TransactionLogStateStore
+from sleeper_nb.storage.filesystem import Storage
+
+STATE_STORES: Mapping[str, type[StateStore]] = {
+    kind.__name__: kind for kind in (S3StateStore, TransactionLogStateStore)
+}
+
+
+def open_state_store(
+    name: str, table_id: str, catalog: Catalog, storage: Storage, clock: Clock, retry: Retry
+) -> StateStore:
+    """Return a state store of the class `name`, which follows the table when that is migrated to another class.
+
+    Raises
+    ------
+    NotFound
+        When there is no such class; the nearest one is named.
+    """
+
+    @cache
+    def named(name: str) -> StateStore:
+        if name not in STATE_STORES:
+            raise NotFound.of("state store", name, STATE_STORES)
+        return STATE_STORES[name](table_id, catalog, storage, clock, retry, named)
+
+    return named(name)

@@ -1,0 +1,53 @@
+"""One change on its way to a commit, and the snapshot that tells of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.state import CommitPoint, TableState
+from sleeper_nb.model.transactions import Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change on its way: what it makes of the state, and the snapshot that will say so."""
+
+    transaction: Transaction
+    before: TableState
+    after: TableState
+    snapshot: Snapshot
+
+
+def snapshot_of(
+    after: TableState,
+    before: TableState | None,
+    point: CommitPoint,
+    commit_id: str,
+    state_store: str,
+    operation: str,
+    message: str | None,
+    author: str | None,
+) -> Snapshot:
+    """Return what the catalog and history say of a state, in which `before` became `after`."""
+    files, rows, size = after.totals()
+    files_before, rows_before, _ = before.totals() if before else (0, 0, 0)
+    removed = max(0, after.files.removed_count - before.files.removed_count) if before else 0
+    return Snapshot(
+        id=point.snapshot_id,
+        commit_id=commit_id,
+        time=point.time,
+        operation=operation,
+        schema_id=after.schema_id,
+        files=files,
+        rows=rows,
+        bytes=size,
+        added_files=files - files_before + removed,
+        removed_files=removed,
+        added_rows=rows - rows_before,
+        files_path=None,
+        partitions_path=None,
+        state_store=state_store,
+        message=message,
+        author=author,
+    )

@@ -1,0 +1,86 @@
+"""`TransactionLogStateStore`: a commit adds its transaction to a log; full metadata is written now and then.
+
+A snapshot is read by replaying the log from the newest full metadata at or before it, the checkpoint. What a commit
+costs does not depend on the number of files, and changes that wait in one process share one commit. The log is cut only
+where the catalog forgets snapshots, behind a checkpoint that every retained one can be read through; a writer that was
+asleep meanwhile still names the old head as its condition, and loses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.clock import Clock
+from sleeper_nb.errors import NotFound, StorageError
+from sleeper_nb.model.log_entries import to_entry
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.state import TableState
+from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.retry import Retry
+from sleeper_nb.state_store.steps import Step
+from sleeper_nb.storage.filesystem import Storage
+
+CHECKPOINT_EVERY = 100
+"""Snapshots between two checkpoints at least; with many files, whose checkpoint takes longer, their square root."""
+
+
+class TransactionLogStateStore(StateStore):
+    """Numbered transactions in the catalog, and Parquet checkpoints of the state."""
+
+    changes_per_commit: ClassVar[int] = 64
+
+    def __init__(
+        self,
+        table_id: str,
+        catalog: Catalog,
+        storage: Storage,
+        clock: Clock,
+        retry: Retry,
+        successor: Callable[[str], StateStore] | None = None,
+    ) -> None:
+        super().__init__(table_id, catalog, storage, clock, retry, successor)
+        self._checkpoint = 0
+
+    def publish(self, head: Snapshot, steps: Sequence[Step]) -> tuple[Snapshot, ...] | None:
+        entries = [to_entry(step.transaction, step.snapshot.time) for step in steps]
+        if max(map(len, entries)) > self.catalog.limits.entry_bytes:
+            return self._publish_in_full(head, steps)
+        new = tuple(step.snapshot for step in steps)
+        if not self.settle(new[-1], lambda: self.catalog.commit(self.table_id, head, *new, log=entries), set()):
+            return None
+        self._write_checkpoint_if_due(new[-1], steps[-1].after)
+        return new
+
+    def _publish_in_full(self, head: Snapshot, steps: Sequence[Step]) -> tuple[Snapshot, ...] | None:
+        """Publish changes that are too big for the log: each with its full metadata instead."""
+        new: list[Snapshot] = []
+        written: set[str] = set()
+        try:
+            for step in steps:
+                metadata = self.history.write(step.after, None, None)
+                written |= {*metadata}
+                new.append(
+                    replace(step.snapshot, files_path=metadata.files_path, partitions_path=metadata.partitions_path)
+                )
+        except BaseException:
+            self.history.discard(written)
+            raise
+        won = self.settle(new[-1], lambda: self.catalog.commit(self.table_id, head, *new), written)
+        return tuple(new) if won else None
+
+    def _write_checkpoint_if_due(self, newest: Snapshot, state: TableState) -> None:
+        every = max(CHECKPOINT_EVERY, math.isqrt(newest.files))
+        if newest.id - self._checkpoint < every:
+            return
+        try:
+            # another process may have written one
+            self._checkpoint = self.catalog.checkpoint(self.table_id, newest.id).id
+            if newest.id - self._checkpoint >= every:
+                self._checkpoint = self.history.materialised(newest, state).id
+        except (StorageError, NotFound):
+            # It would only make reading quicker; the commit stands, and the next one tries again.
+            return

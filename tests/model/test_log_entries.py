@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sleeper_nb.errors import StorageError
+from sleeper_nb.model.file_reference import FileReference
+from sleeper_nb.model.log_entries import from_entry, to_entry
+from sleeper_nb.model.transactions import AddFiles, DeleteFiles, MigrateStateStore, ReplaceFileReferences
+from tests.builders import START
+
+texts = st.text(max_size=5)
+keys = st.tuples(st.integers(-(2**63), 2**63 - 1) | texts | st.binary(max_size=3) | st.none(), texts)
+references = st.builds(
+    FileReference, texts, texts, st.integers(0, 2**40), st.integers(0, 2**40), keys, keys,
+    rows_exact=st.booleans(), only_this_partition=st.booleans(), job_id=st.none() | texts,
+)  # fmt: skip
+transactions = (
+    st.builds(AddFiles, st.lists(references, max_size=3).map(tuple))
+    | st.builds(ReplaceFileReferences, texts, texts, st.lists(texts).map(tuple), st.none() | references)
+    | st.builds(DeleteFiles, st.lists(texts).map(tuple))
+    | st.builds(MigrateStateStore, texts)
+)
+
+
+@given(transactions)
+def test_an_entry_comes_back_as_it_was_given(transaction: Any):
+    assert from_entry(to_entry(transaction, START)) == (transaction, START)
+
+
+@pytest.mark.parametrize(
+    "entry", [b"", b"[]", b'{"type":"Later","time":0}', b'{"type":"AddFiles","time":0,"x":1}', b"{}"]
+)
+def test_what_is_no_entry_is_an_error(entry: bytes):
+    with pytest.raises(StorageError, match="transaction log"):
+        from_entry(entry)
