@@ -22,9 +22,8 @@ steps = st.lists(
 
 @given(steps)
 def test_changes_add_up(steps):
-    files, active, removed, number = FileReferences.none(KEYED), [], [], 0
-    for step in steps:
-        number += 1
+    files, active, removed = FileReferences.none(KEYED), [], []
+    for number, step in enumerate(steps, 1):
         when = START + timedelta(minutes=number)
         if step[0] == "add":
             new = [a_file(f"f{number}-{i}", partition, rows=i + 1) for i, partition in enumerate(step[1])]

@@ -1,0 +1,104 @@
+"""Our state stores and their peers behind one face, so that benchmarks can time them in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import sleeper_nb as sl
+
+Append = Callable[[pa.Table], object]
+
+
+def rows(worker: int, number: int, count: int) -> pa.Table:
+    """Return `count` sorted rows that no other call gives."""
+    begin = (worker * 10_000 + number) * count
+    keys = pa.array(range(begin, begin + count), pa.int64())
+    return pa.table({"key": keys, "value": pa.array([f"value {key}" for key in range(count)], pa.string())})
+
+
+class Ours:
+    """A table of a warehouse in a folder, kept by one of our state stores."""
+
+    def __init__(self, state_store: str) -> None:
+        self.state_store = state_store
+
+    def create(self, folder: Path) -> None:
+        """Make the table."""
+        with sl.connect(folder) as session:
+            schema = sl.Schema({"key": "long"}, values={"value": "string"})
+            session.create_table("t", schema, state_store=self.state_store)
+
+    @contextmanager
+    def opened(self, folder: Path) -> Iterator[Append]:
+        """Give what appends rows in one commit."""
+        with sl.connect(folder) as session:
+            yield session.table("t").ingest
+
+    def landed(self, folder: Path) -> tuple[int, int]:
+        """Return the commits since the table was made, and the rows."""
+        with sl.connect(folder) as session:
+            head = session.table("t").snapshots()[0]
+            return head.id - 1, head.rows
+
+
+class Lance:
+    """A Lance dataset."""
+
+    def create(self, folder: Path) -> None:
+        """Make the table, with one commit."""
+        import lance
+
+        lance.write_dataset(rows(0, 0, 0), str(folder / "t.lance"))
+
+    @contextmanager
+    def opened(self, folder: Path) -> Iterator[Append]:
+        """Give what appends rows in one commit."""
+        import lance
+
+        path = str(folder / "t.lance")
+        yield lambda data: lance.write_dataset(data, path, mode="append")
+
+    def landed(self, folder: Path) -> tuple[int, int]:
+        """Return the commits since the table was made, and the rows."""
+        import lance
+
+        dataset = lance.dataset(str(folder / "t.lance"))
+        return dataset.version - 1, dataset.count_rows()
+
+
+class Delta:
+    """A Delta table, by delta-rs."""
+
+    def create(self, folder: Path) -> None:
+        """Make the table, with one commit."""
+        import deltalake
+
+        deltalake.DeltaTable.create(folder / "t.delta", rows(0, 0, 0).schema)
+
+    @contextmanager
+    def opened(self, folder: Path) -> Iterator[Append]:
+        """Give what appends rows in one commit."""
+        import deltalake
+
+        yield lambda data: deltalake.write_deltalake(folder / "t.delta", data, mode="append")
+
+    def landed(self, folder: Path) -> tuple[int, int]:
+        """Return the commits since the table was made, and the rows."""
+        import deltalake
+
+        table = deltalake.DeltaTable(folder / "t.delta")
+        return table.version(), table.to_pyarrow_table().num_rows
+
+
+WRITERS: Mapping[str, Any] = {
+    "Lance": Lance(),
+    "S3StateStore": Ours("S3StateStore"),
+    "TransactionLogStateStore": Ours("TransactionLogStateStore"),
+    "delta-rs": Delta(),
+}
+"""By the names that the results show; the peer that ratios are to comes first."""
