@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -13,7 +14,9 @@ Numbers = npt.NDArray[np.uint64]
 
 _SUFFIX = 8  # ".parquet", which all have
 _TAKEN = 16  # before it: the most random part of a name that ends with an id
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+_SPREAD = 0x9E3779B97F4A7C15
+_MASK = 0xFFFFFFFFFFFFFFFF
+_FEW = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,27 +26,45 @@ class FileNames:
     Parameters
     ----------
     arrays
-        Sorted numbers of names, each array longer than the next, so that a million single additions make twenty.
+        Sorted numbers of names, each array longer than the next, so that a million single additions make few.
+    recent
+        Numbers of the names that were added last; they become an array when they are many.
     """
 
     arrays: tuple[Numbers, ...] = ()
+    recent: frozenset[int] = frozenset()
 
     def with_names(self, names: pa.ChunkedArray | pa.Array) -> FileNames:
         """Return the set with more names."""
-        new = np.sort(_numbers(names))
+        if len(names) + len(self.recent) < _FEW:
+            return FileNames(self.arrays, self.recent | {_number(name) for name in names.to_pylist()})
+        new = np.sort(np.concatenate([_numbers(names), np.array(list(self.recent), np.uint64)]))
         arrays = list(self.arrays)
         while arrays and len(arrays[-1]) <= len(new):
             new = np.sort(np.concatenate([arrays.pop(), new]))
-        return FileNames((*arrays, new)) if len(new) else self
+        return FileNames((*arrays, new))
 
     def may_hold(self, names: Iterable[str]) -> bool:
         """Return whether one of the names may be in the set."""
-        asked = _numbers(pa.array(list(names), pa.string()))
+        asked = {_number(name) for name in names}
+        if not self.recent.isdisjoint(asked):
+            return True
+        numbers = np.array(list(asked), np.uint64)
         for array in self.arrays:
-            places = np.minimum(np.searchsorted(array, asked), len(array) - 1)
-            if (array[places] == asked).any():
+            places = np.minimum(np.searchsorted(array, numbers), len(array) - 1)
+            if (array[places] == numbers).any():
                 return True
         return False
+
+
+def _number(name: str) -> int:
+    """Return a number for a name: its bytes before the suffix, mixed; of a short name, Python's own hash."""
+    text = name.encode()
+    if len(text) < _TAKEN + _SUFFIX:
+        return hash(name) & _MASK
+    end = len(text) - _SUFFIX
+    first = int.from_bytes(text[end - 16 : end - 8], sys.byteorder)
+    return (first * _SPREAD & _MASK) ^ int.from_bytes(text[end - 8 : end], sys.byteorder)
 
 
 def _numbers(names: pa.ChunkedArray | pa.Array) -> Numbers:
@@ -53,7 +74,7 @@ def _numbers(names: pa.ChunkedArray | pa.Array) -> Numbers:
 
 
 def _of_chunk(names: pa.Array) -> Numbers:
-    """Return a number for each name: its bytes before the suffix, mixed; of a short name, Python's own hash."""
+    """Return `_number` of each name, a million at once."""
     _, offsets_buffer, data = names.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32)[names.offset : names.offset + len(names) + 1].astype(np.int64)
     begins, ends = offsets[:-1], offsets[1:]
@@ -63,7 +84,7 @@ def _of_chunk(names: pa.Array) -> Numbers:
         # every eight bytes of the text as a number, without a copy
         words: Numbers = np.ndarray((data.size - 7,), np.uint64, data, strides=(1,))
         at = ends[long] - _SUFFIX - _TAKEN
-        numbers[long] = words[at] * _SPREAD ^ words[at + 8]
+        numbers[long] = words[at] * np.uint64(_SPREAD) ^ words[at + 8]
     for i in np.flatnonzero(~long):
-        numbers[i] = np.uint64(hash(names[int(i)].as_py()) & 0xFFFFFFFFFFFFFFFF)
+        numbers[i] = np.uint64(_number(names[int(i)].as_py()))
     return numbers

@@ -25,4 +25,5 @@ def test_a_million_names_take_few_arrays():
     for number in range(1000):
         known = known.with_names(pa.array([f"{number:040d}.parquet"]))
     assert len(known.arrays) <= 10
-    assert sum(map(len, known.arrays)) == 1000
+    assert sum(map(len, known.arrays)) + len(known.recent) == 1000
+    assert all(known.may_hold([f"{number:040d}.parquet"]) for number in range(1000))
