@@ -139,7 +139,15 @@ class PartitionTree:
 
     def leaves_in(self, region: Region) -> tuple[Partition, ...]:
         """Return the leaves that can hold a key of the region."""
-        return tuple(leaf for leaf in self.leaves if leaf.region.intersect(region) is not None)
+        return tuple(self._leaves_in(self.root, region))
+
+    def _leaves_in(self, partition: Partition, region: Region) -> Iterator[Partition]:
+        if partition.region.intersect(region) is None:
+            return
+        if partition.is_leaf:
+            yield partition
+        for child in partition.child_ids:
+            yield from self._leaves_in(self[child], region)
 
     def ancestors(self, partition_id: str) -> tuple[Partition, ...]:
         """Return the partitions above one, nearest first."""

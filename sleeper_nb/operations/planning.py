@@ -79,7 +79,8 @@ def plan_scan(state: TableState, regions: Sequence[Region] | None = None) -> Sca
     """Plan a scan of some regions; of the whole table when None. Regions must not overlap."""
     plan_regions = [Region.whole(state.schema)] if regions is None else list(regions)
     leaves = []
-    for leaf in state.tree.leaves:
+    reached = {leaf.id for region in plan_regions for leaf in state.tree.leaves_in(region)}
+    for leaf in (leaf for leaf in state.tree.leaves if leaf.id in reached):
         inside = [part for region in plan_regions if (part := leaf.region.intersect(region)) is not None]
         files = tuple(file for part in inside for file in _files(state, leaf, part))
         if inside:
@@ -109,13 +110,13 @@ def _files(state: TableState, leaf: Partition, part: Region) -> list[PlannedFile
     owners = [leaf.id, *(partition.id for partition in state.tree.ancestors(leaf.id))]
     rows = state.files.active_rows_in(owners)
     rows = rows.filter(_may_hold(rows, state.schema, part)) if rows.num_rows else rows
+    what = (rows[name].to_pylist() for name in ("filename", "rows", "bytes", "rows_exact"))
+    ends = (rows[f"{end}_{key.name}"].to_pylist() for key in state.schema.row_keys for end in ("min", "max"))
+    bounds = [r for r in part.ranges for _ in ("min", "max")]
     planned = []
-    for row in rows.to_pylist():
-        keys = [(row[f"min_{k.name}"], row[f"max_{k.name}"]) for k in state.schema.row_keys]
-        within = all(low in r and high in r for (low, high), r in zip(keys, part.ranges, strict=True))
-        planned.append(
-            PlannedFile(row["filename"], row["rows"], row["bytes"], None if within else part, row["rows_exact"])
-        )
+    for filename, count, size, exact, *keys in zip(*what, *ends, strict=True):
+        within = all(key in r for key, r in zip(keys, bounds, strict=True))
+        planned.append(PlannedFile(filename, count, size, None if within else part, exact))
     return planned
 
 

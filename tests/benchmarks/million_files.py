@@ -1,0 +1,144 @@
+"""A table of a million files: commit, load and plan, against bare Parquet of the same metadata and against few files.
+
+``python -m tests.benchmarks.million_files [--files 1000000] [--leaves 1000] [--few 10000]``. The files themselves are
+not there, which neither a commit nor a plan looks at. Each size runs in its own process, whose peak memory is told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import resource
+import statistics
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sleeper_nb.catalog.sqlite import SqliteCatalog
+from sleeper_nb.clock import Clock
+from sleeper_nb.model.file_reference import FileReference, files_schema
+from sleeper_nb.model.files import FileReferences
+from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.transactions import AddFiles
+from sleeper_nb.operations.planning import plan_scan, regions_of
+from sleeper_nb.state_store.opening import STATE_STORES, open_state_store
+from sleeper_nb.state_store.retry import Retry
+from sleeper_nb.storage.filesystem import Storage
+
+SCHEMA = Schema({"key": "long"}, values={"value": "string"})
+WIDTH = 1_000_000
+ROUNDS = 15
+
+
+def references(tree, count):
+    """Return `count` references, as many for each leaf."""
+    leaves = sorted(tree.leaves, key=lambda leaf: leaf.id)
+    each = count // len(leaves)
+    owner = np.repeat(np.arange(len(leaves)), each)
+    ids = np.array([leaf.id for leaf in leaves])
+    low = np.array([leaf.region.ranges[0].min or 0 for leaf in leaves])[owner]
+    number = len(owner)
+    names = [f"data/partition_{ids[o]}/{i:016x}{i * 2654435761 % 2**64:016x}.parquet" for i, o in enumerate(owner)]
+    columns = {
+        "filename": names, "partition_id": ids[owner], "rows": np.full(number, 1000),
+        "rows_exact": np.ones(number, bool), "only_this_partition": np.ones(number, bool),
+        "bytes": np.full(number, 9000), "job_id": pa.nulls(number, pa.string()), "status": np.full(number, "ACTIVE"),
+        "added_snapshot": np.full(number, 2), "removed_snapshot": pa.nulls(number, pa.int64()),
+        "updated_at": pa.array(np.zeros(number, np.int64)).cast(pa.timestamp("us", tz="UTC")),
+        "min_key": low, "max_key": low + WIDTH - 1,
+    }  # fmt: skip
+    return FileReferences.of(pa.table(columns).cast(files_schema(SCHEMA)))
+
+
+def prepare(folder, kind, count, leaves):
+    """Make a table with `count` files in a folder."""
+    store = opened(folder, kind)
+    tree = PartitionTree.from_split_points(SCHEMA, [WIDTH * n for n in range(1, leaves)], store.clock.new_id)
+    store.create("t", SCHEMA, tree)
+    state = replace(store.load(), snapshot_id=2, files=references(tree, count))
+    metadata = store.history.write(state, None, None)
+    files, rows, size = state.totals()
+    new = replace(
+        store.head(), id=2, commit_id="made", files=files, rows=rows, bytes=size,
+        files_path=metadata.files_path, partitions_path=metadata.partitions_path,
+    )  # fmt: skip
+    store.catalog.commit("t", store.head(), new)
+    store.catalog.close()
+
+
+def opened(folder, kind):
+    catalog = SqliteCatalog(Path(folder) / "catalog.sqlite")
+    return open_state_store(kind, "t", catalog, Storage(Path(folder) / "t"), Clock(), Retry())
+
+
+def timed(work, rounds=ROUNDS):
+    """Return the median seconds of some calls."""
+    times = []
+    for number in range(rounds):
+        began = time.perf_counter()
+        work(number)
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def run(kind, count, leaves, results):
+    with tempfile.TemporaryDirectory() as folder:
+        maker = multiprocessing.get_context("spawn").Process(target=prepare, args=(folder, kind, count, leaves))
+        maker.start()
+        maker.join()
+        store = opened(folder, kind)
+        path = store.storage.locate(store.head().files_path)
+        found = {"load": timed(lambda _: opened(folder, kind).load(), 5)}
+        leaf = store.load().tree.leaves[leaves // 2]
+        low = leaf.region.ranges[0].min or 0
+
+        def commit(number):
+            name = f"data/partition_{leaf.id}/{number:032x}.parquet"
+            store.commit(AddFiles((FileReference(name, leaf.id, 1, 1, (low,), (low + 1,)),)))
+
+        commit(99)  # the first one looks at all names once
+        found["commit"] = timed(commit)
+        found["plan"] = timed(lambda number: plan_scan(store.load(), regions_of(SCHEMA, keys=low + number)))
+        found["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        # the floors come last: their memory is not ours
+        found["read"] = timed(lambda _: pq.read_table(path), 5)
+        table = pq.read_table(path)
+        bare = str(Path(folder) / "bare.parquet")
+        found["write"] = timed(lambda _: pq.write_table(table, bare, compression="zstd"), 5)
+        results.put(found)
+
+
+def measured(kind, count, leaves):
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    process = context.Process(target=run, args=(kind, count, leaves, results))
+    process.start()
+    found = results.get(timeout=300)
+    process.join()
+    return found
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--files", type=int, default=1_000_000)
+    options.add_argument("--few", type=int, default=10_000)
+    options.add_argument("--leaves", type=int, default=1000)
+    given = options.parse_args()
+    for kind in STATE_STORES:
+        few, many = (measured(kind, count, given.leaves) for count in (given.few, given.files))
+        print(f"{kind}: {given.files:,} files in {given.leaves:,} leaves; in brackets {given.few:,} files")
+        for what in ("commit", "load", "plan"):
+            print(f"  {what:8} {many[what] * 1e3:8.1f} ms   ({few[what] * 1e3:.1f} ms, {many[what] / few[what]:.1f} x)")
+        print(f"  commit / bare Parquet write {many['commit'] / many['write']:.2f} ({many['write'] * 1e3:.0f} ms)")
+        print(f"  load / bare Parquet read    {many['load'] / many['read']:.2f} ({many['read'] * 1e3:.0f} ms)")
+        print(f"  peak memory {many['memory']:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()
