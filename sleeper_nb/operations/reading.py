@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -101,6 +102,7 @@ def merged(
     settings = settings.set("datafusion.execution.parquet.pushdown_filters", "true")
     # Without files' statistics: DataFusion takes a column of equal least and greatest value for a constant, NaN or not.
     context = SessionContext(settings.set("datafusion.execution.collect_statistics", "false"))
+    _open_buckets(context, storage)
     order = [_column(name).sort(ascending=True) for name in schema.sort_order]
     with _explained(storage, where):
         rows = _union([_frame(context, file, schema, storage) for file in files])
@@ -146,11 +148,33 @@ def _frame(context: SessionContext, file: PlannedFile, schema: Schema, storage: 
             hint="was it changed by hand? restore it from a copy",
         )
     order = [_column(name).sort(ascending=True) for name in schema.sort_order]
-    # A URL, as DataFusion takes a plain path with brackets or stars for a pattern.
-    frame = context.read_parquet(
-        Path(storage.locate(file.filename)).as_uri(), file_sort_order=[order], schema=schema.arrow
-    )
+    frame = context.read_parquet(_address(storage, file.filename), file_sort_order=[order], schema=schema.arrow)
     return frame if file.region is None else frame.filter(*_inside(file.region, schema))
+
+
+def _address(storage: Storage, filename: str) -> str:
+    """Return a file's URL, as DataFusion takes a plain path with brackets or stars for a pattern."""
+    located = storage.locate(filename)
+    return Path(located).as_uri() if storage.local else "s3://" + quote(located.removeprefix("s3://"))
+
+
+def _open_buckets(context: SessionContext, storage: Storage) -> None:
+    """Tell DataFusion, whose own S3 client knows no AWS profiles, how to open the storage's bucket."""
+    access = storage.access
+    if access is None:
+        return
+    from datafusion.object_store import AmazonS3
+
+    store = AmazonS3(
+        bucket_name=access.bucket,
+        region=access.region,
+        access_key_id=access.access_key,
+        secret_access_key=access.secret_key,
+        session_token=access.session_token,
+        endpoint=access.endpoint_url,
+        allow_http=(access.endpoint_url or "").startswith("http://"),
+    )
+    context.register_object_store("s3://", store, access.bucket)
 
 
 def _inside(region: Region, schema: Schema) -> list[Any]:

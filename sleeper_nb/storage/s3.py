@@ -170,19 +170,11 @@ class S3Place:
     def explain(self, error: Exception, located: str) -> SleeperError | None:  # noqa: D102
         from sleeper_nb.storage import s3_errors
 
-        return s3_errors.explain(error, located, self.bucket, self._has_bucket)
+        return s3_errors.explain(error, located, self.bucket, self._list_one)
 
-    def _has_bucket(self) -> bool:
-        """Return whether the bucket is there, or may be: a server need not say."""
-        from botocore.exceptions import BotoCoreError, ClientError
-
-        try:
-            self.connection.client.head_bucket(Bucket=self.bucket)
-        except ClientError as error:
-            return bool(error.response["ResponseMetadata"]["HTTPStatusCode"] != 404)
-        except BotoCoreError:
-            return True
-        return True
+    def _list_one(self) -> None:
+        """Ask something whose answer has a body, and so says what is wrong with the bucket or the keys."""
+        self.connection.client.list_objects_v2(Bucket=self.bucket, MaxKeys=1)
 
     def _at(self, path: str) -> str:
         return "/".join(part for part in (self.key, path) if part)

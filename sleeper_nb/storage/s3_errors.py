@@ -16,6 +16,7 @@ _MISSING = {"nosuchkey", "404", "notfound", "resourcenotfound"}
 _KEYS = {
     "invalidaccesskeyid", "signaturedoesnotmatch", "invalidclienttokenid", "invalidsignature", "invalidtoken",
     "unrecognizedclient", "missingauthenticationtoken", "incompletesignature", "authfailure",
+    "xadminusernotfound",  # of versitygw
 }  # fmt: skip
 _EXPIRED = {"expiredtoken", "expiredtokenexception", "tokenrefreshrequired", "requestexpired"}
 _DENIED = {"accessdenied", "403", "forbidden", "allaccessdisabled", "accountproblem", "optinrequired"}
@@ -28,7 +29,7 @@ _CLOCK = {"requesttimetooskewed"}
 _OFFLINE = {"networkconnection", "requesttimeout"}
 
 
-def explain(error: Exception, located: str, bucket: str, has_bucket: Callable[[], bool]) -> SleeperError | None:
+def explain(error: Exception, located: str, bucket: str, ask: Callable[[], None]) -> SleeperError | None:
     """Return the error for a user; None when it is not one of S3.
 
     Parameters
@@ -37,30 +38,41 @@ def explain(error: Exception, located: str, bucket: str, has_bucket: Callable[[]
         From boto3, or an `OSError` from Arrow.
     located
         The object's address.
-    has_bucket
-        Asks whether the bucket is there, for answers that do not tell.
+    ask
+        Asks the bucket something by boto3: S3's answer to a question about one object need not say what is wrong.
     """
-    from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    code = _code(error)
+    if code in _MISSING | _DENIED:
+        try:
+            ask()
+        except (ClientError, BotoCoreError) as said:
+            code = _code(said)
+    if code is not None:
+        return _of_code(code, str(error), located, bucket)
+    return _of_profile(error, located) if isinstance(error, BotoCoreError) else None
+
+
+def _code(error: Exception) -> str | None:
+    """Return S3's code of an error, in the spelling of the sets above; None when it is not the answer of a server."""
+    from botocore.exceptions import ClientError, HTTPClientError
+    from botocore.exceptions import ConnectionError as NoConnection
 
     if isinstance(error, ClientError):
-        return _of_code(_plain(error.response["Error"]["Code"]), str(error), located, bucket, has_bucket)
+        return _plain(error.response["Error"]["Code"])
     if isinstance(error, FileNotFoundError):
-        return _of_code("nosuchkey", str(error), located, bucket, has_bucket)
-    if isinstance(error, HTTPClientError):  # no connection, no answer in time, a broken one
-        return _of_code("networkconnection", str(error), located, bucket, has_bucket)
-    if isinstance(error, BotoCoreError):
-        return _of_profile(error, located)
+        return "nosuchkey"
+    if isinstance(error, NoConnection | HTTPClientError):  # no connection, no answer in time, a broken one
+        return "networkconnection"
     if not isinstance(error, OSError):
         return None
     text = str(error)
-    found = _NAMED.search(text) or _SEEN.search(text)
-    code = "" if found is None else _plain(found["code"])
-    status = found["status"] if found is not None and "status" in found.groupdict() else None
-    if code in {"", "unknown"} and status:
-        code = status
     if "curlCode" in text:
-        code = "networkconnection"
-    return _of_code(code, text, located, bucket, has_bucket)
+        return "networkconnection"
+    named, seen = _NAMED.search(text), _SEEN.search(text)
+    code = _plain(named["code"]) if named else _plain(seen["code"]) if seen else ""
+    return seen["status"] if seen and seen["status"] and code == "unknown" else code
 
 
 def _plain(code: str) -> str:
@@ -68,8 +80,8 @@ def _plain(code: str) -> str:
     return code.replace("_", "").lower()
 
 
-def _of_code(code: str, text: str, located: str, bucket: str, has_bucket: Callable[[], bool]) -> SleeperError:
-    if code in _BUCKET or (code in _MISSING and not has_bucket()):
+def _of_code(code: str, text: str, located: str, bucket: str) -> SleeperError:
+    if code in _BUCKET:
         return StorageError(f"no bucket {bucket!r}", hint="make it first, or check its name, region and endpoint_url")
     if code in _MISSING:
         return NotFound(f"no file {located}", hint="was it deleted by hand?")

@@ -1,4 +1,4 @@
-"""The fixtures ``moto``, ``versitygw`` and ``dynamodb_local``: each server starts once per test process, when needed."""
+"""The fixtures ``moto``, ``versitygw`` and ``dynamodb_local``: each starts once per test process, when needed."""
 
 from __future__ import annotations
 

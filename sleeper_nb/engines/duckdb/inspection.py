@@ -30,8 +30,8 @@ def inspect(
 ) -> Answer:
     """Run one query over ``files``, ``partitions``, ``snapshots`` and ``savepoints``; all its rows are returned."""
     connection = relations.connect()
-    connection.read_parquet(storage.locate(files_path)).create_view("files")
-    connection.read_parquet(storage.locate(partitions_path)).create_view("partitions")
+    relations.parquet(connection, storage, [files_path]).create_view("files")
+    relations.parquet(connection, storage, [partitions_path]).create_view("partitions")
     connection.register("snapshots", _columns(Snapshot, snapshots))
     connection.register("savepoints", _columns(Savepoint, savepoints))
     found = relations.query(connection, sql)
