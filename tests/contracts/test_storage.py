@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
@@ -16,49 +16,26 @@ from pyarrow import parquet
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.storage import s3
 from sleeper_nb.storage.filesystem import Storage, open_storage
-from tests.servers.server import Server, free_port
+from tests.servers.fixtures import use
+from tests.servers.server import free_port
 
-SERVERS = ["moto", pytest.param("versitygw", marks=pytest.mark.servers)]
 ODD = ("a b.txt", "größe/日本.txt", "key=1/x.txt", "a+b%20c&d.txt", "[x]*?.txt", 'it\'s "quoted".txt', "~tilde#1.txt")
 
 
 @pytest.fixture
-def server(request, monkeypatch) -> Server:
-    """The server that a test is run on; its keys are in the environment, and no others can be found."""
-    server = request.getfixturevalue(request.param)
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    for name, value in server.environment().items():
-        monkeypatch.setenv(name, value)
-    return server
-
-
-@pytest.fixture
-def bucket(server, tmp_path) -> str:
-    """A new bucket."""
-    name = f"b-{abs(hash(tmp_path)):x}"
-    server.client("s3").create_bucket(Bucket=name)
-    return name
-
-
-@pytest.fixture
-def opened(server) -> Callable[[str], Storage]:
+def opened(s3_server) -> Callable[[str], Storage]:
     """Opens an address on the server."""
-    return lambda uri: open_storage(uri, endpoint_url=server.endpoint_url)
+    return lambda uri: open_storage(uri, endpoint_url=s3_server.endpoint_url)
 
 
-@pytest.fixture(params=["folder", *SERVERS])
-def storage(request, tmp_path, monkeypatch) -> Iterator[Storage]:
+@pytest.fixture(params=["folder", "moto", pytest.param("versitygw", marks=pytest.mark.servers)])
+def storage(request, tmp_path, monkeypatch) -> Storage:
     """An empty storage of each kind."""
     if request.param == "folder":
-        yield open_storage(tmp_path / "root")
-        return
+        return open_storage(tmp_path / "root")
     server = request.getfixturevalue(request.param)
-    for name, value in server.environment().items():
-        monkeypatch.setenv(name, value)
-    name = f"b-{abs(hash(tmp_path)):x}"
-    server.client("s3").create_bucket(Bucket=name)
-    yield open_storage(f"s3://{name}/some/root", endpoint_url=server.endpoint_url)
+    use(server, monkeypatch)
+    return open_storage(f"s3://{server.new_bucket()}/some/root", endpoint_url=server.endpoint_url)
 
 
 def paths_in(storage: Storage, folder: str = "") -> list[str]:
@@ -185,19 +162,19 @@ def test_parquet_files_are_one_dataset(storage):
     assert sorted(dataset.to_table()["n"].to_pylist()) == [1, 2]
 
 
-@pytest.mark.parametrize("server", SERVERS, indirect=True)
-def test_a_bucket_itself_can_be_the_root(bucket, opened):
+def test_a_bucket_itself_can_be_the_root(s3_server, opened):
+    bucket = s3_server.new_bucket()
     storage = opened(f"s3://{bucket}")
     storage.write("file", b"x")
     assert (storage.locate("file"), paths_in(storage)) == (f"s3://{bucket}/file", ["file"])
     assert opened(f"s3://{bucket}//").root == storage.root
 
 
-@pytest.mark.parametrize("server", SERVERS, indirect=True)
-def test_nothing_of_a_failed_upload_waits_in_the_bucket(server, bucket, opened):
+def test_nothing_of_a_failed_upload_waits_in_the_bucket(s3_server, opened):
+    bucket = s3_server.new_bucket()
     with pytest.raises(ValueError, match="no"):
         _output(opened(f"s3://{bucket}/x"), "file", 12_000_000, ValueError("no"))
-    assert not server.client("s3").list_multipart_uploads(Bucket=bucket).get("Uploads")
+    assert not s3_server.client("s3").list_multipart_uploads(Bucket=bucket).get("Uploads")
 
 
 def _output(storage: Storage, path: str, size: int = 1, error: BaseException | None = None) -> None:
@@ -227,7 +204,6 @@ def error_of(call: str, storage: Storage) -> StorageError:
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("server", SERVERS, indirect=True)
 def test_a_bucket_that_is_not_there_is_named(opened, call):
     assert error_of(call, opened("s3://no-such-bucket/x")).message == "no bucket 'no-such-bucket'"
 
@@ -235,9 +211,10 @@ def test_a_bucket_that_is_not_there_is_named(opened, call):
 @pytest.mark.servers
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("wrong", ["access_key", "secret_key"])
-@pytest.mark.parametrize("server", ["versitygw"], indirect=True)
-def test_wrong_keys_are_told(server, bucket, opened, monkeypatch, call, wrong):
-    for name, value in dataclasses.replace(server, **{wrong: "wrong"}).environment().items():
+@pytest.mark.parametrize("s3_server", ["versitygw"], indirect=True)
+def test_wrong_keys_are_told(s3_server, opened, monkeypatch, call, wrong):
+    bucket = s3_server.new_bucket()
+    for name, value in dataclasses.replace(s3_server, **{wrong: "wrong"}).environment().items():
         monkeypatch.setenv(name, value)
     # An answer without a body, as to a question for a size, does not say why access is denied.
     assert error_of(call, opened(f"s3://{bucket}")).message in {
@@ -247,8 +224,8 @@ def test_wrong_keys_are_told(server, bucket, opened, monkeypatch, call, wrong):
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("server", ["moto"], indirect=True)
-def test_missing_keys_are_told(server, opened, monkeypatch, call):
+@pytest.mark.parametrize("s3_server", ["moto"], indirect=True)
+def test_missing_keys_are_told(s3_server, opened, monkeypatch, call):
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     error = error_of(call, opened("s3://some-bucket"))
@@ -257,8 +234,8 @@ def test_missing_keys_are_told(server, opened, monkeypatch, call):
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("server", ["moto"], indirect=True)
-def test_a_server_that_does_not_answer_is_told(server, monkeypatch, call):
+@pytest.mark.parametrize("s3_server", ["moto"], indirect=True)
+def test_a_server_that_does_not_answer_is_told(s3_server, monkeypatch, call):
     monkeypatch.setattr(s3, "TRIES", 1)
     nobody = open_storage("s3://some-bucket", endpoint_url=f"http://127.0.0.1:{free_port()}")
     assert error_of(call, nobody).message.startswith("cannot reach S3: s3://some-bucket")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -37,3 +38,19 @@ def versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def dynamodb_local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with dynamodb_running(tmp_path_factory.mktemp("dynamodb")) as server:
         yield server
+
+
+@pytest.fixture(params=["moto", pytest.param("versitygw", marks=pytest.mark.servers)])
+def s3_server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """Each S3 server in turn; its keys are in the environment, and no others can be found."""
+    server: Server = request.getfixturevalue(request.param)
+    use(server, monkeypatch)
+    return server
+
+
+def use(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let AWS clients find a server's keys, and nothing else."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)

@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,12 @@ class Server:
             "AWS_CONFIG_FILE": os.devnull,
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         }
+
+    def new_bucket(self) -> str:
+        """Make a bucket that no other test knows, and return its name."""
+        name = f"test-{uuid.uuid4().hex}"
+        self.client("s3").create_bucket(Bucket=name)
+        return name
 
     def client(self, service: str) -> Any:
         """Return a boto3 client of ``s3`` or ``dynamodb``."""

@@ -48,7 +48,7 @@ def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Sto
 def parquet(
     connection: duckdb.DuckDBPyConnection, storage: Storage, files: Sequence[str], schema: pa.Schema | None = None
 ) -> duckdb.DuckDBPyRelation:
-    """Return some Parquet files as one relation; those of a bucket through Arrow, as DuckDB downloads its own client."""
+    """Return some Parquet files as one relation; those of a bucket through Arrow, as DuckDB has no S3 client."""
     if storage.local:
         return connection.read_parquet([storage.locate(path) for path in files])
     return connection.from_arrow(storage.dataset(files, schema))
