@@ -37,7 +37,7 @@ def open_storage(uri: str | Path, *, region: str | None = None, endpoint_url: st
     Raises
     ------
     InvalidInput
-        When the address is of another kind, or names no bucket.
+        When the address is of another kind or names no bucket, or the server's is none.
     """
     found = _SCHEME.fullmatch(str(uri))
     if found is None or found[1] == "file":
@@ -50,6 +50,8 @@ def open_storage(uri: str | Path, *, region: str | None = None, endpoint_url: st
     key = "/".join(part for part in prefix.split("/") if part)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}", bucket):
         raise InvalidInput(f"no bucket can be called {bucket!r}", hint="write s3://bucket/prefix")
+    if endpoint_url is not None and not re.fullmatch(r"https?://[^/]+/?", endpoint_url):
+        raise InvalidInput(f"no S3 server can be at {endpoint_url!r}", hint="write http://host:port or https://host")
     return Storage(S3Place(S3Connection(region=region, endpoint_url=endpoint_url), bucket, key))
 
 

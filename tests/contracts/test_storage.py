@@ -11,10 +11,11 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
+from botocore.exceptions import ClientError
 from pyarrow import parquet
 
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
-from sleeper_nb.storage import s3
+from sleeper_nb.storage import s3, s3_errors
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from tests.servers.fixtures import use
 from tests.servers.server import free_port
@@ -245,6 +246,47 @@ def test_a_server_that_does_not_answer_is_told(s3_server, monkeypatch, call):
 def test_an_address_of_another_kind_is_refused(uri):
     with pytest.raises(InvalidInput):
         open_storage(uri)
+
+
+@pytest.mark.parametrize("endpoint_url", ["localhost:9000", "s3.example.org", "", "http://"])
+def test_a_server_without_a_scheme_or_host_is_refused(endpoint_url):
+    with pytest.raises(InvalidInput, match="no S3 server can be at"):
+        open_storage("s3://bucket", endpoint_url=endpoint_url)
+
+
+ARROW = "When reading '{0}': AWS Error {1} during HeadObject operation: said"
+UNKNOWN = "UNKNOWN (HTTP status 400)"
+
+
+@pytest.mark.parametrize(
+    ("code", "arrow", "said"),
+    [
+        ("SlowDown", "SLOW_DOWN", "S3 is too busy"),
+        ("503", "UNKNOWN (HTTP status 503)", "S3 is too busy"),
+        ("AccessDenied", "ACCESS_DENIED", "S3 denies access"),
+        (
+            "ExpiredToken",
+            f"{UNKNOWN} during x: Unable to parse ExceptionName: ExpiredToken Message:",
+            "the AWS keys have",
+        ),
+        ("InvalidAccessKeyId", "INVALID_ACCESS_KEY_ID", "S3 does not accept the access keys"),
+        ("PermanentRedirect", "UNKNOWN (HTTP status 301)", "the bucket is in another region"),
+        ("RequestTimeTooSkewed", "REQUEST_TIME_TOO_SKEWED", "S3 does not accept the time of this machine"),
+        ("NoSuchBucket", "NO_SUCH_BUCKET", "no bucket 'b'"),
+        ("NewCode", "NEW_CODE", "cannot use s3://b/file: "),
+    ],
+)
+def test_each_answer_of_s3_says_what_to_do(code, arrow, said):
+    of_boto3 = ClientError({"Error": {"Code": code, "Message": "said"}}, "HeadObject")
+    for error in (of_boto3, OSError(ARROW.format("file", arrow))):
+        explained = s3_errors.explain(error, "s3://b/file", "b", lambda: None)
+        assert isinstance(explained, StorageError)
+        assert explained.message.startswith(said)
+        assert explained.hint
+
+
+def test_an_error_that_is_not_of_s3_is_left_alone():
+    assert s3_errors.explain(ValueError("no"), "s3://b/file", "b", lambda: None) is None
 
 
 def test_a_folder_may_be_an_address_too(tmp_path):
