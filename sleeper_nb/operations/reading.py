@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -23,6 +24,9 @@ from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
     from datafusion import DataFrame, SessionContext
+
+_ASKING = 16
+"""How many questions a server is asked at once."""
 
 # What a condition is made of, as far as columns go: literals, quoted names and types are passed over, and so is a word
 # that calls a function or begins a literal.
@@ -104,6 +108,7 @@ def merged(
     context = SessionContext(settings.set("datafusion.execution.collect_statistics", "false"))
     _open_buckets(context, storage)
     order = [_column(name).sort(ascending=True) for name in schema.sort_order]
+    check_files(files, storage)
     with _explained(storage, where):
         rows = _union([_frame(context, file, schema, storage) for file in files])
         if where is not None:
@@ -115,6 +120,25 @@ def merged(
             rows = rows.limit(limit)
         for batch in rows.execute_stream():
             yield batch.to_pyarrow()
+
+
+def check_files(files: Sequence[PlannedFile], storage: Storage) -> None:
+    """Raise for a file that is gone or has another size than planned: engines take some of them for ones without rows.
+
+    Raises
+    ------
+    NotFound, StorageError
+        Naming the first such file.
+    """
+    names = list(dict.fromkeys(file.filename for file in files))
+    with ThreadPoolExecutor(_ASKING) as pool:  # one after the other, a server's answers would be slow
+        sizes = dict(zip(names, (map if storage.local else pool.map)(storage.size, names), strict=True))
+    for file in files:
+        if sizes[file.filename] != file.bytes:
+            raise StorageError(
+                f"data file {storage.locate(file.filename)} has {sizes[file.filename]:,} bytes, not {file.bytes:,}",
+                hint="was it changed by hand? restore it from a copy",
+            )
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
@@ -141,12 +165,6 @@ def _explained(storage: Storage, where: str | None) -> Iterator[None]:
 
 
 def _frame(context: SessionContext, file: PlannedFile, schema: Schema, storage: Storage) -> DataFrame:
-    size = storage.size(file.filename)
-    if size != file.bytes:  # DataFusion takes a file that is gone or has no bytes for one without rows
-        raise StorageError(
-            f"data file {storage.locate(file.filename)} has {size:,} bytes, not {file.bytes:,}",
-            hint="was it changed by hand? restore it from a copy",
-        )
     order = [_column(name).sort(ascending=True) for name in schema.sort_order]
     frame = context.read_parquet(_address(storage, file.filename), file_sort_order=[order], schema=schema.arrow)
     return frame if file.region is None else frame.filter(*_inside(file.region, schema))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from botocore.credentials import ReadOnlyCredentials
 
 TRIES = 4
-"""How often one request is tried, with growing waits: about 4 s in all when a server cannot be reached."""
+"""How often one request is tried, with growing waits: some seconds in all when a server cannot be reached."""
 CONNECT_SECONDS = 5
 READ_SECONDS = 60
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -95,18 +96,27 @@ def test_duckdb_inspects_the_metadata(table: StateStore):
     assert answer.to_dict() == {"n": [2], "p": [3]}
 
 
-def test_a_file_that_is_gone_or_changed_is_named(table: StateStore):
+def _read_by_duckdb(store: StateStore) -> object:
+    return relations.relation(relations.connect(), plan_scan(store.load()), store.storage)
+
+
+@pytest.mark.parametrize("read", [scan, _read_by_duckdb])
+def test_a_file_that_is_gone_or_changed_is_named(table: StateStore, read: Callable[[StateStore], object]):
     ingest(table, rows_of("b"))
     name = table.load().files.table["filename"][0].as_py()
-    whole = table.storage.read(name)
-    table.storage.write(name, whole + b"more")
+    table.storage.write(name, table.storage.read(name) + b"more")
     with pytest.raises(StorageError, match="bytes, not"):
-        scan(table)
-    table.storage.write(name, bytes(len(whole)))
-    with pytest.raises(StorageError, match="cannot read data files in s3://"):
-        scan(table)
+        read(table)
     table.storage.delete(name)
     with pytest.raises(NotFound, match="no file s3://"):
+        read(table)
+
+
+def test_a_damaged_file_is_told(table: StateStore):
+    ingest(table, rows_of("b"))
+    name = table.load().files.table["filename"][0].as_py()
+    table.storage.write(name, bytes(table.storage.size(name)))
+    with pytest.raises(StorageError, match="cannot read data files in s3://"):
         scan(table)
 
 

@@ -12,6 +12,7 @@ from sleeper_nb.errors import InvalidInput, SleeperError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.planning import ScanPlan
+from sleeper_nb.operations.reading import check_files
 from sleeper_nb.storage.filesystem import Storage
 
 
@@ -31,6 +32,8 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage) -> duckdb.DuckDBPyRelation:
     """Return the rows of a plan as a relation that reads its files when it is asked."""
+    if not storage.local:  # Arrow's errors would come late, and from inside DuckDB
+        check_files(plan.files, storage)
     whole = [file.filename for file in plan.files if file.region is None]
     parts = [parquet(connection, storage, whole, plan.schema.arrow)] if whole else []
     for file in plan.files:
