@@ -125,11 +125,11 @@ class TableAt(Report):
         from sleeper_nb.engines.duckdb import inspection
 
         metadata = Metadata.of(self.resolved.version)
-        kept = None if metadata is None else tuple(map(self._store.storage.locate, metadata))
-        files, partitions = kept or (self.state.files.table, partitions_table(self.state.tree, self.state.schema))
+        files, partitions = metadata or (self.state.files.table, partitions_table(self.state.tree, self.state.schema))
         catalog, table_id = self._components.catalog, self._store.table_id
         return inspection.inspect(
             sql,
+            self._store.storage,
             files,
             partitions,
             catalog.snapshots(table_id),

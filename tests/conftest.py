@@ -18,6 +18,8 @@ from tests.builders import START, a_store
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+pytest_plugins = ["tests.servers.fixtures"]
+
 settings.register_profile(
     "default",
     max_examples=40,

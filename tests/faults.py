@@ -67,7 +67,7 @@ class TrappedStorage(Storage):
     """A folder whose changing calls go through a trap."""
 
     def __init__(self, real: Storage, trap: Trap) -> None:
-        super().__init__(real.root)
+        super().__init__(real.place)
         self.trap = trap
 
     @contextlib.contextmanager
@@ -106,7 +106,7 @@ class FullDisk(Storage):
     """A folder on a disk that is full after so many bytes."""
 
     def __init__(self, real: Storage, room: int) -> None:
-        super().__init__(real.root)
+        super().__init__(real.place)
         self.room = room
 
     @contextlib.contextmanager

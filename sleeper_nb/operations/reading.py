@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -22,6 +24,9 @@ from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
     from datafusion import DataFrame, SessionContext
+
+_ASKING = 16
+"""How many questions a server is asked at once."""
 
 # What a condition is made of, as far as columns go: literals, quoted names and types are passed over, and so is a word
 # that calls a function or begins a literal.
@@ -101,7 +106,9 @@ def merged(
     settings = settings.set("datafusion.execution.parquet.pushdown_filters", "true")
     # Without files' statistics: DataFusion takes a column of equal least and greatest value for a constant, NaN or not.
     context = SessionContext(settings.set("datafusion.execution.collect_statistics", "false"))
+    _open_buckets(context, storage)
     order = [_column(name).sort(ascending=True) for name in schema.sort_order]
+    check_files(files, storage)
     with _explained(storage, where):
         rows = _union([_frame(context, file, schema, storage) for file in files])
         if where is not None:
@@ -113,6 +120,25 @@ def merged(
             rows = rows.limit(limit)
         for batch in rows.execute_stream():
             yield batch.to_pyarrow()
+
+
+def check_files(files: Sequence[PlannedFile], storage: Storage) -> None:
+    """Raise for a file that is gone or has another size than planned: engines take some of them for ones without rows.
+
+    Raises
+    ------
+    NotFound, StorageError
+        Naming the first such file.
+    """
+    names = list(dict.fromkeys(file.filename for file in files))
+    with ThreadPoolExecutor(_ASKING) as pool:  # one after the other, a server's answers would be slow
+        sizes = dict(zip(names, (map if storage.local else pool.map)(storage.size, names), strict=True))
+    for file in files:
+        if sizes[file.filename] != file.bytes:
+            raise StorageError(
+                f"data file {storage.locate(file.filename)} has {sizes[file.filename]:,} bytes, not {file.bytes:,}",
+                hint="was it changed by hand? restore it from a copy",
+            )
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
@@ -139,18 +165,34 @@ def _explained(storage: Storage, where: str | None) -> Iterator[None]:
 
 
 def _frame(context: SessionContext, file: PlannedFile, schema: Schema, storage: Storage) -> DataFrame:
-    size = storage.size(file.filename)
-    if size != file.bytes:  # DataFusion takes a file that is gone or has no bytes for one without rows
-        raise StorageError(
-            f"data file {storage.locate(file.filename)} has {size:,} bytes, not {file.bytes:,}",
-            hint="was it changed by hand? restore it from a copy",
-        )
     order = [_column(name).sort(ascending=True) for name in schema.sort_order]
-    # A URL, as DataFusion takes a plain path with brackets or stars for a pattern.
-    frame = context.read_parquet(
-        Path(storage.locate(file.filename)).as_uri(), file_sort_order=[order], schema=schema.arrow
-    )
+    frame = context.read_parquet(_address(storage, file.filename), file_sort_order=[order], schema=schema.arrow)
     return frame if file.region is None else frame.filter(*_inside(file.region, schema))
+
+
+def _address(storage: Storage, filename: str) -> str:
+    """Return a file's URL, as DataFusion takes a plain path with brackets or stars for a pattern."""
+    located = storage.locate(filename)
+    return Path(located).as_uri() if storage.local else "s3://" + quote(located.removeprefix("s3://"))
+
+
+def _open_buckets(context: SessionContext, storage: Storage) -> None:
+    """Tell DataFusion, whose own S3 client knows no AWS profiles, how to open the storage's bucket."""
+    access = storage.access
+    if access is None:
+        return
+    from datafusion.object_store import AmazonS3
+
+    store = AmazonS3(
+        bucket_name=access.bucket,
+        region=access.region,
+        access_key_id=access.access_key,
+        secret_access_key=access.secret_key,
+        session_token=access.session_token,
+        endpoint=access.endpoint_url,
+        allow_http=(access.endpoint_url or "").startswith("http://"),
+    )
+    context.register_object_store("s3://", store, access.bucket)
 
 
 def _inside(region: Region, schema: Schema) -> list[Any]:

@@ -1,1 +1,1 @@
-"""Bytes: where every file lies, and Parquet written and read. Local folders now, buckets behind the same seam."""
+"""Bytes: where every file lies, and Parquet written and read. Local folders and S3 behind one seam."""

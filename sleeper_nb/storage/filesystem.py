@@ -1,28 +1,58 @@
-"""Folders of bytes: read, write for good, list and delete below one root; the only module that opens files by path."""
+"""Files below one root, a local folder or a bucket's prefix: read, write for good, list and delete."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import os
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyarrow import fs
 
-from sleeper_nb.errors import NotFound, StorageError
+from sleeper_nb.errors import InvalidInput, StorageError
+from sleeper_nb.storage.local import LocalPlace
+from sleeper_nb.storage.places import Place, S3Access, StoredFile
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
+
+__all__ = ["Storage", "StoredFile", "open_storage"]
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFile:
-    """A file in a listing: its path below the root, bytes, and when it was last written."""
+def open_storage(uri: str | Path, *, region: str | None = None, endpoint_url: str | None = None) -> Storage:
+    """Return the storage at an address. Nothing is opened yet: a wrong key or bucket shows with the first file.
 
-    path: str
-    bytes: int
-    modified: datetime
+    Parameters
+    ----------
+    uri
+        A folder, ``file://`` and a folder, or ``s3://bucket/prefix``.
+    region
+        The bucket's; from the environment or the AWS profile when None. Of no use for a folder.
+    endpoint_url
+        The server, for one that is not Amazon's; from the environment or the AWS profile when None.
+
+    Raises
+    ------
+    InvalidInput
+        When the address is of another kind or names no bucket, or the server's is none.
+    """
+    found = _SCHEME.fullmatch(str(uri))
+    if found is None or found[1] == "file":
+        return Storage(Path(found[2] if found else uri).expanduser())
+    if found[1] != "s3":
+        raise InvalidInput(f"cannot open {uri}", hint="give a folder, or s3://bucket/prefix")
+    from sleeper_nb.storage.s3 import S3Connection, S3Place
+
+    bucket, _, prefix = found[2].partition("/")
+    key = "/".join(part for part in prefix.split("/") if part)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}", bucket):
+        raise InvalidInput(f"no bucket can be called {bucket!r}", hint="write s3://bucket/prefix")
+    if endpoint_url is not None and not re.fullmatch(r"https?://[^/]+/?", endpoint_url):
+        raise InvalidInput(f"no S3 server can be at {endpoint_url!r}", hint="write http://host:port or https://host")
+    return Storage(S3Place(S3Connection(region=region, endpoint_url=endpoint_url), bucket, key))
 
 
 class Storage:
@@ -30,100 +60,114 @@ class Storage:
 
     Parameters
     ----------
-    root
-        A local folder; it is made with the first file. Paths given to the methods are below it, parted by ``/``.
+    place
+        A local folder, or any other place (`open_storage` makes them of addresses). Paths given to the methods are
+        below it, parted by ``/``.
+
+    Notes
+    -----
+    Every method raises `StorageError` when the disk or the server fails, and `NotFound` for a file that is not there.
     """
 
-    def __init__(self, root: Path | str) -> None:
-        self.root = str(Path(root).absolute())
-        self._fs = fs.LocalFileSystem()
+    def __init__(self, place: Place | Path | str) -> None:
+        self.place: Place = LocalPlace(place) if isinstance(place, str | Path) else place
+
+    @property
+    def root(self) -> str:
+        """The absolute folder, or ``s3://bucket/prefix``."""
+        return self.place.root
+
+    @property
+    def local(self) -> bool:
+        """Whether the files are on this machine's file system."""
+        return self.place.local
+
+    @property
+    def access(self) -> S3Access | None:
+        """How an engine with an S3 client of its own opens what `locate` returns; None for a local folder."""
+        with self._explained(""):
+            return self.place.access
 
     def below(self, folder: str) -> Storage:
         """Return the storage of a folder below this one."""
-        return Storage(f"{self.root}/{folder}")
+        return Storage(self.place.below(folder))
 
     def locate(self, path: str) -> str:
-        """Return what engines open: the absolute path of a file."""
-        return f"{self.root}/{path}"
+        """Return what engines open: the absolute path of a file, or ``s3://bucket/key``."""
+        return f"{self.root}/{path}" if path else self.root
+
+    def dataset(self, files: Sequence[str], schema: pa.Schema | None = None) -> Dataset:
+        """Return Parquet files as one Arrow dataset, for engines that cannot open the storage by themselves."""
+        from pyarrow import dataset
+
+        located = [f"{self.place.prefix}/{path}" for path in files]
+        with self._explained(files[0]):
+            filesystem = self.place.filesystem
+            return dataset.dataset(located, schema=schema, filesystem=filesystem, format="parquet")
 
     @contextlib.contextmanager
     def output(self, path: str) -> Iterator[pa.NativeFile]:
-        """Open a new file for writing; when the block ends well the bytes are on disk, otherwise no file is left."""
-        located = self.locate(path)
-        with _explained(located):
-            self._fs.create_dir(located.rpartition("/")[0], recursive=True)
-            stream = self._fs.open_output_stream(located)
+        """Open a new file for writing; when the block ends well it is there for good, otherwise no file is left."""
+        with self._explained(path):
+            stream = self.place.create(path)
             try:
                 yield stream
                 stream.close()
-                _sync(located)
+                self.place.keep(path)
             except BaseException:
+                # On S3 closing is what frees the parts that were sent already, so the object is deleted behind it.
                 with contextlib.suppress(OSError):
                     stream.close()
-                self.delete(path)
+                with contextlib.suppress(StorageError):  # the first error is the one to tell
+                    self.delete(path)
                 raise
 
     def input(self, path: str) -> pa.NativeFile:
         """Open a file for reading at any position."""
-        with _explained(self.locate(path)):
-            return self._fs.open_input_file(self.locate(path))
+        with self._explained(path):
+            return self.place.filesystem.open_input_file(f"{self.place.prefix}/{path}")
 
     def read(self, path: str) -> bytes:
         """Return a file's content."""
-        with self.input(path) as stream:
+        with self._explained(path), self.input(path) as stream:
             return bytes(stream.read())
 
     def write(self, path: str, content: bytes) -> None:
         """Write a whole file; a reader sees the old content or the new one, never a part."""
-        located, partial = self.locate(path), f"{path}.partial"
+        with self._explained(path):
+            if self.place.put(path, content):
+                return
+        partial = f"{path}.partial"
         with self.output(partial) as stream:
             stream.write(content)
         try:
-            with _explained(located):
-                self._fs.move(self.locate(partial), located)
+            with self._explained(path):
+                self.place.filesystem.move(f"{self.place.prefix}/{partial}", f"{self.place.prefix}/{path}")
         except BaseException:
             self.delete(partial)
             raise
 
     def size(self, path: str) -> int:
         """Return a file's bytes."""
-        with _explained(self.locate(path)):
-            info = self._fs.get_file_info(self.locate(path))
-            if info.type != fs.FileType.File:
-                raise FileNotFoundError(errno.ENOENT, "not there")
-            return int(info.size)
+        with self._explained(path):
+            return self.place.size(path)
 
     def list(self, folder: str = "") -> tuple[StoredFile, ...]:
         """Return every file below a folder, by path; nothing when the folder is not there."""
-        selector = fs.FileSelector(self.locate(folder) if folder else self.root, recursive=True, allow_not_found=True)
-        with _explained(self.root):
-            found = [info for info in self._fs.get_file_info(selector) if info.type == fs.FileType.File]
-        cut = len(self.root) + 1
-        files = (StoredFile(i.path[cut:], int(i.size), i.mtime.astimezone(UTC)) for i in found)
-        return tuple(sorted(files, key=lambda file: file.path))
+        with self._explained(folder):
+            return tuple(sorted(self.place.files(folder), key=lambda file: file.path))
 
     def delete(self, path: str) -> None:
         """Delete a file; nothing happens when it is not there, so a second call is safe."""
-        with _explained(self.locate(path)), contextlib.suppress(FileNotFoundError):
-            self._fs.delete_file(self.locate(path))
+        with self._explained(path):
+            self.place.delete(path)
 
-
-@contextlib.contextmanager
-def _explained(located: str) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise NotFound(f"no file {located}", hint="was it deleted by hand?") from error
-    except OSError as error:
-        full = error.errno in {errno.ENOSPC, errno.EDQUOT} or "No space left" in str(error)
-        hint = "free some space, then run it again" if full else "check the disk and its permissions, then run it again"
-        raise StorageError(f"{'no space left for' if full else 'cannot use'} {located}: {error}", hint=hint) from error
-
-
-def _sync(located: str) -> None:
-    """Wait until a file's bytes are on disk: the catalog must never name a file that a power cut could empty."""
-    descriptor = os.open(located, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    @contextlib.contextmanager
+    def _explained(self, path: str) -> Iterator[Any]:
+        try:
+            yield
+        except Exception as error:
+            explained = self.place.explain(error, self.locate(path))
+            if explained is None:
+                raise
+            raise explained from error

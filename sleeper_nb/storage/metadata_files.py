@@ -93,8 +93,10 @@ def _write(storage: Storage, path: str, table: pa.Table) -> None:
 
 
 def _read(storage: Storage, path: str) -> pa.Table:
+    # Of a bucket the whole file in one request, so that a server's error is told as one, not as a damaged file.
+    source = storage.input(path) if storage.local else pa.BufferReader(storage.read(path))
     try:
-        with storage.input(path) as stream:
+        with source as stream:
             table = pq.read_table(stream, page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise StorageError(f"cannot read the metadata file {path}: {error}", hint="restore it from a copy") from error

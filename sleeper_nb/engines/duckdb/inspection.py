@@ -12,6 +12,7 @@ from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
 from sleeper_nb.report import Answer, Grid, data_rows
+from sleeper_nb.storage.filesystem import Storage
 
 _TIME = pa.timestamp("us", tz="UTC")
 _TYPES = {"int": pa.int64(), "str": pa.string(), "str | None": pa.string(), "datetime": _TIME}
@@ -19,6 +20,7 @@ _TYPES = {"int": pa.int64(), "str": pa.string(), "str | None": pa.string(), "dat
 
 def inspect(
     sql: str,
+    storage: Storage,
     files: pa.Table | str,
     partitions: pa.Table | str,
     snapshots: Sequence[Snapshot],
@@ -33,7 +35,7 @@ def inspect(
     connection = relations.connect()
     for name, given in (("files", files), ("partitions", partitions)):
         if isinstance(given, str):
-            connection.read_parquet(given).create_view(name)
+            relations.parquet(connection, storage, [given]).create_view(name)
         else:
             connection.register(name, given)
     connection.register("snapshots", _columns(Snapshot, snapshots))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -12,6 +12,7 @@ from sleeper_nb.errors import InvalidInput, SleeperError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.planning import ScanPlan
+from sleeper_nb.operations.reading import check_files
 from sleeper_nb.storage.filesystem import Storage
 
 
@@ -31,11 +32,13 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage) -> duckdb.DuckDBPyRelation:
     """Return the rows of a plan as a relation that reads its files when it is asked."""
-    whole = [storage.locate(file.filename) for file in plan.files if file.region is None]
-    parts = [connection.read_parquet(whole)] if whole else []
+    if not storage.local:  # Arrow's errors would come late, and from inside DuckDB
+        check_files(plan.files, storage)
+    whole = [file.filename for file in plan.files if file.region is None]
+    parts = [parquet(connection, storage, whole, plan.schema.arrow)] if whole else []
     for file in plan.files:
         if file.region is not None:
-            part = connection.read_parquet([storage.locate(file.filename)])
+            part = parquet(connection, storage, [file.filename], plan.schema.arrow)
             parts.append(part.filter(_inside(file.region, plan.schema)))
     if not parts:
         return connection.from_arrow(plan.schema.arrow.empty_table())
@@ -43,6 +46,15 @@ def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Sto
     for part in parts[1:]:
         rows = rows.union(part)
     return rows.select(*map(column, plan.schema.names))
+
+
+def parquet(
+    connection: duckdb.DuckDBPyConnection, storage: Storage, files: Sequence[str], schema: pa.Schema | None = None
+) -> duckdb.DuckDBPyRelation:
+    """Return some Parquet files as one relation; those of a bucket through Arrow, as DuckDB has no S3 client."""
+    if storage.local:
+        return connection.read_parquet([storage.locate(path) for path in files])
+    return connection.from_arrow(storage.dataset(files, schema))
 
 
 def column(name: str) -> duckdb.Expression:

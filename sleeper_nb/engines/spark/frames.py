@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from sleeper_nb.errors import EngineError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.types import FieldType
@@ -33,9 +34,19 @@ def columns_text(fields: Iterable[Field]) -> str:
     return ", ".join(f"`{field.name}` {type_text(field.type)}" for field in fields)
 
 
+def check_reach(storage: Storage) -> None:
+    """Raise `EngineError` for a table whose files Spark cannot open yet."""
+    if not storage.local:
+        raise EngineError(
+            f"Spark cannot open {storage.root}: this release reads buckets without Spark",
+            hint='query with engine="duckdb", scan with to_arrow(); ingest and compact in process',
+        )
+
+
 def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFrame:
     """Return the rows of a plan as a DataFrame; data goes from the files to the executors, not through the driver."""
     rows = columns_text(plan.schema.fields)
+    check_reach(storage)
     whole = [storage.locate(file.filename) for file in plan.files if file.region is None]
     parts = [spark.read.schema(rows).parquet(*whole)] if whole else []
     for file in plan.files:

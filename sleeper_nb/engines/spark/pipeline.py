@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark.frames import columns_text
+from sleeper_nb.engines.spark.frames import check_reach, columns_text
 from sleeper_nb.engines.spark.session import SparkEngine
 from sleeper_nb.errors import OutcomeUnknown
 from sleeper_nb.model.partitions import Partition, PartitionTree
@@ -40,6 +40,7 @@ def bulk_import(
     engine: SparkEngine, store: StateStore, data: Any, *, message: str | None = None, author: str | None = None
 ) -> Snapshot:
     """Import data through Spark in one commit; nothing is added when any row does not fit the table."""
+    check_reach(store.storage)
     job_id, size = store.clock.new_id(), size_of(data)
 
     def write(schema: Schema, tree: PartitionTree) -> Iterator[tuple[str, DataFile]]:
@@ -63,6 +64,7 @@ def bulk_import(
 
 def run_on_spark(engine: SparkEngine, storage: Storage) -> Runner:
     """Return the runner that makes each compaction job one Spark task; jobs run side by side."""
+    check_reach(storage)
 
     def run(jobs: Sequence[CompactionJob], schema: Schema) -> Generator[tuple[CompactionJob, DataFile | None]]:
         actions = [partial(_compacted, job=job, schema=schema, storage=storage) for job in jobs]

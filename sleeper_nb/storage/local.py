@@ -1,0 +1,74 @@
+"""A folder of this machine as a place of files: bytes are on disk before anybody learns of them."""
+
+from __future__ import annotations
+
+import errno
+import os
+from datetime import UTC
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import fs
+
+from sleeper_nb.errors import NotFound, SleeperError, StorageError
+from sleeper_nb.storage.places import StoredFile
+
+
+class LocalPlace:
+    """A local folder; it is made with the first file."""
+
+    local = True
+    access = None
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = self.prefix = str(Path(root).absolute())
+        self.filesystem = fs.LocalFileSystem()
+
+    def below(self, folder: str) -> LocalPlace:  # noqa: D102 - the contract is in `Place`, here and below
+        return LocalPlace(f"{self.root}/{folder}")
+
+    def create(self, path: str) -> pa.NativeFile:  # noqa: D102
+        located = self._at(path)
+        self.filesystem.create_dir(located.rpartition("/")[0], recursive=True)
+        return self.filesystem.open_output_stream(located)
+
+    def keep(self, path: str) -> None:
+        """Wait until a file's bytes are on disk: the catalog must never name a file that a power cut could empty."""
+        descriptor = os.open(self._at(path), os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def put(self, path: str, content: bytes) -> bool:  # noqa: ARG002, D102 - a folder has no such step
+        return False
+
+    def size(self, path: str) -> int:  # noqa: D102
+        info = self.filesystem.get_file_info(self._at(path))
+        if info.type != fs.FileType.File:
+            raise FileNotFoundError(errno.ENOENT, "not there")
+        return int(info.size)
+
+    def files(self, folder: str) -> list[StoredFile]:  # noqa: D102
+        selector = fs.FileSelector(self._at(folder) if folder else self.root, recursive=True, allow_not_found=True)
+        found = [info for info in self.filesystem.get_file_info(selector) if info.type == fs.FileType.File]
+        cut = len(self.root) + 1
+        return [StoredFile(i.path[cut:], int(i.size), i.mtime.astimezone(UTC)) for i in found]
+
+    def delete(self, path: str) -> None:  # noqa: D102
+        try:
+            self.filesystem.delete_file(self._at(path))
+        except FileNotFoundError:
+            return
+
+    def explain(self, error: Exception, located: str) -> SleeperError | None:  # noqa: D102
+        if isinstance(error, FileNotFoundError):
+            return NotFound(f"no file {located}", hint="was it deleted by hand?")
+        if not isinstance(error, OSError):
+            return None
+        full = error.errno in {errno.ENOSPC, errno.EDQUOT} or "No space left" in str(error)
+        hint = "free some space, then run it again" if full else "check the disk and its permissions, then run it again"
+        return StorageError(f"{'no space left for' if full else 'cannot use'} {located}: {error}", hint=hint)
+
+    def _at(self, path: str) -> str:
+        return f"{self.root}/{path}"

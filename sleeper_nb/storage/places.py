@@ -1,0 +1,89 @@
+"""What a place of files must be able to do, whether it is a folder of this machine or a bucket; and what it lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+import pyarrow as pa
+from pyarrow import fs
+
+from sleeper_nb.errors import SleeperError
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file in a listing: its path below the root, bytes, and when it was last written."""
+
+    path: str
+    bytes: int
+    modified: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class S3Access:
+    """What another program needs to open a bucket's objects now; keys may be good for minutes, so ask again.
+
+    Parameters
+    ----------
+    endpoint_url
+        The server; None for the region's own.
+    session_token
+        Of temporary keys; None for lasting ones.
+    """
+
+    bucket: str
+    region: str
+    endpoint_url: str | None
+    access_key: str
+    secret_key: str = field(repr=False)
+    session_token: str | None = field(repr=False)
+
+
+class Place(Protocol):
+    """One folder or prefix, and how its files are reached. Errors are those of the library below it; `explain` them."""
+
+    @property
+    def root(self) -> str:
+        """What users see: ``/folder`` or ``s3://bucket/prefix``."""
+
+    @property
+    def prefix(self) -> str:
+        """The root as `filesystem` takes it."""
+
+    @property
+    def local(self) -> bool:
+        """Whether other programs of this machine can open files by plain paths."""
+
+    @property
+    def filesystem(self) -> fs.FileSystem:
+        """Arrow's view of it, good for now: its keys may end, so do not keep it."""
+
+    @property
+    def access(self) -> S3Access | None:
+        """How other programs open it when it is not local."""
+
+    def below(self, folder: str) -> Place:
+        """Return the place of a folder below this one."""
+
+    def create(self, path: str) -> pa.NativeFile:
+        """Open a new file for writing."""
+
+    def keep(self, path: str) -> None:
+        """Make sure that a file which was closed is there for good."""
+
+    def put(self, path: str, content: bytes) -> bool:
+        """Write a whole file in one request; False, and nothing done, where that would be seen half done."""
+
+    def size(self, path: str) -> int:
+        """Return a file's bytes."""
+
+    def files(self, folder: str) -> list[StoredFile]:
+        """Return every file below a folder, in any order; none when it is not there."""
+
+    def delete(self, path: str) -> None:
+        """Delete a file, if it is there."""
+
+    def explain(self, error: Exception, located: str) -> SleeperError | None:
+        """Return what an error means for a user; None when it is not one of storage."""

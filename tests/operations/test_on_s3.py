@@ -1,0 +1,138 @@
+"""A table whose files are in a bucket, worked on in process: rows in, out, merged, queried, and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sleeper_nb.engines.duckdb import inspection, relations
+from sleeper_nb.engines.spark import frames, pipeline
+from sleeper_nb.errors import EngineError, InvalidInput, NotFound, StorageError
+from sleeper_nb.operations.planning import plan_scan
+from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.storage.filesystem import open_storage
+from tests.builders import (
+    KEYED,
+    NOW,
+    a_store,
+    a_tree,
+    collect,
+    compact,
+    forget_all_but_newest,
+    ingest,
+    keys_in,
+    on_disk,
+    reachable,
+    reopened,
+    rows_of,
+    save,
+    scan,
+)
+from tests.servers.server import Server
+
+ODD_PREFIX = "odd %20 [x]*/größe=1+2"
+
+
+@pytest.fixture
+def table(s3_server: Server, tmp_path: Path):
+    local = a_store(tmp_path, create=False)
+    storage = open_storage(f"s3://{s3_server.new_bucket()}/{ODD_PREFIX}", endpoint_url=s3_server.endpoint_url)
+    made = reopened(local, storage=storage.below("table"))
+    made.create("table", KEYED, a_tree("m"))
+    yield made
+    made.catalog.close()
+
+
+def test_rows_go_in_and_come_out(table: StateStore):
+    first = ingest(table, rows_of("b", "x", value="1"))
+    ingest(table, rows_of("a", "y", "z", value="2"))
+    assert keys_in(scan(table)) == ["a", "b", "x", "y", "z"]
+    assert keys_in(scan(table, where="value = '2'", limit=2)) == ["a", "y"]
+    assert keys_in(scan(table, keys=["x"])) == ["x"]
+    assert keys_in(scan(table, version=first)) == ["b", "x"]
+
+
+def test_files_are_merged_and_old_versions_stay(table: StateStore):
+    first = ingest(table, rows_of("b", "x"))
+    ingest(table, rows_of("a", "y"))
+    report = compact(table)
+    assert (report.rows, len(report.jobs)) == (4, 2)
+    assert keys_in(scan(table)) == ["a", "b", "x", "y"]
+    assert keys_in(scan(table, version=first)) == ["b", "x"]
+
+
+def test_what_no_version_needs_is_deleted_from_the_bucket(table: StateStore):
+    ingest(table, rows_of("b", "x"))
+    save(table, "kept")
+    ingest(table, rows_of("a", "y"))
+    compact(table)
+    before = on_disk(table)
+    forget_all_but_newest(table)
+    collect(table, NOW)
+    assert on_disk(table) == reachable(table)
+    assert before - on_disk(table)
+    assert keys_in(scan(table)) == ["a", "b", "x", "y"]
+
+
+def test_duckdb_reads_the_bucket(table: StateStore):
+    for keys in (("b", "x"), ("a", "y")):
+        ingest(table, rows_of(*keys))
+    connection = relations.connect()
+    relations.relation(connection, plan_scan(table.load()), table.storage).create_view("t")
+    found = relations.query(connection, "SELECT key FROM t WHERE key >= 'b' ORDER BY key")
+    assert found is not None
+    assert keys_in(relations.to_arrow(found)) == ["b", "x", "y"]
+
+
+def test_duckdb_inspects_the_metadata(table: StateStore):
+    ingest(table, rows_of("b", "x"))
+    head = table.head()
+    answer = inspection.inspect(
+        "SELECT count(*) AS n, (SELECT count(*) FROM partitions) AS p FROM files",
+        table.storage, head.files_path, head.partitions_path, [head], [], footer="",
+    )  # fmt: skip
+    assert answer.to_dict() == {"n": [2], "p": [3]}
+
+
+def _read_by_duckdb(store: StateStore) -> object:
+    return relations.relation(relations.connect(), plan_scan(store.load()), store.storage)
+
+
+@pytest.mark.parametrize("read", [scan, _read_by_duckdb])
+def test_a_file_that_is_gone_or_changed_is_named(table: StateStore, read: Callable[[StateStore], object]):
+    ingest(table, rows_of("b"))
+    name = table.load().files.table["filename"][0].as_py()
+    table.storage.write(name, table.storage.read(name) + b"more")
+    with pytest.raises(StorageError, match="bytes, not"):
+        read(table)
+    table.storage.delete(name)
+    with pytest.raises(NotFound, match="no file s3://"):
+        read(table)
+
+
+def test_a_damaged_file_is_told(table: StateStore):
+    ingest(table, rows_of("b"))
+    name = table.load().files.table["filename"][0].as_py()
+    table.storage.write(name, bytes(table.storage.size(name)))
+    with pytest.raises(StorageError, match="cannot read data files in s3://"):
+        scan(table)
+
+
+def test_a_wrong_condition_is_told_as_for_a_folder(table: StateStore):
+    ingest(table, rows_of("b"))
+    with pytest.raises(InvalidInput):
+        scan(table, where="nothing = 1")
+
+
+def test_spark_says_what_to_use_instead(table: StateStore):
+    ingest(table, rows_of("b"))
+    spark: object = None  # is not asked
+    with pytest.raises(EngineError, match="Spark cannot open s3://") as caught:
+        frames.data_frame(spark, plan_scan(table.load()), table.storage)
+    assert "duckdb" in caught.value.hint
+    with pytest.raises(EngineError):
+        pipeline.bulk_import(spark, table, rows_of("b"))
+    with pytest.raises(EngineError):
+        pipeline.run_on_spark(spark, table.storage)
