@@ -38,6 +38,8 @@ from sleeper_nb.model.snapshots import Savepoint, Snapshot, from_micros
 
 FORMAT_VERSION = 1
 MAX_ITEMS = 100
+LOG_BYTES = 3_500_000
+"""What the entries of one commit's log can hold together; a transaction of DynamoDB has at most 4 MB."""
 PAGE = 50
 
 
@@ -71,9 +73,8 @@ class DynamoDBCatalog(Catalog):
         if not re.fullmatch(r"[A-Za-z0-9_.-]{1,200}", instance):
             hint = "use letters, digits, - _ and ., at most 200"
             raise InvalidInput(f"no instance can be called {instance!r}", hint=hint)
-        self.instance, self.db, self.max_items, self.on_create = (
-            instance, DynamoDB(region, endpoint_url, clock), max_items, on_create,
-        )  # fmt: skip
+        self.instance, self.max_items, self.on_create = instance, max_items, on_create
+        self.db = DynamoDB(region, endpoint_url, clock)
         self.limits = CommitLimits(snapshots=(max_items - 1) // 2, entry_bytes=300_000)
         self._index_table = KeyedTable(self.table_name("index"), "kind", "key")
         self._items_table = KeyedTable(self.table_name("tables"), "table_id", "item")
@@ -180,9 +181,11 @@ class DynamoDBCatalog(Catalog):
         entries = zip(new, log, strict=True) if log else ()
         parts += [rows.put(numbered(LOG, s.id), {"id": s.id, "entry": entry}, new=True) for s, entry in entries]
         parts += [dict(part) for part in also]
-        if len(parts) > self.max_items:
+        size = sum(map(len, log))
+        if len(parts) > self.max_items or size > LOG_BYTES:
+            most = f"{self.max_items} items and {LOG_BYTES:,} bytes of log"
             hint = "commit less at once"
-            raise InvalidInput(f"a commit of {len(parts)} items; DynamoDB takes {self.max_items}", hint=hint)
+            raise InvalidInput(f"a commit of {len(parts)} items and {size:,} bytes; it takes {most}", hint=hint)
         lost = self.db.transact(parts)
         if lost is None:
             return True

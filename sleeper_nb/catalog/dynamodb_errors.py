@@ -13,7 +13,8 @@ MISSING = "ResourceNotFoundException"
 _PASSING = {
     "ThrottlingException", "Throttling", "ThrottledException", "ProvisionedThroughputExceededException",
     "RequestLimitExceeded", "InternalServerError", "InternalFailure", "ServiceUnavailable",
-    "ServiceUnavailableException", "TransactionConflictException", "TransactionInProgressException", "LimitExceededException", "RequestTimeout",
+    "ServiceUnavailableException", "TransactionConflictException", "TransactionInProgressException",
+    "LimitExceededException", "RequestTimeout",
 }  # fmt: skip
 _PASSING_REASONS = {"None", "TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired"}
@@ -28,14 +29,18 @@ _NO_CREDENTIALS = {
 }  # fmt: skip
 
 
+def _response(error: Exception) -> dict[str, Any]:
+    return getattr(error, "response", None) or {}  # a timeout has one too, which is None
+
+
 def code_of(error: Exception) -> str:
     """Return DynamoDB's code of an error, or "" when it did not answer."""
-    return str(getattr(error, "response", {}).get("Error", {}).get("Code", ""))
+    return str(_response(error).get("Error", {}).get("Code", ""))
 
 
 def reasons_of(error: Exception) -> list[dict[str, Any]]:
     """Return why a transaction was cancelled: one reason for each of its parts, in their order."""
-    return list(getattr(error, "response", {}).get("CancellationReasons", []))
+    return list(_response(error).get("CancellationReasons", []))
 
 
 def is_unanswered(error: Exception) -> bool:
@@ -54,7 +59,7 @@ def is_passing(error: Exception) -> bool:
         # A failed condition is an answer, whatever else happened to the transaction.
         codes = {reason.get("Code", "None") for reason in reasons_of(error)}
         return codes <= _PASSING_REASONS
-    status = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    status = _response(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return bool(status >= 500)
 
 
@@ -95,5 +100,5 @@ def explain(error: Exception, operation: str, where: str, tries: int) -> Storage
 
 def _said(error: Exception) -> str:
     reasons = {reason.get("Message") or reason.get("Code", "None") for reason in reasons_of(error)}
-    said = getattr(error, "response", {}).get("Error", {}).get("Message") or str(error)
+    said = _response(error).get("Error", {}).get("Message") or str(error)
     return "; ".join([said, *sorted(reasons - {"None", said})])
