@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from sleeper_nb.catalog import dynamodb_claims as claims
+from sleeper_nb.catalog import dynamodb_commits as commits
 from sleeper_nb.catalog import dynamodb_expiry as expiry
 from sleeper_nb.catalog import dynamodb_savepoints as savepoints
 from sleeper_nb.catalog.base import Assignment, Catalog, CommitLimits, TableEntry
@@ -25,7 +26,6 @@ from sleeper_nb.catalog.dynamodb_items import (
     LOG,
     REFUSED,
     SNAPSHOT,
-    Item,
     KeyedTable,
     numbered,
     snapshot_item,
@@ -38,9 +38,7 @@ from sleeper_nb.model.snapshots import Savepoint, Snapshot, from_micros
 
 FORMAT_VERSION = 1
 MAX_ITEMS = 100
-LOG_BYTES = 3_500_000
-"""What the entries of one commit's log can hold together; a transaction of DynamoDB has at most 4 MB."""
-PAGE = 50
+PAGE = 200
 
 
 class DynamoDBCatalog(Catalog):
@@ -53,7 +51,7 @@ class DynamoDBCatalog(Catalog):
     region, endpoint_url
         As boto3 has them; by default what its configuration says, from which credentials come too.
     clock
-        Gives waits, jitter and tokens.
+        Gives times, waits and jitter.
     max_items
         How many items a transaction can have; at least 5.
     on_create
@@ -114,11 +112,11 @@ class DynamoDBCatalog(Catalog):
 
     def create_table(self, entry: TableEntry, first: Snapshot) -> None:
         self._make()
-        rows = self._rows(entry.id)
+        rows, index_entry = self._rows(entry.id), {"name": entry.name, "online": entry.online, "first": first.commit_id}
         lost = self.db.transact([
-            self._index("name").put(entry.name, {"table_id": entry.id, "online": entry.online}, new=True),
-            self._index("id").put(entry.id, {"name": entry.name, "first": first.commit_id}, new=True),
-            rows.put(CURRENT, _current(first), new=True),
+            self._index("name").put(entry.name, {"table_id": entry.id}, new=True),
+            self._index("id").put(entry.id, index_entry, new=True),
+            rows.put(CURRENT, commits.current_values(first), new=True),
             rows.put(numbered(SNAPSHOT, first.id), snapshot_item(first, first.id), new=True),
             rows.absent(REFUSED + first.commit_id),
         ])  # fmt: skip
@@ -135,10 +133,9 @@ class DynamoDBCatalog(Catalog):
             if (self._index("id").get(table_id) or {}).get("name") != old:
                 raise gone
             return
-        entry = names.get(old) or {}
         lost = self.db.transact([
             names.delete(old, "#table_id = :id", id=table_id),
-            names.put(new, {"table_id": table_id, "online": entry.get("online", True)}, new=True),
+            names.put(new, {"table_id": table_id}, new=True),
             self._index("id").update(table_id, "SET #name = :new", "#name = :old", new=new, old=old),
         ])  # fmt: skip
         if lost is None:
@@ -149,7 +146,9 @@ class DynamoDBCatalog(Catalog):
 
     def tables(self) -> tuple[TableEntry, ...]:
         self._is_made()
-        return tuple(TableEntry(row["table_id"], row["key"], row["online"]) for row in self._index("name").query())
+        # By id: a table that is just being renamed has two items under "name" or, for a moment, none.
+        entries = [TableEntry(row["key"], row["name"], row["online"]) for row in self._index("id").query()]
+        return tuple(sorted(entries, key=lambda entry: entry.name.encode()))
 
     def current(self, table_id: str) -> Snapshot:
         # The newest snapshot is the current one: both are written by one transaction, so one read is enough.
@@ -175,30 +174,7 @@ class DynamoDBCatalog(Catalog):
             More parts of the same transaction, as `dynamodb_items` makes them; a condition of theirs that does not hold
             loses the commit.
         """
-        rows = self._rows(table_id)
-        parts = [self._make_current(rows, expected, new)]
-        parts += [rows.put(numbered(SNAPSHOT, s.id), snapshot_item(s, new[0].id), new=True) for s in new]
-        entries = zip(new, log, strict=True) if log else ()
-        parts += [rows.put(numbered(LOG, s.id), {"id": s.id, "entry": entry}, new=True) for s, entry in entries]
-        parts += [dict(part) for part in also]
-        size = sum(map(len, log))
-        if len(parts) > self.max_items or size > LOG_BYTES:
-            most = f"{self.max_items} items and {LOG_BYTES:,} bytes of log"
-            hint = "commit less at once"
-            raise InvalidInput(f"a commit of {len(parts)} items and {size:,} bytes; it takes {most}", hint=hint)
-        lost = self.db.transact(parts)
-        if lost is None:
-            return True
-        # An earlier try whose answer was lost may have won, and others may have committed on top of it.
-        met = lost.items[: 1 + len(new)]
-        return any(item is not None and item.get("commit_id") == new[-1].commit_id for item in met)
-
-    @staticmethod
-    def _make_current(rows: Rows, expected: Snapshot, new: Sequence[Snapshot]) -> Item:
-        values: dict[str, Any] = {f"c{at}": snapshot.commit_id for at, snapshot in enumerate(new)}
-        kept = " AND ".join(["#commit_id = :expected", *(f"NOT contains(#refused, :{name})" for name in values)])
-        change = "SET #id = :id, #commit_id = :commit_id, #commits = :commits REMOVE #refused"
-        return rows.update(CURRENT, change, kept, expected=expected.commit_id, **values, **_current(*new))
+        return commits.commit(self._rows(table_id), expected, new, log, also, self.max_items)
 
     def log(self, table_id: str, after: int, until: int) -> tuple[bytes, ...]:
         if until <= after:
@@ -230,28 +206,8 @@ class DynamoDBCatalog(Catalog):
         return lost is None or (lost.items[0] or {}).get("files_path") == files_path
 
     def has_commit(self, table_id: str, commit_id: str) -> bool:
-        """Return whether a retained snapshot carries the commit id; when none does, none ever will.
-
-        A request whose answer was lost may still be on its way. So a commit that is not there is refused first, by a
-        write that its conditions meet, and then looked for once more.
-        """
-        if not self._is_made():
-            return False  # no commit is asked for before they are
-        rows = self._rows(table_id)
-        if self._shows(rows, commit_id):
-            return True
-        one = frozenset({commit_id})
-        refused = "attribute_exists(#item) AND NOT contains(#commits, :commit)"
-        lost = self.db.transact([rows.update(CURRENT, "ADD #refused :one", refused, one=one, commit=commit_id)])
-        if lost is not None and lost.items[0] is None:  # the commit may be the one that makes the table
-            self.db.transact([rows.put(REFUSED + commit_id, {})])
-            lost = None
-        return lost is not None or self._shows(rows, commit_id)
-
-    @staticmethod
-    def _shows(rows: Rows, commit_id: str) -> bool:
-        found = rows.query(SNAPSHOT, newest_first=True, where="#commit_id = :commit", page=PAGE, commit=commit_id)
-        return next(found, None) is not None
+        # no commit is asked for before the DynamoDB tables are there
+        return self._is_made() and commits.has_commit(self._rows(table_id), commit_id)
 
     def snapshots(self, table_id: str) -> tuple[Snapshot, ...]:
         return tuple(to_snapshot(row) for row in snapshot_rows(self._rows(table_id)) if not row.get("expired"))
@@ -293,9 +249,3 @@ class DynamoDBCatalog(Catalog):
 
     def close(self) -> None:
         self.db.close()
-
-
-def _current(*new: Snapshot) -> Item:
-    """Return the attributes of the item `current` behind a commit."""
-    ids = frozenset(snapshot.commit_id for snapshot in new)
-    return {"id": new[-1].id, "commit_id": new[-1].commit_id, "commits": ids}
