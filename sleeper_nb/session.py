@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.components import Components
@@ -26,7 +27,7 @@ from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.opening import open_state_store
 from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.filesystem import Storage, open_storage
 from sleeper_nb.table import Table
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def connect(
     warehouse: str | Path,
     instance: str = "default",
     *,
+    region: str | None = None,
+    endpoint_url: str | None = None,
     spark: SparkSession | None = None,
     spark_config: Mapping[str, str] | None = None,
     author: str | None = None,
@@ -53,9 +56,12 @@ def connect(
     Parameters
     ----------
     warehouse
-        A folder.
+        A folder, with the catalog in it as a SQLite file; or ``s3://bucket/prefix``, with the catalog in DynamoDB.
     instance
-        Its name below the warehouse; instances share nothing.
+        Its name below the warehouse; instances share nothing. With DynamoDB it is part of the names of its tables, so
+        one account and region has one instance of a name.
+    region, endpoint_url
+        Of S3 and DynamoDB; from the environment or the AWS profile when None. Keys always come from there.
     spark
         A Spark session to use; otherwise one is started when it is first needed.
     spark_config
@@ -65,17 +71,21 @@ def connect(
     clock, progress
         For tests and faces.
     """
-    text = str(warehouse)
-    if re.match(r"[a-z0-9]+://", text) and not text.startswith("file://"):
-        raise InvalidInput(
-            f"cannot open {text}: this release keeps warehouses in local folders",
-            hint='give a folder, such as sl.connect("warehouse")',
-        )
     if not _INSTANCE.fullmatch(instance):
         raise InvalidInput(f"no instance can be called {instance!r}", hint="use letters, digits, - and _")
-    root = Path(text.removeprefix("file://")).expanduser().absolute() / instance
+    storage = open_storage(warehouse, region=region, endpoint_url=endpoint_url).below(instance)
+    clock, progress = clock or Clock(), progress or Silent()
+    catalog: Catalog
+    if storage.local:
+        catalog = SqliteCatalog(Path(storage.locate(paths.CATALOG)))
+    else:
+        from sleeper_nb.catalog.dynamodb import DynamoDBCatalog
+
+        catalog = DynamoDBCatalog(
+            instance, region=region, endpoint_url=endpoint_url, clock=clock, on_create=progress.finish
+        )
     return Session(
-        root, clock=clock or Clock(), progress=progress or Silent(), author=author or _user(),
+        instance, storage, catalog, clock=clock, progress=progress, author=author or _user(),
         spark=spark, spark_config=spark_config or {},
     )  # fmt: skip
 
@@ -85,7 +95,9 @@ class Session:
 
     def __init__(
         self,
-        root: Path,
+        instance: str,
+        storage: Storage,
+        catalog: Catalog,
         *,
         clock: Clock,
         progress: Progress,
@@ -93,12 +105,11 @@ class Session:
         spark: SparkSession | None,
         spark_config: Mapping[str, str],
     ) -> None:
-        self.root = root
-        self._storage = Storage(root)
+        self.instance = instance
+        self._storage = storage
         self._given_spark, self._spark_config = spark, dict(spark_config)
         self._spark: SparkEngine | None = None
         self._stores: dict[str, StateStore] = {}
-        catalog = SqliteCatalog(root / paths.CATALOG)
         self.components = Components(catalog, clock, progress, self.spark, author)
 
     def __enter__(self) -> Self:
@@ -110,7 +121,12 @@ class Session:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Session({str(self.root)!r}, {len(self.components.catalog.tables())} tables)"
+        return f"Session({self.location!r}, {len(self.components.catalog.tables())} tables)"
+
+    @property
+    def location(self) -> str:
+        """Where the instance lies: an absolute folder, or ``s3://bucket/prefix/instance``."""
+        return self._storage.root
 
     def close(self) -> None:
         """Close the catalog, and stop Spark when this session started it."""
@@ -202,7 +218,7 @@ class Session:
             for t, h in zip(found, heads, strict=True)
         )
         columns = ("table", "snapshot", "rows", "files", "bytes", "partitions", "last change")
-        return Listing(found, columns, cells, f"tables of {self.root.name}")
+        return Listing(found, columns, cells, f"tables of {self.instance}")
 
     def sql(self, statement: str, *, engine: Engine = "spark", params: Mapping[str, Any] | None = None) -> QueryResult:
         """Run a query over tables at any version.

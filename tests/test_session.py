@@ -1,4 +1,5 @@
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -25,7 +26,7 @@ def trips(session):
 
 
 def files_of(session):
-    return {path.relative_to(session.root).as_posix() for path in session.root.rglob("*.parquet")}
+    return {path.relative_to(Path(session.location)).as_posix() for path in Path(session.location).rglob("*.parquet")}
 
 
 def test_a_new_folder_is_a_new_warehouse_and_an_instance_is_a_folder_in_it(tmp_path):
@@ -45,10 +46,10 @@ def test_a_warehouse_can_be_moved_whole(tmp_path):
         assert session.table("trips").scan().to_pandas()["city"].tolist() == ["rome"]
 
 
-def test_object_storage_is_refused_with_what_to_type_instead():
-    with pytest.raises(sl.InvalidInput, match="local folders") as caught:
-        sl.connect("s3://bucket/prefix")
-    assert "warehouse" in caught.value.hint
+def test_storage_of_another_kind_is_refused_with_what_to_type_instead():
+    with pytest.raises(sl.InvalidInput, match="gs://bucket") as caught:
+        sl.connect("gs://bucket/prefix")
+    assert "s3://bucket/prefix" in caught.value.hint
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_a_table_that_cannot_be_made_leaves_nothing(session, arguments, words):
     with pytest.raises(sl.InvalidInput, match=words):
         session.create_table(*arguments)
     assert not session.tables()
-    assert {path.name for path in session.root.iterdir()} <= {
+    assert {path.name for path in Path(session.location).iterdir()} <= {
         "catalog.sqlite",
         "catalog.sqlite-wal",
         "catalog.sqlite-shm",
@@ -88,7 +89,7 @@ def test_a_table_that_exists_stays_as_it_is(session, trips):
         with pytest.raises(sl.AlreadyExists, match="is there already"):
             session.create_table(name, SCHEMA)
     assert trips.scan().count() == 1
-    assert len(list((session.root / "config" / "tables").iterdir())) == 1
+    assert len(list((Path(session.location) / "config" / "tables").iterdir())) == 1
 
 
 def test_unknown_table_names_the_nearest(session, trips):
@@ -172,7 +173,7 @@ def test_savepoint_outlives_expiry_and_garbage_collection(session, trips):
 def test_savepoint_file_has_the_names_of_the_proposal(session, trips):
     trips.ingest(rows("rome"))
     savepoint = trips.create_savepoint("first")
-    path = session.root / trips.entry.id / "savepoint" / "savepoint-1"
+    path = Path(session.location) / trips.entry.id / "savepoint" / "savepoint-1"
     assert sl.Savepoint.from_json(path.read_text()) == savepoint
     for name in ("id", "savedSnapshotId", "schemaId", "fullManifestList", "recordCount"):
         assert f'"{name}"' in path.read_text()

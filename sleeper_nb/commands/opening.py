@@ -45,7 +45,7 @@ def _use(context: Context, arguments: Namespace) -> Opened:
     session = given if isinstance(given, Session) else context.connect(str(given), arguments.instance)
     names = tuple(entry.name for entry in session.components.catalog.tables())
     context.session = session
-    return Opened(arguments.uri, session.root.name, names, session)
+    return Opened(arguments.uri, session.instance, names, session)
 
 
 def _tables(context: Context, arguments: Namespace) -> Listing[Table]:  # noqa: ARG001 - it has none

@@ -1,4 +1,4 @@
-"""What every catalog holds. A new catalog joins by one line in `CATALOGS`."""
+"""What every catalog holds. A new catalog joins by one line in `CATALOGS` and `KINDS`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,22 @@ from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
 from sleeper_nb.model.snapshots import Snapshot
 from tests.builders import START, savepoint, snapshot
+from tests.dynamodb_servers import dynamodb_catalog, dynamodb_local_endpoint, moto_endpoint
 
-CATALOGS: dict[str, Callable[[Path], Catalog]] = {"sqlite": lambda folder: SqliteCatalog(folder / "catalog.sqlite")}
+CATALOGS: dict[str, Callable[[Path], Catalog]] = {
+    "sqlite": lambda folder: SqliteCatalog(folder / "catalog.sqlite"),
+    "dynamodb-moto": lambda folder: dynamodb_catalog(moto_endpoint(), folder),
+    "dynamodb-local": lambda folder: dynamodb_catalog(dynamodb_local_endpoint(), folder),
+}
+KINDS = [
+    "sqlite",
+    "dynamodb-moto",  # does one request at a time, so here a race is only one of who comes first
+    pytest.param("dynamodb-local", marks=pytest.mark.servers),
+]
 LATER = START + timedelta(hours=1)
 
 
-@pytest.fixture(params=CATALOGS)
+@pytest.fixture(params=KINDS)
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Catalog]]:
     """What opens one and the same catalog, as another process would."""
     made: list[Catalog] = []
@@ -218,7 +228,7 @@ def _open(kind: str, folder: Path, start: multiprocessing.synchronize.Barrier) -
     CATALOGS[kind](folder).close()
 
 
-@pytest.mark.parametrize("kind", CATALOGS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_processes_may_open_a_new_catalog_at_once(kind: str, tmp_path: Path):
     fork = multiprocessing.get_context("fork")
     for attempt in range(6):

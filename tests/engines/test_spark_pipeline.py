@@ -1,4 +1,5 @@
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -44,7 +45,10 @@ def content(found):
 
 
 def parquet_files(session):
-    return sorted(path.relative_to(session.root).as_posix() for path in session.root.rglob("data/**/*.parquet"))
+    return sorted(
+        path.relative_to(Path(session.location)).as_posix()
+        for path in Path(session.location).rglob("data/**/*.parquet")
+    )
 
 
 @pytest.mark.parametrize("kind", ["pandas", "arrow", "spark", "path", "rows"])
@@ -70,7 +74,7 @@ def test_each_leaf_gets_one_sorted_file_of_its_own_keys(session, table):
     assert snapshot.files == snapshot.added_files == len(parquet_files(session)) == 5
     state = table.state
     for reference in state.files.active_in({leaf.id for leaf in state.tree.leaves}):
-        found = pq.read_table(session.root / table.entry.id / reference.filename)
+        found = pq.read_table(Path(session.location) / table.entry.id / reference.filename)
         assert found.num_rows == reference.rows
         assert is_sorted(found.select(SCHEMA.sort_order))
         region = state.tree[reference.partition_id].region

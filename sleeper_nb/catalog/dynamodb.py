@@ -1,0 +1,251 @@
+"""The shared catalog: two DynamoDB tables, for any number of machines.
+
+`sleeper-<instance>-index` lists the Sleeper tables by name and by id. `sleeper-<instance>-tables` has all else, under
+the Sleeper table's id, an item each: `current`, `snapshot#…`, `log#…`, `savepoint#…`, `garbage#…`, `job#…` and a few
+more. Whatever must be true together is written by one transaction on conditions, and every read is consistent. Plain
+reads can see some items of a transaction a moment before the others; where that matters, it is said.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sleeper_nb.catalog import dynamodb_claims as claims
+from sleeper_nb.catalog import dynamodb_commits as commits
+from sleeper_nb.catalog import dynamodb_expiry as expiry
+from sleeper_nb.catalog import dynamodb_savepoints as savepoints
+from sleeper_nb.catalog.base import Assignment, Catalog, CommitLimits, TableEntry
+from sleeper_nb.catalog.dynamodb_client import TRANSACTION_GETS, DynamoDB
+from sleeper_nb.catalog.dynamodb_items import (
+    CURRENT,
+    GARBAGE,
+    LOG,
+    REFUSED,
+    SNAPSHOT,
+    KeyedTable,
+    numbered,
+    snapshot_item,
+    to_snapshot,
+)
+from sleeper_nb.catalog.dynamodb_rows import Rows, snapshot_rows
+from sleeper_nb.clock import Clock
+from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StorageError
+from sleeper_nb.model.snapshots import Savepoint, Snapshot, from_micros
+
+FORMAT_VERSION = 1
+MAX_ITEMS = 100
+PAGE = 200
+
+
+class DynamoDBCatalog(Catalog):
+    """A catalog in DynamoDB; nothing is asked of it before the first method is called.
+
+    Parameters
+    ----------
+    instance
+        Part of the names of the DynamoDB tables, which are made with the first Sleeper table.
+    region, endpoint_url
+        As boto3 has them; by default what its configuration says, from which credentials come too.
+    clock
+        Gives times, waits and jitter.
+    max_items
+        How many items a transaction can have; at least 5.
+    on_create
+        Is told which DynamoDB tables are about to be made.
+    """
+
+    def __init__(
+        self,
+        instance: str,
+        *,
+        region: str | None = None,
+        endpoint_url: str | None = None,
+        clock: Clock,
+        max_items: int = MAX_ITEMS,
+        on_create: Callable[[str], None] | None = None,
+    ) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9_.-]{1,200}", instance):
+            hint = "use letters, digits, - _ and ., at most 200"
+            raise InvalidInput(f"no instance can be called {instance!r}", hint=hint)
+        self.instance, self.max_items, self.on_create = instance, max_items, on_create
+        self.db = DynamoDB(region, endpoint_url, clock)
+        self.limits = CommitLimits(snapshots=(max_items - 1) // 2, entry_bytes=300_000)
+        self._index_table = KeyedTable(self.table_name("index"), "kind", "key")
+        self._items_table = KeyedTable(self.table_name("tables"), "table_id", "item")
+        self._lock = threading.Lock()
+        self._has_tables = False
+
+    def table_name(self, suffix: str) -> str:
+        """Return the name of one of the instance's DynamoDB tables."""
+        return f"sleeper-{self.instance}-{suffix}"
+
+    def _index(self, kind: str) -> Rows:
+        return Rows(self.db, self._index_table, kind)
+
+    def _rows(self, table_id: str) -> Rows:
+        self._is_made()
+        return Rows(self.db, self._items_table, table_id)
+
+    def _is_made(self) -> bool:
+        """Return whether the DynamoDB tables are there, in a format that this release reads."""
+        with self._lock:
+            if not self._has_tables:
+                found = self._index("format").get("catalog")
+                if found is not None and found["version"] > FORMAT_VERSION:
+                    raise StorageError(
+                        f"the catalog {self.instance!r} has format {found['version']}; "
+                        f"this release reads up to {FORMAT_VERSION}",
+                        hint="upgrade sleeper-nb",
+                    )
+                self._has_tables = found is not None
+            return self._has_tables
+
+    def _make(self) -> None:
+        if not self._is_made():
+            self.db.make_tables((self._index_table, self._items_table), self.on_create)
+            self.db.transact([self._index("format").put("catalog", {"version": FORMAT_VERSION}, new=True)])
+            self._is_made()
+
+    def create_table(self, entry: TableEntry, first: Snapshot) -> None:
+        self._make()
+        rows, index_entry = self._rows(entry.id), {"name": entry.name, "online": entry.online, "first": first.commit_id}
+        lost = self.db.transact([
+            self._index("name").put(entry.name, {"table_id": entry.id}, new=True),
+            self._index("id").put(entry.id, index_entry, new=True),
+            rows.put(CURRENT, commits.current_values(first), new=True),
+            rows.put(numbered(SNAPSHOT, first.id), snapshot_item(first, first.id), new=True),
+            rows.absent(REFUSED + first.commit_id),
+        ])  # fmt: skip
+        if lost is None or (lost.items[1] or {}).get("first") == first.commit_id:
+            return  # done now, or by an earlier try whose answer was lost
+        if lost.parts[4]:
+            raise StorageError(f"table {entry.name!r} was given up while it was made", hint="run it again")
+        raise AlreadyExists(f"table {entry.name!r} is there already", hint="choose another name")
+
+    def rename_table(self, table_id: str, old: str, new: str) -> None:
+        self._is_made()
+        names, gone = self._index("name"), NotFound(f"no table {old!r}", hint="it was renamed or deleted meanwhile")
+        if old == new:
+            if (self._index("id").get(table_id) or {}).get("name") != old:
+                raise gone
+            return
+        lost = self.db.transact([
+            names.delete(old, "#table_id = :id", id=table_id),
+            names.put(new, {"table_id": table_id}, new=True),
+            self._index("id").update(table_id, "SET #name = :new", "#name = :old", new=new, old=old),
+        ])  # fmt: skip
+        if lost is None:
+            return
+        if lost.parts[1] and (lost.items[1] or {}).get("table_id") != table_id:
+            raise AlreadyExists(f"table {new!r} is there already", hint="choose another name")
+        raise gone
+
+    def tables(self) -> tuple[TableEntry, ...]:
+        self._is_made()
+        # By id: a table that is just being renamed has two items under "name" or, for a moment, none.
+        entries = [TableEntry(row["key"], row["name"], row["online"]) for row in self._index("id").query()]
+        return tuple(sorted(entries, key=lambda entry: entry.name.encode()))
+
+    def current(self, table_id: str) -> Snapshot:
+        # The newest snapshot is the current one: both are written by one transaction, so one read is enough.
+        for row in self._rows(table_id).query(SNAPSHOT, newest_first=True, page=1):
+            return to_snapshot(row)
+        raise NotFound(f"no table with id {table_id!r}", hint="it was deleted meanwhile")
+
+    def commit(
+        self,
+        table_id: str,
+        expected: Snapshot,
+        *new: Snapshot,
+        log: Sequence[bytes] = (),
+        also: Sequence[Mapping[str, Any]] = (),
+    ) -> bool:
+        """Make the last of `new` current, as `Catalog.commit` says.
+
+        Parameters
+        ----------
+        table_id, expected, new, log
+            As in `Catalog.commit`.
+        also
+            More parts of the same transaction, as `dynamodb_items` makes them; a condition of theirs that does not hold
+            loses the commit.
+        """
+        return commits.commit(self._rows(table_id), expected, new, log, also, self.max_items)
+
+    def log(self, table_id: str, after: int, until: int) -> tuple[bytes, ...]:
+        if until <= after:
+            return ()
+        rows = self._rows(table_id)
+        found = {row["id"]: row for row in rows.query(between=(numbered(LOG, after + 1), numbered(LOG, until)))}
+        unseen = [number for number in range(after + 1, until + 1) if number not in found]
+        if 0 < len(unseen) <= TRANSACTION_GETS:  # cut, or of a commit that is just being made
+            found |= {row["id"]: row for row in rows.settled(numbered(LOG, number) for number in unseen)}
+        if len(found) != until - after:
+            raise NotFound(f"the transaction log was cut behind snapshot {after}", hint="read a retained snapshot")
+        return tuple(found[number]["entry"] for number in range(after + 1, until + 1))
+
+    def checkpoint(self, table_id: str, at: int) -> Snapshot:
+        bounds = (numbered(SNAPSHOT, 0), numbered(SNAPSHOT, at))
+        found = self._rows(table_id).query(
+            between=bounds, newest_first=True, where="attribute_exists(#files_path)", page=PAGE
+        )
+        for row in found:
+            return to_snapshot(row)
+        raise NotFound(f"no metadata of snapshot {at} is left", hint="it has expired; read a retained snapshot")
+
+    def materialise(self, table_id: str, snapshot_id: int, files_path: str, partitions_path: str) -> bool:
+        rows = self._rows(table_id)
+        change = "SET #files_path = :files, #partitions_path = :partitions"
+        bare = "attribute_exists(#item) AND attribute_not_exists(#files_path) AND attribute_not_exists(#expired)"
+        item = numbered(SNAPSHOT, snapshot_id)
+        lost = self.db.transact([rows.update(item, change, bare, files=files_path, partitions=partitions_path)])
+        return lost is None or (lost.items[0] or {}).get("files_path") == files_path
+
+    def has_commit(self, table_id: str, commit_id: str) -> bool:
+        # no commit is asked for before the DynamoDB tables are there
+        return self._is_made() and commits.has_commit(self._rows(table_id), commit_id)
+
+    def snapshots(self, table_id: str) -> tuple[Snapshot, ...]:
+        return tuple(to_snapshot(row) for row in snapshot_rows(self._rows(table_id)) if not row.get("expired"))
+
+    def expire_snapshots(self, table_id: str, ids: Collection[int], now: datetime) -> None:
+        rows = self._rows(table_id)
+        expiry.mark_snapshots(rows, ids)
+        expiry.collect(rows, now)
+
+    def savepoints(self, table_id: str) -> tuple[Savepoint, ...]:
+        return savepoints.listed(self._rows(table_id))
+
+    def reserve_savepoint_id(self, table_id: str) -> int:
+        return savepoints.reserve(self._rows(table_id))
+
+    def add_savepoint(self, table_id: str, savepoint: Savepoint) -> None:
+        savepoints.add(self._rows(table_id), savepoint)
+
+    def delete_savepoint(self, table_id: str, savepoint_id: int, now: datetime) -> None:
+        rows = self._rows(table_id)
+        expiry.mark_savepoint(rows, savepoint_id)
+        expiry.collect(rows, now)
+
+    def garbage(self, table_id: str) -> tuple[tuple[str, datetime], ...]:
+        found = self._rows(table_id).query(GARBAGE)
+        return tuple((row["item"].removeprefix(GARBAGE), from_micros(row["since"])) for row in found)
+
+    def forget_garbage(self, table_id: str, paths: Collection[str]) -> None:
+        self._rows(table_id).write_each({}, [GARBAGE + path for path in paths])
+
+    def assign(self, table_id: str, assignment: Assignment, now: datetime) -> bool:
+        return claims.claim(self._rows(table_id), assignment, now, self.max_items)
+
+    def assignments(self, table_id: str, now: datetime) -> tuple[Assignment, ...]:
+        return claims.claimed(self._rows(table_id), now)
+
+    def release(self, table_id: str, job_id: str) -> None:
+        claims.release(self._rows(table_id), job_id)
+
+    def close(self) -> None:
+        self.db.close()

@@ -1,0 +1,219 @@
+"""Requests to DynamoDB: retried within bounds, consistent, page by page, and transactions that say what they lost.
+
+botocore's own retries are off: they cannot tell a transaction that lost its condition from one that met another, and
+nobody would see how long they take.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import islice
+from typing import Any
+
+from sleeper_nb.catalog import dynamodb_errors as errors
+from sleeper_nb.catalog.dynamodb_items import Item, KeyedTable, decode_item, encode_item
+from sleeper_nb.clock import Clock
+from sleeper_nb.errors import StorageError
+
+TRIES = 16
+UNANSWERED_TRIES = 5
+FIRST_WAIT, MAX_WAIT = 0.02, 2.0
+PATIENCE = timedelta(seconds=60)
+"""No request is tried again after so long, and none is waited for longer than two of `TIMEOUT_SECONDS`."""
+TIMEOUT_SECONDS = 15
+BATCH = 25
+TRANSACTION_GETS = 100
+TABLE_POLLS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A transaction that changed nothing, since a condition did not hold.
+
+    Parameters
+    ----------
+    parts
+        For each part of the transaction, in their order: whether its condition failed.
+    items
+        The item that each failed condition met; None where there is none.
+    """
+
+    parts: tuple[bool, ...]
+    items: tuple[Item | None, ...]
+
+
+class DynamoDB:
+    """One region of DynamoDB.
+
+    Parameters
+    ----------
+    region, endpoint_url
+        As boto3 has them; by default what its own configuration says. Credentials are always those of boto3.
+    clock
+        Gives times, waits and jitter.
+    """
+
+    def __init__(self, region: str | None, endpoint_url: str | None, clock: Clock) -> None:
+        self.region, self.endpoint_url, self.clock = region, endpoint_url, clock
+        self._lock = threading.Lock()
+        self._made: tuple[int, Any] | None = None
+
+    def client(self) -> Any:
+        """Return boto3's client; a forked process gets one of its own, since sockets cannot be shared."""
+        with self._lock:
+            if self._made is None or self._made[0] != os.getpid():
+                import boto3
+                from botocore.config import Config
+
+                config = Config(
+                    retries={"total_max_attempts": 1},
+                    connect_timeout=TIMEOUT_SECONDS,
+                    read_timeout=TIMEOUT_SECONDS,
+                    max_pool_connections=32,
+                )
+                session = boto3.session.Session(region_name=self.region)
+                made = session.client("dynamodb", endpoint_url=self.endpoint_url, config=config)
+                self._made = (os.getpid(), made)
+            return self._made[1]
+
+    def close(self) -> None:
+        """Let go of connections; the next request opens new ones."""
+        with self._lock:
+            if self._made is not None and self._made[0] == os.getpid():
+                self._made[1].close()
+            self._made = None
+
+    def call(self, operation: str, *, handled: Sequence[str] = (), **request: Any) -> Any:
+        """Make one request and return its answer, which is an error's when its code is in `handled`.
+
+        Raises
+        ------
+        StorageError
+            When it failed for good, or in every try.
+        """
+        from botocore import xform_name
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        end, tries = self.clock.now() + PATIENCE, 0
+        while True:
+            try:
+                return getattr(self.client(), xform_name(operation))(**request)
+            except (BotoCoreError, ClientError) as error:
+                tries += 1
+                allowed = UNANSWERED_TRIES if errors.is_unanswered(error) else TRIES
+                again = errors.is_passing(error) and tries < allowed and self.clock.now() < end
+                if not again and errors.code_of(error) in handled and not errors.is_passing(error):
+                    return error.response
+                if not again:
+                    raise errors.explain(error, operation, self._where(request), tries) from error
+                self.clock.sleep(self.clock.jitter(min(MAX_WAIT, FIRST_WAIT * 2 ** (tries - 1))))
+
+    def _where(self, request: dict[str, Any]) -> str:
+        found = {request["TableName"]} if "TableName" in request else set(request.get("RequestItems", ()))
+        for part in request.get("TransactItems", ()):
+            found |= {action["TableName"] for action in part.values()}
+        tables, place = ", ".join(sorted(found)), self.endpoint_url or self.region
+        return f"{tables} ({place})" if place else tables
+
+    def transact(self, parts: Sequence[Item]) -> Lost | None:
+        """Do all parts or none; return None when they are done, else which conditions failed.
+
+        A try whose answer is lost is made again under the same token, so it counts once.
+        """
+        # Not from the clock: DynamoDB remembers tokens for all clients, and two clocks of tests give the same ids.
+        token = secrets.token_hex(16)
+        answer = self.call(
+            "TransactWriteItems", handled=(errors.CANCELLED,), TransactItems=list(parts), ClientRequestToken=token
+        )
+        reasons = answer.get("CancellationReasons")
+        if reasons is None:
+            return None
+        failed = tuple(reason.get("Code") == errors.CONDITION_FAILED for reason in reasons)
+        if not any(failed):
+            said = "; ".join(sorted({str(reason.get("Message") or reason.get("Code")) for reason in reasons}))
+            raise StorageError(f"DynamoDB refused a transaction of {len(parts)} items: {said}")
+        return Lost(failed, tuple(decode_item(reason["Item"]) if reason.get("Item") else None for reason in reasons))
+
+    def get(self, table: KeyedTable, key: Item) -> Item | None:
+        """Return an item as it is now; None when it, or the DynamoDB table, is not there."""
+        answer = self.call(
+            "GetItem", handled=(errors.MISSING,), TableName=table.name, Key=encode_item(key), ConsistentRead=True
+        )
+        return decode_item(answer["Item"]) if "Item" in answer else None
+
+    def settled(self, table: KeyedTable, keys: Iterable[Item]) -> list[Item]:
+        """Return those of the items that are there once every transaction that now changes one has ended.
+
+        A plain read can see some items of a transaction a moment before the others.
+        """
+        found, rest = [], iter(keys)
+        while chunk := list(islice(rest, TRANSACTION_GETS)):
+            gets = [{"Get": {"TableName": table.name, "Key": encode_item(key)}} for key in chunk]
+            answer = self.call("TransactGetItems", TransactItems=gets)
+            found += [decode_item(one["Item"]) for one in answer["Responses"] if one.get("Item")]
+        return found
+
+    def query(self, table: KeyedTable, **request: Any) -> Iterator[Item]:
+        """Yield the items that a query finds, in order; none when the DynamoDB table is not there."""
+        start: dict[str, Any] = {}
+        while True:
+            answer = self.call(
+                "Query", handled=(errors.MISSING,), TableName=table.name, ConsistentRead=True, **request, **start
+            )
+            yield from map(decode_item, answer.get("Items", ()))
+            if not answer.get("LastEvaluatedKey"):
+                return
+            start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+    def write_batches(self, table: KeyedTable, requests: Iterable[Item]) -> None:
+        """Put and delete items without conditions; a crash leaves some undone."""
+        rest = iter(requests)
+        while chunk := list(islice(rest, BATCH)):
+            for attempt in range(TRIES):
+                if attempt:
+                    self.clock.sleep(self.clock.jitter(min(MAX_WAIT, FIRST_WAIT * 2**attempt)))
+                answer = self.call("BatchWriteItem", RequestItems={table.name: chunk})
+                chunk = answer.get("UnprocessedItems", {}).get(table.name, [])
+                if not chunk:
+                    break
+            else:
+                hint = "it is busy; run it again"
+                raise StorageError(f"DynamoDB did not take {len(chunk)} items of {table.name}", hint=hint)
+
+    def make_tables(self, tables: Sequence[KeyedTable], on_create: Callable[[str], None] | None = None) -> None:
+        """Make the tables that are not there, pay-per-request, and wait until all can be used.
+
+        Any number of processes may do so at once.
+        """
+        missing = [table for table in tables if self._status(table) is None]
+        if missing and on_create is not None:
+            on_create(f"creating DynamoDB tables {', '.join(table.name for table in missing)}; pay per request")
+        for table in missing:
+            keys = ((table.hash, "HASH"), (table.range, "RANGE"))
+            self.call(
+                "CreateTable",
+                handled=("ResourceInUseException",),  # another process was faster
+                TableName=table.name,
+                BillingMode="PAY_PER_REQUEST",
+                AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name, _ in keys],
+                KeySchema=[{"AttributeName": name, "KeyType": kind} for name, kind in keys],
+            )
+        for table in tables:
+            self._await(table)
+
+    def _status(self, table: KeyedTable) -> str | None:
+        answer = self.call("DescribeTable", handled=(errors.MISSING,), TableName=table.name)
+        return answer["Table"]["TableStatus"] if "Table" in answer else None
+
+    def _await(self, table: KeyedTable) -> None:
+        for _ in range(TABLE_POLLS):
+            if self._status(table) in {"ACTIVE", "UPDATING"}:
+                return
+            self.clock.sleep(1)
+        hint = "look at it in the AWS console, then run it again"
+        raise StorageError(f"the DynamoDB table {table.name} is still not active after {TABLE_POLLS} s", hint=hint)

@@ -1,0 +1,146 @@
+"""The items of the DynamoDB catalog: their keys, how a snapshot becomes one, and values in DynamoDB's own types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
+
+Item = dict[str, Any]
+
+CURRENT = "current"
+SNAPSHOT = "snapshot#"
+LOG = "log#"
+SAVEPOINT = "savepoint#"
+SAVEPOINT_NAME = "savepoint-name#"
+SAVEPOINT_COUNTER = "savepoint-counter"
+GARBAGE = "garbage#"
+CLAIMS = "claims"
+JOB = "job#"
+REFUSED = "refused#"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedTable:
+    """A DynamoDB table and the names of its two keys, both strings."""
+
+    name: str
+    hash: str
+    range: str
+
+
+def numbered(kind: str, number: int) -> str:
+    """Return a sort key under which the items of a kind are in the order of their numbers: `snapshot#000000000012`."""
+    return f"{kind}{number:012d}"
+
+
+def encode(value: Any) -> dict[str, Any]:
+    """Return a value in DynamoDB's types; a frozenset of strings or integers becomes a set, which cannot be empty."""
+    match value:
+        case bool():
+            return {"BOOL": value}
+        case int():
+            return {"N": str(value)}
+        case str():
+            return {"S": value}
+        case bytes():
+            return {"B": value}
+        case frozenset():
+            numbers = all(isinstance(one, int) for one in value)
+            return {"NS" if numbers else "SS": sorted(map(str, value))}
+        case list() | tuple():
+            return {"L": [encode(one) for one in value]}
+    raise TypeError(f"no item can hold {value!r}")
+
+
+def decode(typed: Mapping[str, Any]) -> Any:
+    """Return what `encode` wrote."""
+    ((kind, value),) = typed.items()
+    match kind:
+        case "N":
+            return int(value)
+        case "SS":
+            return frozenset(value)
+        case "NS":
+            return frozenset(map(int, value))
+        case "L":
+            return [decode(one) for one in value]
+    return value
+
+
+def encode_item(item: Mapping[str, Any]) -> Item:
+    """Return an item in DynamoDB's types; what is None is left out."""
+    return {name: encode(value) for name, value in item.items() if value is not None}
+
+
+def decode_item(item: Mapping[str, Any]) -> Item:
+    """Return what `encode_item` wrote."""
+    return {name: decode(value) for name, value in item.items()}
+
+
+def expression_parts(*expressions: str | None, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the names and values that expressions refer to: `#word` is the attribute `word`, `:word` a value.
+
+    Every attribute is written with `#`, since DynamoDB reserves more than 500 words, `time` and `rows` among them.
+    """
+    names = {word: word[1:] for text in expressions for word in re.findall(r"#\w+", text or "")}
+    parts = {
+        "ExpressionAttributeNames": names,
+        "ExpressionAttributeValues": {f":{name}": encode(value) for name, value in values.items()},
+    }
+    return {name: part for name, part in parts.items() if part}
+
+
+def _action(kind: str, body: dict[str, Any], condition: str | None, update: str | None, values: Any) -> Item:
+    if condition is not None:
+        body |= {"ConditionExpression": condition, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+    return {kind: {**body, **expression_parts(condition, update, values=values)}}
+
+
+def put(table: KeyedTable, item: Mapping[str, Any], condition: str | None = None, **values: Any) -> Item:
+    """Return the part of a transaction that writes an item."""
+    return _action("Put", {"TableName": table.name, "Item": encode_item(item)}, condition, None, values)
+
+
+def update(table: KeyedTable, key: Mapping[str, str], change: str, condition: str | None = None, **values: Any) -> Item:
+    """Return the part of a transaction that changes an item, or makes it when no condition forbids that."""
+    body = {"TableName": table.name, "Key": encode_item(key), "UpdateExpression": change}
+    return _action("Update", body, condition, change, values)
+
+
+def delete(table: KeyedTable, key: Mapping[str, str], condition: str | None = None, **values: Any) -> Item:
+    """Return the part of a transaction that removes an item."""
+    return _action("Delete", {"TableName": table.name, "Key": encode_item(key)}, condition, None, values)
+
+
+def check(table: KeyedTable, key: Mapping[str, str], condition: str, **values: Any) -> Item:
+    """Return the part of a transaction that only holds it to a condition."""
+    return _action("ConditionCheck", {"TableName": table.name, "Key": encode_item(key)}, condition, None, values)
+
+
+def snapshot_item(snapshot: Snapshot, first: int) -> Item:
+    """Return the attributes of a snapshot's item.
+
+    Parameters
+    ----------
+    snapshot
+        The snapshot; its time is kept in microseconds since 1970.
+    first
+        The id of the first snapshot of the same commit.
+    """
+    values = {field.name: getattr(snapshot, field.name) for field in fields(snapshot)}
+    return {**values, "time": to_micros(snapshot.time), "first": first, "item": numbered(SNAPSHOT, snapshot.id)}
+
+
+def to_snapshot(item: Item) -> Snapshot:
+    """Return the snapshot that an item holds."""
+    values: Item = {field.name: item.get(field.name) for field in fields(Snapshot)}
+    return Snapshot(**{**values, "time": from_micros(item["time"])})
+
+
+def paths_of(item: Item) -> set[str]:
+    """Return the metadata files that the item of a snapshot or savepoint names."""
+    return {item[name] for name in ("files_path", "partitions_path") if item.get(name)}

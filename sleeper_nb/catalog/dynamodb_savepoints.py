@@ -1,0 +1,70 @@
+"""Savepoints in DynamoDB: ids and names that are never given again, and the tie to a retained snapshot."""
+
+from __future__ import annotations
+
+from sleeper_nb.catalog.dynamodb_items import SAVEPOINT, SAVEPOINT_COUNTER, SAVEPOINT_NAME, SNAPSHOT, numbered
+from sleeper_nb.catalog.dynamodb_rows import Rows
+from sleeper_nb.errors import AlreadyExists, ConflictError, NotFound
+from sleeper_nb.model.snapshots import Savepoint
+
+TRIES = 40
+FIRST_WAIT, MAX_WAIT = 0.02, 1.0
+
+
+def reserve(rows: Rows) -> int:
+    """Return the next id.
+
+    The counter goes up by a transaction, not by DynamoDB's own adding: adding again after a lost answer would skip one.
+    """
+    clock = rows.db.clock
+    for attempt in range(TRIES):
+        if attempt:
+            clock.sleep(clock.jitter(min(MAX_WAIT, FIRST_WAIT * 2**attempt)))
+        counter = rows.get(SAVEPOINT_COUNTER)
+        if counter is None:
+            part = rows.put(SAVEPOINT_COUNTER, {"last": 1}, new=True)
+        else:
+            change, condition = "SET #last = :next", "#last = :last"
+            part = rows.update(SAVEPOINT_COUNTER, change, condition, next=counter["last"] + 1, last=counter["last"])
+        if rows.db.transact([part]) is None:
+            return int(counter["last"]) + 1 if counter else 1
+    raise ConflictError(f"others made savepoints in between in each of {TRIES} tries", hint="run it again")
+
+
+def add(rows: Rows, savepoint: Savepoint) -> None:
+    """Add a savepoint, and its id to the item of its snapshot, on the condition that that has not expired."""
+    kept = {
+        "id": savepoint.id,
+        "files_path": savepoint.full_manifest_list,
+        "partitions_path": savepoint.partitions_path,
+        "body": savepoint.to_json(),
+    }
+    retained = "attribute_exists(#item) AND attribute_not_exists(#expired)"
+    parts = [
+        rows.update(
+            numbered(SNAPSHOT, savepoint.saved_snapshot_id), "ADD #saved :ids", retained, ids=frozenset({savepoint.id})
+        ),
+        rows.put(numbered(SAVEPOINT, savepoint.id), kept, new=True),
+    ]
+    if savepoint.name is not None:
+        parts.append(rows.put(SAVEPOINT_NAME + savepoint.name, {"id": savepoint.id}, new=True))
+    lost = rows.db.transact(parts)
+    if lost is None or (lost.parts[1] and (lost.items[1] or {}).get("body") == kept["body"]):
+        return  # done now, or by an earlier try whose answer was lost
+    if lost.parts[0]:
+        raise NotFound(
+            f"snapshot {savepoint.saved_snapshot_id} has expired, so it cannot be saved",
+            hint="save a snapshot that history shows",
+        )
+    if lost.parts[1]:
+        raise AlreadyExists(f"savepoint {savepoint.id} is there already", hint="reserve another id")
+    raise AlreadyExists(
+        f"the savepoint name {savepoint.name!r} was used before",
+        hint="choose another; the name of a deleted savepoint is never given again",
+    )
+
+
+def listed(rows: Rows) -> tuple[Savepoint, ...]:
+    """Return the savepoints, oldest first."""
+    found = rows.query(SAVEPOINT, where="attribute_not_exists(#deleting)")
+    return tuple(Savepoint.from_json(row["body"]) for row in found)

@@ -1,0 +1,62 @@
+"""A warehouse in a bucket, with its catalog in DynamoDB, by the same names as one in a folder."""
+
+from __future__ import annotations
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.progress import Silent
+from tests.servers.fixtures import use
+from tests.servers.server import Server
+
+SCHEMA = sl.Schema({"city": "string"}, values={"fare": "double?"})
+
+
+class Telling(Silent):
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def finish(self, text: str = "") -> None:
+        self.told += [text] * bool(text)
+
+
+@pytest.fixture
+def connect(moto: Server, monkeypatch: pytest.MonkeyPatch):
+    use(moto, monkeypatch)
+    bucket = moto.new_bucket()
+    instance = bucket[-20:].strip("-")
+
+    def connected(**options):
+        return sl.connect(f"s3://{bucket}/house", instance, endpoint_url=moto.endpoint_url, **options)
+
+    return connected
+
+
+@pytest.mark.parametrize("state_store", ["S3StateStore", "TransactionLogStateStore"])
+def test_a_table_in_a_bucket_is_used_like_one_in_a_folder(connect, state_store):
+    telling = Telling()
+    with connect(progress=telling) as session:
+        table = session.create_table("trips", SCHEMA, ["m"], state_store=state_store)
+        assert any("pay per request" in text for text in telling.told)
+        table.ingest([{"city": "rome", "fare": 1.0}, {"city": "bern", "fare": None}])
+        table.create_savepoint("kept")
+        table.ingest([{"city": "bern", "fare": 2.0}])
+    with connect() as session:
+        table = session.table("trips")
+        assert session.location.startswith("s3://")
+        assert table.scan(keys="bern").count() == 2
+        assert table.compact(strategy="all").snapshots
+        assert table.scan().to_pandas()["city"].tolist() == ["bern", "bern", "rome"]
+        assert table.scan(version="savepoint.kept").count() == 2
+        both = "SELECT count(*) - (SELECT count(*) FROM trips VERSION AS OF 'savepoint.kept') AS more FROM trips"
+        assert session.sql(both, engine="duckdb").to_pandas()["more"].tolist() == [1]
+        with pytest.raises(sl.EngineError, match="s3://"):
+            session.sql("SELECT * FROM trips").to_pandas()
+        assert [s.operation for s in table.snapshots()][-1] == "create"
+
+
+def test_an_instance_can_be_opened_before_it_has_anything(connect):
+    with connect() as session:
+        assert len(session.tables()) == 0
+        with pytest.raises(sl.NotFound):
+            session.table("trips")
