@@ -54,6 +54,7 @@ def moto_endpoint() -> str:
     It does one request at a time: its transactions are not safe against one another. So a race is run for real on
     DynamoDB Local only.
     """
+    import botocore.session
     from moto.server import DomainDispatcherApplication, create_backend_app
     from werkzeug.serving import make_server
 
@@ -63,6 +64,8 @@ def moto_endpoint() -> str:
         with turn:
             return list(answer(environ, start_response))
 
+    # A client reads its description of DynamoDB for a fifth of a second; the many of a test run share one.
+    botocore.session.create_loader = functools.cache(botocore.session.create_loader)
     server = make_server("127.0.0.1", 0, one_at_a_time, threaded=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return f"http://127.0.0.1:{server.server_port}"

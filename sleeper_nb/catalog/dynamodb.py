@@ -151,7 +151,8 @@ class DynamoDBCatalog(Catalog):
         return tuple(sorted(entries, key=lambda entry: entry.name.encode()))
 
     def current(self, table_id: str) -> Snapshot:
-        # The newest snapshot is the current one: both are written by one transaction, so one read is enough.
+        # The newest snapshot is the current one: both are written by one transaction, so one read is enough. Of several
+        # that one commit makes, an earlier one may show first: a version like any other, on which no commit can win.
         for row in self._rows(table_id).query(SNAPSHOT, newest_first=True, page=1):
             return to_snapshot(row)
         raise NotFound(f"no table with id {table_id!r}", hint="it was deleted meanwhile")
