@@ -79,7 +79,7 @@ def connect(
     if storage.local:
         catalog = SqliteCatalog(Path(storage.locate(paths.CATALOG)))
     else:
-        from sleeper_nb.catalog.dynamodb import DynamoDBCatalog
+        from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 
         catalog = DynamoDBCatalog(
             instance, region=region, endpoint_url=endpoint_url, clock=clock, on_create=progress.finish

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from sleeper_nb.catalog.dynamodb import DynamoDBCatalog
+from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.clock import Clock
 
 LOCAL_VERSION = "2.6.1"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sleeper_nb.catalog import dynamodb_items as items
 from sleeper_nb.catalog.base import Assignment, TableEntry
-from sleeper_nb.catalog.dynamodb import DynamoDBCatalog
+from sleeper_nb.catalog.dynamodb import items
+from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.model.snapshots import Snapshot
 from tests.builders import START, savepoint, snapshot

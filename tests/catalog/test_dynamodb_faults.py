@@ -16,8 +16,8 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
 from sleeper_nb.catalog.base import Assignment, TableEntry
-from sleeper_nb.catalog.dynamodb import DynamoDBCatalog
-from sleeper_nb.catalog.dynamodb_client import MAX_WAIT, TRIES, UNANSWERED_TRIES
+from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
+from sleeper_nb.catalog.dynamodb.client import MAX_WAIT, TRIES, UNANSWERED_TRIES
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import StorageError
 from tests.builders import START, savepoint, snapshot

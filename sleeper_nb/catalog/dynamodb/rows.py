@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sleeper_nb.catalog import dynamodb_items as items
-from sleeper_nb.catalog.dynamodb_client import DynamoDB
-from sleeper_nb.catalog.dynamodb_items import SNAPSHOT, Item, KeyedTable, encode_item, expression_parts, numbered
+from sleeper_nb.catalog.dynamodb import items
+from sleeper_nb.catalog.dynamodb.client import DynamoDB
+from sleeper_nb.catalog.dynamodb.items import SNAPSHOT, Item, KeyedTable, encode_item, expression_parts, numbered
 
 
 @dataclass(frozen=True, slots=True)

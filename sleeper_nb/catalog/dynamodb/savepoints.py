@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sleeper_nb.catalog.dynamodb_items import SAVEPOINT, SAVEPOINT_COUNTER, SAVEPOINT_NAME, SNAPSHOT, numbered
-from sleeper_nb.catalog.dynamodb_rows import Rows
+from sleeper_nb.catalog.dynamodb.items import SAVEPOINT, SAVEPOINT_COUNTER, SAVEPOINT_NAME, SNAPSHOT, numbered
+from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import AlreadyExists, ConflictError, NotFound
 from sleeper_nb.model.snapshots import Savepoint
 

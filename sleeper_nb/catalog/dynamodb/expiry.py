@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from sleeper_nb.catalog.dynamodb_items import GARBAGE, LOG, SAVEPOINT, Item, numbered, paths_of
-from sleeper_nb.catalog.dynamodb_rows import Rows, snapshot_rows
+from sleeper_nb.catalog.dynamodb.items import GARBAGE, LOG, SAVEPOINT, Item, numbered, paths_of
+from sleeper_nb.catalog.dynamodb.rows import Rows, snapshot_rows
 from sleeper_nb.model.snapshots import to_micros
 
 MARKS = 25

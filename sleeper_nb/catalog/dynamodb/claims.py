@@ -21,8 +21,8 @@ from datetime import datetime
 from typing import Any
 
 from sleeper_nb.catalog.base import Assignment
-from sleeper_nb.catalog.dynamodb_items import CLAIMS, JOB, Item
-from sleeper_nb.catalog.dynamodb_rows import Rows
+from sleeper_nb.catalog.dynamodb.items import CLAIMS, JOB, Item
+from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import ConflictError, InvalidInput
 from sleeper_nb.model.snapshots import from_micros, to_micros
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sleeper_nb.catalog.dynamodb_items import CURRENT, LOG, REFUSED, SNAPSHOT, Item, numbered, snapshot_item
-from sleeper_nb.catalog.dynamodb_rows import Rows
+from sleeper_nb.catalog.dynamodb.items import CURRENT, LOG, REFUSED, SNAPSHOT, Item, numbered, snapshot_item
+from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import Snapshot
 

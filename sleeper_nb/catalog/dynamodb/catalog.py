@@ -14,13 +14,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sleeper_nb.catalog import dynamodb_claims as claims
-from sleeper_nb.catalog import dynamodb_commits as commits
-from sleeper_nb.catalog import dynamodb_expiry as expiry
-from sleeper_nb.catalog import dynamodb_savepoints as savepoints
 from sleeper_nb.catalog.base import Assignment, Catalog, CommitLimits, TableEntry
-from sleeper_nb.catalog.dynamodb_client import TRANSACTION_GETS, DynamoDB
-from sleeper_nb.catalog.dynamodb_items import (
+from sleeper_nb.catalog.dynamodb import claims, commits, expiry, savepoints
+from sleeper_nb.catalog.dynamodb.client import TRANSACTION_GETS, DynamoDB
+from sleeper_nb.catalog.dynamodb.items import (
     CURRENT,
     GARBAGE,
     LOG,
@@ -31,7 +28,7 @@ from sleeper_nb.catalog.dynamodb_items import (
     snapshot_item,
     to_snapshot,
 )
-from sleeper_nb.catalog.dynamodb_rows import Rows, snapshot_rows
+from sleeper_nb.catalog.dynamodb.rows import Rows, snapshot_rows
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StorageError
 from sleeper_nb.model.snapshots import Savepoint, Snapshot, from_micros
@@ -73,7 +70,7 @@ class DynamoDBCatalog(Catalog):
             raise InvalidInput(f"no instance can be called {instance!r}", hint=hint)
         self.instance, self.max_items, self.on_create = instance, max_items, on_create
         self.db = DynamoDB(region, endpoint_url, clock)
-        self.limits = CommitLimits(snapshots=(max_items - 1) // 2, entry_bytes=300_000)
+        self.limits = CommitLimits(snapshots=(max_items - 1) // 2, entry_bytes=70_000)
         self._index_table = KeyedTable(self.table_name("index"), "kind", "key")
         self._items_table = KeyedTable(self.table_name("tables"), "table_id", "item")
         self._lock = threading.Lock()

@@ -15,8 +15,8 @@ from datetime import timedelta
 from itertools import islice
 from typing import Any
 
-from sleeper_nb.catalog import dynamodb_errors as errors
-from sleeper_nb.catalog.dynamodb_items import Item, KeyedTable, decode_item, encode_item
+from sleeper_nb.catalog.dynamodb import errors
+from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable, decode_item, encode_item
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import StorageError
 

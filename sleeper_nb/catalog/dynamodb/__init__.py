@@ -1,0 +1,1 @@
+"""The shared catalog, in DynamoDB: `catalog` is its face; each other module keeps one kind of item."""
