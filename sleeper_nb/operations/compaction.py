@@ -6,8 +6,8 @@ A job's safety, in steps:
 2. The catalog gives the job its inputs, all or none, until a moment; a job that dies frees them then.
 3. The merge writes a file that nobody knows yet, named by the job; order is checked while it is written.
 4. Rows read and rows written are compared; a difference raises, deletes the output and frees the inputs.
-5. One commit replaces the inputs by the output, and its rules hold the inputs to be there still. A job that came too
-   late is refused there, and its output is deleted.
+5. One commit replaces the inputs by the output, and its rules hold the inputs to be there still. A job whose claim has
+   ended is refused before, one whose inputs are gone is refused there; its output is deleted.
 """
 
 from __future__ import annotations
@@ -179,6 +179,7 @@ def compact(
                 output = None if file is None else reference_to(file, job.partition_id, job_id=job.id)
                 try:
                     change = ReplaceFileReferences(job.id, job.partition_id, job.filenames, output)
+                    _check_claim(store, job)
                     done.append((job, store.commit(change, author=author)))
                 except StateRuleBroken:
                     refused.append(job)
@@ -198,6 +199,12 @@ def compact(
 def _claim(store: StateStore, job: CompactionJob, now: datetime) -> bool:
     until = now + ASSIGNMENT_TIME
     return store.catalog.assign(store.table_id, Assignment(job.id, job.partition_id, job.filenames, until), now)
+
+
+def _check_claim(store: StateStore, job: CompactionJob) -> None:
+    """Refuse a job whose claim has ended. One that ends right behind this check is safe too: see step 5."""
+    if job.id not in {claim.job_id for claim in store.catalog.assignments(store.table_id, store.clock.now())}:
+        raise StateRuleBroken(f"compaction job {job.id} took longer than its claim on its inputs", hint="compact again")
 
 
 def _clean_up(store: StateStore, jobs: Iterable[CompactionJob], done: set[str]) -> None:

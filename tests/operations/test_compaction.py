@@ -130,6 +130,20 @@ def test_a_job_that_comes_too_late_is_refused_and_leaves_nothing(table: StateSto
     assert not claims(table)
 
 
+def test_a_job_that_lost_its_claim_is_refused_even_when_nobody_did_its_work(table: StateStore, clock: ManualClock):
+    before = on_disk(table), table.head()
+
+    def slow(jobs: Any, schema: Schema) -> Any:
+        finished = list(compaction.run_in_process(table.storage)(jobs, schema))
+        clock.advance(ASSIGNMENT_TIME)
+        yield from finished
+
+    done = run(table, slow)
+    assert (len(done.jobs), len(done.refused)) == (0, 2)
+    assert (on_disk(table), table.head()) == before
+    assert len(compact(table).jobs) == 2
+
+
 FAULTS = [(n, after) for n in range(1, 10) for after in (False, True)]
 
 
