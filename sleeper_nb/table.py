@@ -42,6 +42,11 @@ class Table(TableAt):
         """The current version, looked up each time."""
         return Resolved(self._store.head())
 
+    @property
+    def state_store(self) -> str:
+        """The class that keeps the table's metadata, as the current snapshot says."""
+        return self._store.head().state_store
+
     def at(self, version: int | str | None = None, *, timestamp: datetime | str | None = None) -> TableAt:
         """Return the table at one version.
 
@@ -172,18 +177,8 @@ class Table(TableAt):
              ", ".join(saved.get(s.id, ())), s.message)
             for s in found
         )  # fmt: skip
-        columns = (
-            "snapshot",
-            "time",
-            "operation",
-            "+files",
-            "−files",
-            "+rows",
-            "rows",
-            "files",
-            "savepoint",
-            "message",
-        )
+        columns = ("snapshot", "time", "operation", "+files", "−files", "+rows", "rows", "files",
+                   "savepoint", "message")  # fmt: skip
         return Listing(found, columns, cells, f"history of {self.name}")
 
     def savepoints(self) -> Listing[Savepoint]:
