@@ -6,6 +6,7 @@ A new command is a module here with a `Command` in its ``COMMANDS``, a name in t
 from __future__ import annotations
 
 from sleeper_nb.commands import (
+    checking,
     cleaning,
     compacting,
     creating,
@@ -29,6 +30,7 @@ COMMANDS = CommandTable(
         creating,
         ingesting,
         describing,
+        checking,
         querying,
         scanning,
         compacting,
