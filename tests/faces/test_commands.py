@@ -104,6 +104,19 @@ def test_a_wrong_argument_says_what_is_right(typed, message, hint):
     assert error.hint.startswith(hint)
 
 
+def test_a_migration_needs_a_state_store_that_there_is(tmp_path):
+    error = refused("migrate t --to S4StateStore")
+    assert (error.message, error.hint) == ("no state store 'S4StateStore'", "did you mean 'S3StateStore'?")
+    assert refused("create t --state-store S4StateStore", "k STRING KEY").message == error.message
+    with sl.connect(tmp_path) as session:
+        session.create_table("t", sl.Schema({"k": "string"}, {}, {}))
+        context = Context("console", connect=sl.connect, session=session)
+        with pytest.raises(InvalidInput, match="t has S3StateStore\nhint: migrate t --to TransactionLogStateStore"):
+            COMMANDS.parse_line("migrate t").run(context)
+        assert COMMANDS.parse_line("migrate t --to TransactionLogStateStore").run(context).operation == "migrate"
+        assert COMMANDS.parse_line("status t").run(context).prefix == "sleeper"
+
+
 def test_a_cell_body_is_only_for_commands_that_take_one():
     assert refused("tables", "what\n").message == "tables takes no lines below it"
     assert parsed("tables", " \n")[0] == "tables"

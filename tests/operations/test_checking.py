@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import sleeper_nb as sl
@@ -148,7 +149,8 @@ def test_a_data_file_that_was_cut(table: StateStore):
 
 def test_a_file_that_only_a_savepoint_reads(table: StateStore):
     forget_all_but_newest(table)
-    for name in set(reopened(table).load(table.catalog.savepoints(TABLE)[0]).files.active["filename"].to_pylist()):
+    saved = reopened(table).load(table.catalog.savepoints(TABLE)[0])
+    for name in {*saved.files.active["filename"].to_pylist()} - {*table.load().files.active["filename"].to_pylist()}:
         table.storage.delete(name)
     assert {where for _, where in told(check(table))} == {"savepoint 1"}
 
@@ -227,11 +229,11 @@ def test_a_savepoint_without_its_file(table: StateStore):
 # Damage that only the data files tell of.
 
 
-def put(store: StateStore, rows: list[dict[str, Any]], *, leaf: str = "z", **lies: Any) -> FileReference:
+def put(store: StateStore, data: list[dict[str, Any]], *, leaf: str = "z", **lies: Any) -> FileReference:
     """Add a file whose reference lies about it."""
     partition = store.load().tree.leaf_of((leaf, 0)).id
     name = paths.data_file(partition, store.clock.new_id())
-    file = write_sorted(store.storage, name, KEYED, [pa.Table.from_pylist(rows, schema=KEYED.arrow)])
+    file = write_sorted(store.storage, name, KEYED, [pa.Table.from_pylist(data, schema=KEYED.arrow)])
     reference = replace(reference_to(file, partition), **lies)
     store.commit(AddFiles((reference,)))
     return reference
@@ -263,18 +265,12 @@ def test_a_file_that_is_not_what_its_reference_says(table: StateStore, lie: dict
 
 
 def test_a_file_that_is_not_sorted(table: StateStore):
-    import pyarrow.parquet as pq
-
-    reference = put(table, rows_of("x", "y"))
-    where = table.storage.locate(reference.filename)
-    pq.write_table(pa.Table.from_pylist(rows_of("y", "x"), schema=KEYED.arrow), where)
-    (finding,) = check(table).findings
-    assert "bytes, not" in finding.what
-    catalogued_size = os.path.getsize(where)
-    reference = put(table, rows_of("v", "w"), bytes=catalogued_size)
-    os.replace(where, table.storage.locate(reference.filename))
-    found = [f.what for f in check(table, deep=True).findings]
-    assert f"{reference.filename} is not sorted by key, n" in found
+    unsorted = Path(table.storage.locate("unsorted"))
+    pq.write_table(pa.Table.from_pylist(rows_of("y", "x"), schema=KEYED.arrow), unsorted)
+    reference = put(table, rows_of("x", "y"), bytes=unsorted.stat().st_size)
+    unsorted.replace(table.storage.locate(reference.filename))
+    (finding,) = check(table, deep=True).findings
+    assert finding.what == f"{reference.filename} is not sorted by key, n"
 
 
 def test_a_file_whose_bytes_changed_in_place(table: StateStore):
