@@ -15,7 +15,7 @@ from sleeper_nb.components import Components
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.keys import parse_key
 from sleeper_nb.model.partitions import PartitionTree
-from sleeper_nb.model.properties import TableProperties
+from sleeper_nb.model.properties import STATE_STORES, TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.operations import migration
@@ -271,7 +271,11 @@ class Session:
         """Return the store of a table, always the same, so that what it remembers serves every use of the table."""
         if table_id not in self._stores:
             c = self.components
-            kind = kind or c.catalog.current(table_id).state_store
+            if kind is None:
+                try:
+                    kind = c.catalog.current(table_id).state_store
+                except NotFound:  # in a damaged catalog, which `Table.check` can still tell of
+                    kind = STATE_STORES[0]
             storage = self._storage.below(table_id)
             self._stores[table_id] = open_state_store(kind, table_id, c.catalog, storage, c.clock, Retry())
         return self._stores[table_id]

@@ -16,7 +16,7 @@ from sleeper_nb.model.files import Totals
 from sleeper_nb.model.partitions import PartitionTree, Region
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.report import Grid, Report
+from sleeper_nb.report import SHOWN_ROWS, Grid, Report
 
 Version = Snapshot | Savepoint
 VersionKey = tuple[str, int]
@@ -88,7 +88,7 @@ class CheckReport(Report):
         return not self.findings
 
     def grid(self) -> Grid:
-        """Return one row a finding."""
+        """Return one row a finding: the first ones, and below them how many there are when that is not all."""
         count = len(self.findings)
         verdict = f"{count:,} thing{'s' * (count != 1)} wrong" if count else "all is well"
         read = "read whole" if self.deep else "looked up"
@@ -97,7 +97,9 @@ class CheckReport(Report):
             names = ", ".join(self.orphans[:MOST_ORPHANS_SHOWN])
             more = f" and {len(self.orphans) - MOST_ORPHANS_SHOWN:,} more" * (len(self.orphans) > MOST_ORPHANS_SHOWN)
             footer += f"; nothing names {len(self.orphans):,} files (no fault, they only take room): {names}{more}"
-        rows = tuple((f.kind, f.what, f.where, f.means) for f in self.findings)
+        if count > SHOWN_ROWS:
+            footer = f"first {SHOWN_ROWS} of {count:,} · {footer}"
+        rows = tuple((f.kind, f.what, f.where, f.means) for f in self.findings[:SHOWN_ROWS])
         title = f"check of {self.table} at snapshot {self.snapshot_id}: {verdict}"
         columns = ("wrong", "what", "where", "means") if rows else ("",)
         return Grid(columns, rows, title, footer)

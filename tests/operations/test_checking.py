@@ -432,3 +432,11 @@ def test_a_table_tells_its_check_with_its_name(tmp_path: Path):
         assert not bad.ok
         assert "1 thing wrong" in repr(bad)
         assert "is not there" in bad._repr_html_()
+        many = replace(bad, findings=bad.findings * 60)
+        assert "60 things wrong" in repr(many)
+        assert "first 50 of 60" in repr(many)
+    with sqlite3.connect(tmp_path / "default" / "catalog.sqlite") as connection:
+        connection.execute("DELETE FROM snapshots WHERE id = 2")
+    connection.close()
+    with sl.connect(tmp_path) as session:
+        assert [finding.kind for finding in session.table("trips").check().findings] == ["current"]
