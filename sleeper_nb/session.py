@@ -16,9 +16,10 @@ from sleeper_nb.components import Components
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.keys import parse_key
 from sleeper_nb.model.partitions import PartitionTree
-from sleeper_nb.model.properties import TableProperties
+from sleeper_nb.model.properties import STATE_STORES, TableProperties
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.snapshots import VersionReference
+from sleeper_nb.model.snapshots import Snapshot, VersionReference
+from sleeper_nb.operations import migration
 from sleeper_nb.operations.planning import plan_scan
 from sleeper_nb.progress import Progress, Silent
 from sleeper_nb.query import ENGINES, Engine, QueryResult, Source, run_query
@@ -199,6 +200,36 @@ class Session:
             raise
         return self.table(name)
 
+    def migrate_state_store(self, name: str, to: str, *, message: str | None = None) -> Snapshot:
+        """Move the metadata of a table to another state store; sessions that use the table follow by themselves.
+
+        One commit moves it. Snapshots and savepoints stay, and can be read as before.
+
+        Parameters
+        ----------
+        name
+            The table.
+        to
+            The class of the state store: as `create_table` takes it.
+        message
+            What history shows of it.
+
+        Raises
+        ------
+        InvalidInput
+            When its metadata is there already; nothing is changed.
+        NotFound
+            When there is no such class; the nearest one is named.
+        """
+        table_id = self.table(name).entry.id
+        store, properties = self._store(table_id), paths.table_properties(table_id)
+        # also of a move whose process ended behind its commit
+        migration.note_state_store(self._storage, properties, store.head().state_store)
+        snapshot = migration.migrate_state_store(store, to, author=self.components.author, message=message)
+        migration.note_state_store(self._storage, properties, snapshot.state_store)
+        self._stores[table_id] = store.named(snapshot.state_store)
+        return snapshot
+
     def table(self, name: str) -> Table:
         """Return a table by its name, in any case; `NotFound` names the nearest."""
         entries = self.components.catalog.tables()
@@ -256,7 +287,11 @@ class Session:
         """Return the store of a table, always the same, so that what it remembers serves every use of the table."""
         if table_id not in self._stores:
             c = self.components
-            kind = kind or c.catalog.current(table_id).state_store
+            if kind is None:
+                try:
+                    kind = c.catalog.current(table_id).state_store
+                except NotFound:  # in a damaged catalog, which `Table.check` can still tell of
+                    kind = STATE_STORES[0]
             storage = self._storage.below(table_id)
             self._stores[table_id] = open_state_store(kind, table_id, c.catalog, storage, c.clock, Retry())
         return self._stores[table_id]

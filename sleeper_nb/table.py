@@ -12,7 +12,18 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Savepoint, Snapshot, VersionReference, parse_moment, parse_version
-from sleeper_nb.operations import compaction, expiry, garbage, ingest, savepoints, sources, versions
+from sleeper_nb.operations import (
+    checking,
+    compaction,
+    expiry,
+    findings,
+    garbage,
+    ingest,
+    savepoints,
+    sources,
+    status,
+    versions,
+)
 from sleeper_nb.operations.strategies import StrategySettings
 from sleeper_nb.operations.versions import Resolved
 from sleeper_nb.report import Listing
@@ -41,6 +52,11 @@ class Table(TableAt):
     def resolved(self) -> Resolved:  # type: ignore[override]
         """The current version, looked up each time."""
         return Resolved(self._store.head())
+
+    @property
+    def state_store(self) -> str:
+        """The class that keeps the table's metadata, as the current snapshot says."""
+        return self._store.head().state_store
 
     def at(self, version: int | str | None = None, *, timestamp: datetime | str | None = None) -> TableAt:
         """Return the table at one version.
@@ -162,6 +178,24 @@ class Table(TableAt):
 
         return run
 
+    def status(self) -> status.TableStatus:
+        """Return how the table is, what waits, and what to do next. Nothing is changed, and no Spark is started."""
+        return status.table_status(self._store, self.name, status.Housekeeping.of(self.properties))
+
+    def check(self, deep: bool = False) -> findings.CheckReport:
+        """Look for anything that is wrong with a retained version or its files; change nothing.
+
+        Parameters
+        ----------
+        deep
+            Also read every data file: its rows, their order and their keys.
+        """
+        progress = self._components.progress
+        try:
+            return checking.check_table(self._store, self.name, deep=deep, progress=progress)
+        finally:
+            progress.finish()
+
     def snapshots(self) -> Listing[Snapshot]:
         """Return the retained snapshots, newest first."""
         found = self._components.catalog.snapshots(self.entry.id)
@@ -173,18 +207,8 @@ class Table(TableAt):
              ", ".join(saved.get(s.id, ())), s.message)
             for s in found
         )  # fmt: skip
-        columns = (
-            "snapshot",
-            "time",
-            "operation",
-            "+files",
-            "−files",
-            "+rows",
-            "rows",
-            "files",
-            "savepoint",
-            "message",
-        )
+        columns = ("snapshot", "time", "operation", "+files", "−files", "+rows", "rows", "files",
+                   "savepoint", "message")  # fmt: skip
         return Listing(found, columns, cells, f"history of {self.name}")
 
     def savepoints(self) -> Listing[Savepoint]:
@@ -233,12 +257,7 @@ class Table(TableAt):
         What is None is the table's property: ``snapshot.time-retained`` (7 d), ``snapshot.num-retained.min`` (10) and
         ``snapshot.num-retained.max``. Savepoints stay, and so do the files that they need.
         """
-        p = self.properties
-        retention = expiry.Retention(
-            p["snapshot.time-retained"] if time_retained is None else time_retained,
-            p["snapshot.num-retained.min"] if num_retained_min is None else num_retained_min,
-            p["snapshot.num-retained.max"] if num_retained_max is None else num_retained_max,
-        )
+        retention = expiry.Retention.of(self.properties, time_retained, num_retained_min, num_retained_max)
         return expiry.expire_snapshots(self._store, retention, dry_run=dry_run)
 
     def collect_garbage(self, dry_run: bool = True, *, delay: timedelta | None = None) -> garbage.GarbageReport:

@@ -14,6 +14,7 @@ import pytest
 
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.operations import expiry, savepoints
+from sleeper_nb.operations.migration import migrate_state_store
 from sleeper_nb.state_store.base import StateStore
 from tests.builders import (
     START,
@@ -65,6 +66,11 @@ def ingest_and_compact(store: StateStore) -> None:
     compact(store)
 
 
+def migrate_once(store: StateStore) -> None:
+    if store.head().state_store != "TransactionLogStateStore":
+        migrate_state_store(store, "TransactionLogStateStore")
+
+
 WORK: dict[str, Callable[[StateStore], object]] = {
     "ingest": lambda store: ingest(store, rows_of("d", "w", value="new")),
     "compact": ingest_and_compact,
@@ -72,6 +78,7 @@ WORK: dict[str, Callable[[StateStore], object]] = {
     "delete savepoint": delete_doomed,
     "expire": lambda store: expiry.expire_snapshots(store, EXPIRE_ALL, dry_run=False),
     "garbage": collect,
+    "migrate": migrate_once,
 }
 
 ADDED = {"ingest": "dw", "compact": "az"}

@@ -14,17 +14,21 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
 
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.errors import AlreadyExists, NotFound
+from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Moment, SavepointReference, SnapshotReference
 from sleeper_nb.operations import expiry, garbage, savepoints, sources, versions
+from sleeper_nb.operations.checking import check_table
 from sleeper_nb.operations.ingest import ingest_arrow
+from sleeper_nb.operations.migration import migrate_state_store
+from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.opening import STATE_STORES, open_state_store
 from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage.filesystem import Storage
@@ -160,6 +164,19 @@ class TableMachine(RuleBasedStateMachine):
         self.clock.advance(timedelta(hours=2))
         self.expire(least, 6, 0)
         self.collect(0)
+
+    @rule(to=st.sampled_from(sorted(STATE_STORES)))
+    def migrate(self, to: str) -> None:
+        if to == self.store.head().state_store:
+            with pytest.raises(InvalidInput):
+                migrate_state_store(self.store, to)
+            return
+        self.committed(migrate_state_store(self.store, to).id, self.history[self.head])
+        assert self.store.head().state_store == to
+
+    @rule(deep=st.booleans())
+    def check(self, deep: bool) -> None:
+        assert check_table(self.store, "table", deep=deep, progress=Silent()).findings == ()
 
     @rule()
     def reopen(self) -> None:

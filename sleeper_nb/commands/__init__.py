@@ -6,6 +6,7 @@ A new command is a module here with a `Command` in its ``COMMANDS``, a name in t
 from __future__ import annotations
 
 from sleeper_nb.commands import (
+    checking,
     cleaning,
     compacting,
     creating,
@@ -14,6 +15,7 @@ from sleeper_nb.commands import (
     exploring,
     helping,
     ingesting,
+    migrating,
     opening,
     querying,
     saving,
@@ -28,11 +30,13 @@ COMMANDS = CommandTable(
         creating,
         ingesting,
         describing,
+        checking,
         querying,
         scanning,
         compacting,
         saving,
         cleaning,
+        migrating,
         exploring,
         demonstrating,
         helping,

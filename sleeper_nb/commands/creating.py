@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sleeper_nb.commands.base import TABLE, Command, option
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import InvalidInput, StorageError
+from sleeper_nb.model.properties import STATE_STORES
 
 if TYPE_CHECKING:
     from sleeper_nb.model.schema import Schema
@@ -52,7 +53,8 @@ COMMANDS = (
             option("--splits", text="first row keys at which it is cut into partitions", metavar="g,n,t"),
             option("--schema", text="a file with the columns, as lines or as JSON; - reads them from the console",
                    metavar="FILE", kind="path"),
-            option("--state-store", text="where its metadata is kept", metavar="C", default="S3StateStore"),
+            option("--state-store", text="where its metadata is kept", choices=STATE_STORES,
+                   default=STATE_STORES[0]),
         ),
         _create,
         (

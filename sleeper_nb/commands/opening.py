@@ -71,6 +71,6 @@ COMMANDS = (
         (),
         _tables,
         ("tables",),
-        words=("ls", "list", "show", "status"),
+        words=("ls", "list", "show"),
     ),
 )

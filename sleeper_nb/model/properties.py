@@ -55,13 +55,14 @@ def parse_duration(text: str) -> timedelta:
         raise ValueError(text) from error
 
 
+STATE_STORE = "sleeper.table.statestore.classname"
 STATE_STORES = ("S3StateStore", "TransactionLogStateStore")
 _DURATION = "duration, such as 7 d, 6 h or 30 min"
 _COUNT = "whole number"
 PROPERTIES: dict[str, Property] = {
     p.name: p
     for p in (
-        Property("sleeper.table.statestore.classname", "S3StateStore", _one_of(*STATE_STORES),
+        Property(STATE_STORE, "S3StateStore", _one_of(*STATE_STORES),
                  "S3StateStore or TransactionLogStateStore", "where the table's metadata is kept"),
         Property("sleeper.table.gc.delay.minutes", "15", _whole(0), "whole minutes",
                  "how long a file stays after nothing refers to it"),
@@ -119,3 +120,10 @@ class TableProperties:
                 raise InvalidInput(f"line {number} of the properties is {line!r}", hint="write name=value")
             texts[name.strip()] = text.strip()
         return cls(texts)
+
+
+def with_line(content: str, name: str, text: str) -> str:
+    """Return the content of a ``.properties`` file with one property set; every other line stays as it is."""
+    is_it = [line.partition("=")[0].strip() == name for line in content.splitlines()]
+    lines = [f"{name}={text}" if it else line for it, line in zip(is_it, content.splitlines(), strict=True)]
+    return "".join(f"{line}\n" for line in (*lines, *([] if any(is_it) else [f"{name}={text}"])))

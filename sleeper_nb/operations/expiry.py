@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.report import NOTHING_DONE, Grid, Report
 from sleeper_nb.state_store.base import StateStore
@@ -28,6 +29,21 @@ class Retention:
     time_retained: timedelta = timedelta(days=7)
     num_retained_min: int = 10
     num_retained_max: int = 2**31 - 1
+
+    @classmethod
+    def of(
+        cls,
+        properties: TableProperties,
+        time_retained: timedelta | None = None,
+        num_retained_min: int | None = None,
+        num_retained_max: int | None = None,
+    ) -> Retention:
+        """Return what is given, and for each None the table's property."""
+        return cls(
+            properties["snapshot.time-retained"] if time_retained is None else time_retained,
+            properties["snapshot.num-retained.min"] if num_retained_min is None else num_retained_min,
+            properties["snapshot.num-retained.max"] if num_retained_max is None else num_retained_max,
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -60,6 +60,9 @@ class StateStore(ABC):
     changes_per_commit: ClassVar[int] = 1
     """How many changes that wait in this process one commit may hold."""
 
+    keeps_history_itself: ClassVar[bool] = False
+    """Whether only this class can read its snapshots: they must be materialised before the table leaves it."""
+
     def __init__(
         self,
         table_id: str,
@@ -139,7 +142,8 @@ class StateStore(ABC):
             state = self.history.read(version.number, version.schema_id, metadata)
         else:
             assert isinstance(version, Snapshot)  # noqa: S101 - a savepoint always has its metadata
-            state = self._keeper(version).rebuild(version)
+            keeper = self.named(version.state_store)
+            state = self.rebuild(version) if keeper is self else keeper.load(version)
         return self.history.states.put(state)
 
     def materialised(self, snapshot: Snapshot) -> Snapshot:
@@ -172,11 +176,15 @@ class StateStore(ABC):
     def _commit_all(self, batch: Sequence[Waiting]) -> None:
         """Settle every change of a batch: each has won, was refused by its rules, or failed with all others."""
         began = self.clock.now()
+        attempt = 0
         try:
-            for attempt in range(self.retry.max_attempts):
+            while attempt < self.retry.max_attempts:
                 if attempt:
                     self.clock.sleep(self.clock.jitter(self.retry.ceiling(attempt - 1)))
-                if self._try([waiting for waiting in batch if not waiting.settled.is_set()]):
+                # one commit may hold less than the batch: the rest is another commit, with tries of its own
+                won = self._try([waiting for waiting in batch if not waiting.settled.is_set()])
+                attempt = 0 if won else attempt + 1
+                if all(waiting.settled.is_set() for waiting in batch):
                     return
             spent = (self.clock.now() - began).total_seconds()
             failure: Exception = ConflictError(
@@ -190,21 +198,28 @@ class StateStore(ABC):
                 waiting.fail(failure)
 
     def _try(self, batch: Sequence[Waiting]) -> bool:
+        """Settle the first changes, as many as one commit may hold; return False when the head moved meanwhile."""
         head = self.head()
-        writer = self._writer(head, batch)
+        writer = self.named(head.state_store)
         steps: list[Step] = []
         taken: list[Waiting] = []
         state, time = self.load(head), head.time
-        for waiting in batch:
+        for waiting in batch[: writer.changes_per_commit]:
             point = CommitPoint(state.snapshot_id + 1, max(self.clock.now(), time + _TICK))
             try:
                 step = self._step(waiting, state, point, writer.name)
+                keeper = self.named(step.snapshot.state_store)
             except Exception as error:  # noqa: BLE001 - it is raised again where the change is waited for
                 waiting.fail(error)
                 continue
+            if keeper is not writer and steps:
+                break  # a migration is a commit of its own
             steps.append(step)
             taken.append(waiting)
             state, time = step.after, point.time
+            if keeper is not writer:
+                writer = keeper
+                break
         if not steps:
             return True
         snapshots = writer.publish(head, steps)
@@ -220,6 +235,8 @@ class StateStore(ABC):
         transaction = change if isinstance(change, Transaction) else change(state)
         transaction.validate(state)
         after = transaction.apply(state, point)
+        if isinstance(transaction, MigrateStateStore):
+            store = transaction.state_store
         new_id = self.clock.new_id()
         return Step(
             transaction, state, after,
@@ -249,15 +266,8 @@ class StateStore(ABC):
             self.history.discard(written)
         return won
 
-    def _writer(self, head: Snapshot, batch: Sequence[Waiting]) -> StateStore:
-        """Return what keeps the next snapshot: a migration's goal, or what keeps the head, else this store."""
-        goals = [w.change.state_store for w in batch if isinstance(w.change, MigrateStateStore)]
-        return self._named(goals[0]) if goals else self._keeper(head)
-
-    def _keeper(self, snapshot: Snapshot) -> StateStore:
-        return self._named(snapshot.state_store)
-
-    def _named(self, name: str) -> StateStore:
+    def named(self, name: str) -> StateStore:
+        """Return the table's store of a class: this one, or what reads and writes the table when that was migrated."""
         if name == self.name:
             return self
         if self.successor is None:

@@ -58,10 +58,9 @@ def test_names_and_words_of_commands_are_given_once():
 
 
 def test_names_of_the_issue_are_all_there():
-    wanted = "use create ingest tables describe compact history create-savepoint savepoints delete-savepoint files"
-    assert set(f"{wanted} partitions inspect sql expire collect-garbage explore scan get demo help".split()) == {
-        command.name for command in COMMANDS.commands
-    }
+    wanted = "use create ingest tables describe compact history create-savepoint savepoints delete-savepoint files "
+    wanted += "partitions inspect sql expire collect-garbage migrate status check explore scan get demo help"
+    assert set(wanted.split()) == {command.name for command in COMMANDS.commands}
     assert COMMANDS.find("add").name == "create"
     assert COMMANDS.find("gc").name == "collect-garbage"
 
@@ -103,6 +102,19 @@ def test_a_wrong_argument_says_what_is_right(typed, message, hint):
     assert isinstance(error, InvalidInput)
     assert error.message == message
     assert error.hint.startswith(hint)
+
+
+def test_a_migration_needs_a_state_store_that_there_is(tmp_path):
+    error = refused("migrate t --to S4StateStore")
+    assert (error.message, error.hint) == ("no state store 'S4StateStore'", "did you mean 'S3StateStore'?")
+    assert refused("create t --state-store S4StateStore", "k STRING KEY").message == error.message
+    with sl.connect(tmp_path) as session:
+        session.create_table("t", sl.Schema({"k": "string"}, {}, {}))
+        context = Context("console", connect=sl.connect, session=session)
+        with pytest.raises(InvalidInput, match="t has S3StateStore\nhint: migrate t --to TransactionLogStateStore"):
+            COMMANDS.parse_line("migrate t").run(context)
+        assert COMMANDS.parse_line("migrate t --to TransactionLogStateStore").run(context).operation == "migrate"
+        assert COMMANDS.parse_line("status t").run(context).prefix == "sleeper"
 
 
 def test_a_cell_body_is_only_for_commands_that_take_one():

@@ -1,0 +1,225 @@
+"""Check: hold every rule of a live table's versions and files, and say what is wrong. Nothing is changed.
+
+Other writers may go on meanwhile. What looks wrong is therefore told only when it still must hold: a version that is
+retained now was retained all the time, as numbers are never given again, so its metadata and its data files must have
+been there at every moment of the check. What concerns a version that was let go meanwhile is dropped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sleeper_nb.errors import NotFound
+from sleeper_nb.model.file_reference import FileReference
+from sleeper_nb.model.snapshots import Savepoint, Snapshot
+from sleeper_nb.model.state import TableState
+from sleeper_nb.operations.check_data import DataUse, data_faults
+from sleeper_nb.operations.findings import (
+    CheckReport,
+    Suspicion,
+    Version,
+    VersionKey,
+    key_of,
+    sequence_faults,
+    state_faults,
+    to_findings,
+)
+from sleeper_nb.progress import Progress
+from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.history import Metadata
+from sleeper_nb.state_store.opening import open_state_store
+from sleeper_nb.storage import paths
+
+ORPHAN_AGE = timedelta(days=1)
+"""A younger file that nothing names may be of a commit that is under way."""
+
+
+HIDING = frozenset({"metadata", "unreadable", "history", "current"})
+"""Kinds of findings after which it is not known what files belong to the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogued:
+    """What the catalog says of a table at one moment."""
+
+    current: int | None
+    snapshots: tuple[Snapshot, ...]
+    savepoints: tuple[Savepoint, ...]
+    garbage: frozenset[str]
+
+    @property
+    def versions(self) -> tuple[Version, ...]:
+        """Every version that is kept, in order of their numbers, so that each is read through the one before."""
+        return tuple(sorted((*self.snapshots, *self.savepoints), key=lambda v: (v.number, key_of(v))))
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What a check has gathered so far."""
+
+    suspicions: list[Suspicion] = field(default_factory=list)
+    files: Any = None
+    uses: dict[FileReference, DataUse] = field(default_factory=dict)
+    newest: TableState | None = None
+
+
+def check_table(store: StateStore, name: str, *, deep: bool, progress: Progress) -> CheckReport:
+    """Check every retained version of a table, and the files that they need.
+
+    Parameters
+    ----------
+    store
+        The table's store.
+    name
+        The table's name, for the report.
+    deep
+        Also read every data file: its rows, its order and its keys.
+    progress
+        Watches.
+    """
+    catalogued = _look_up(store)
+    metadata = {file.path: file for folder in ("statestore", "savepoint") for file in store.storage.list(folder)}
+    seen = _Seen(list(sequence_faults(catalogued.snapshots, catalogued.current)))
+    fresh = _forgetful(store)
+    versions = catalogued.versions
+    for i, version in enumerate(versions):
+        progress.update(f"checking version {version.number}", i, len(versions))
+        missing = list(_metadata_faults(version, metadata.keys(), catalogued.garbage))
+        seen.suspicions += missing
+        if not missing:
+            _check_version(fresh, version, seen, deep=deep)
+    data = {file.path: file for file in store.storage.list("data")}
+    seen.suspicions += _missing_files(seen.files, {path: file.bytes for path, file in data.items()})
+    if deep:
+        damaged = {s.filename for s in seen.suspicions}
+        seen.suspicions += data_faults(
+            store.storage, [use for use in seen.uses.values() if use.filename not in damaged], progress
+        )
+    old = store.clock.now() - ORPHAN_AGE
+    unnamed = {f.path for f in (*metadata.values(), *data.values()) if f.modified < old}
+    return CheckReport(
+        table=name,
+        snapshot_id=catalogued.current or 0,
+        versions=len(versions),
+        files=0 if seen.files is None else len(pc.unique(seen.files["filename"])),
+        deep=deep,
+        findings=to_findings(_standing(store, seen.suspicions)) if seen.suspicions else (),
+        orphans=tuple(sorted(unnamed - _known(store, seen, catalogued))) if _knows_all(seen) else (),
+    )
+
+
+def _look_up(store: StateStore) -> Catalogued:
+    catalog, table_id = store.catalog, store.table_id
+    try:  # before the others: a later commit only adds to them
+        current: int | None = catalog.current(table_id).id
+    except NotFound:
+        if table_id not in {entry.id for entry in catalog.tables()}:
+            raise  # the table was deleted
+        current = None
+    garbage = frozenset(path for path, _ in catalog.garbage(table_id))
+    return Catalogued(current, catalog.snapshots(table_id), catalog.savepoints(table_id), garbage)
+
+
+def _forgetful(store: StateStore) -> StateStore:
+    """Return another store of the table, which reads what this one may remember."""
+    return open_state_store(store.name, store.table_id, store.catalog, store.storage, store.clock, store.retry)
+
+
+def _metadata_faults(version: Version, there: Collection[str], garbage: frozenset[str]) -> Iterator[Suspicion]:
+    named = [*(Metadata.of(version) or ())]
+    for path in named:
+        if path not in there:
+            yield Suspicion("metadata", f"{path} is not there", "the version cannot be read", key_of(version))
+        elif path in garbage:
+            means = "the next garbage collection would delete it: do not collect garbage"
+            yield Suspicion("garbage", f"{path} counts as garbage", means, key_of(version))
+    if isinstance(version, Savepoint) and paths.savepoint(version.id) not in there:
+        means = "the savepoint can be read, but a copy of the folder alone does not tell of it"
+        yield Suspicion("savepoint file", f"{paths.savepoint(version.id)} is not there", means, key_of(version))
+
+
+def _check_version(fresh: StateStore, version: Version, seen: _Seen, *, deep: bool) -> None:
+    """Load a version and check its state; note the files that it needs."""
+    try:
+        state = fresh.load(version)
+        seen.suspicions += state_faults(state, version)
+    except Exception as error:  # noqa: BLE001 - whatever damaged metadata makes of a read is a finding
+        what = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
+        seen.suspicions.append(Suspicion("unreadable", what, "the version cannot be read", key_of(version)))
+        return
+    seen.newest = state
+    named = state.files.active.select(["filename", "bytes"])
+    if seen.files is not None:
+        named = pa.concat_tables([seen.files, named])
+    # each file once, whatever the number of versions that name it
+    seen.files = named.group_by(["filename", "bytes"]).aggregate([])
+    if deep:
+        _note_uses(state, seen.uses)
+
+
+def _note_uses(state: TableState, uses: dict[FileReference, DataUse]) -> None:
+    for file in state.files.active_in([p.id for p in state.tree.partitions]):
+        uses.setdefault(file, DataUse(file, state.tree[file.partition_id].region, state.schema))
+
+
+def _missing_files(named: Any, there: dict[str, int]) -> Iterator[Suspicion]:
+    """Yield data files that versions name but that are not there, or not of the recorded size."""
+    if named is None:
+        return
+    stored = pa.table({"filename": pa.array(list(there), pa.string()), "stored": pa.array(there.values(), pa.int64())})
+    joined = named.join(stored, "filename")
+    wrong = joined.filter(pc.fill_null(pc.not_equal(joined["bytes"], joined["stored"]), fill_value=True))
+    for row in sorted(wrong.to_pylist(), key=lambda row: row["filename"]):
+        filename, size, found = row["filename"], row["bytes"], row["stored"]
+        if found is None:
+            yield Suspicion("data file", f"{filename} is not there", "its rows are lost", filename=filename)
+        else:
+            what = f"{filename} has {found:,} bytes, not {size:,}"
+            yield Suspicion("data file", what, "it was changed or cut after it was written", filename=filename)
+
+
+def _knows_all(seen: _Seen) -> bool:
+    """Return whether every version could be read: else one of them may name what looks like an orphan."""
+    return all(s.filename is not None or s.kind not in HIDING for s in seen.suspicions)
+
+
+def _known(store: StateStore, seen: _Seen, catalogued: Catalogued) -> set[str]:
+    """Return every path that a version, the garbage collector or the log may still come to."""
+    known = set(catalogued.garbage)
+    for version in catalogued.versions:
+        known |= {*(Metadata.of(version) or ())}
+    known |= {paths.savepoint(savepoint.id) for savepoint in catalogued.savepoints}
+    if seen.files is not None:
+        known |= set(seen.files["filename"].to_pylist())
+    if seen.newest is not None:
+        known |= set(seen.newest.files.ready_for_gc["filename"].to_pylist())
+    with contextlib.suppress(NotFound):  # the log may be read through a version that has expired
+        known |= {*(Metadata.of(store.catalog.checkpoint(store.table_id, catalogued.snapshots[-1].id)) or ())}
+    return known
+
+
+def _standing(store: StateStore, suspicions: list[Suspicion]) -> Iterator[Suspicion]:
+    """Yield the suspicions that concern what is retained now, each file with the versions that name it."""
+    now = _look_up(store)
+    retained: dict[VersionKey, Version] = {key_of(version): version for version in now.versions}
+    again = set(sequence_faults(now.snapshots, now.current))
+    yield from (s for s in suspicions if s.filename is None and (s.version in retained or s in again))
+    files = [s for s in suspicions if s.filename is not None]
+    if not files:
+        return
+    asked = pa.array(sorted({s.filename for s in files if s.filename}), pa.string())
+    fresh = _forgetful(store)
+    for key, version in retained.items():
+        try:
+            names = fresh.load(version).files.active["filename"]
+        except Exception:  # noqa: BLE001, S112 - a finding of its own already, or of a newer version
+            continue
+        named = set(names.filter(pc.is_in(names, asked)).to_pylist())
+        yield from (Suspicion(s.kind, s.what, s.means, key) for s in files if s.filename in named)

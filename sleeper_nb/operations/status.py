@@ -1,0 +1,202 @@
+"""Status: where a table's metadata is, how much there is of everything, what waits, and what to do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pyarrow.compute as pc
+
+from sleeper_nb.model.properties import TableProperties
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.state import TableState
+from sleeper_nb.operations.expiry import Retention, plan_expiry
+from sleeper_nb.operations.garbage import collectable_files
+from sleeper_nb.report import Bytes, Grid, Report
+from sleeper_nb.state_store.base import StateStore
+
+
+@dataclass(frozen=True, slots=True)
+class Housekeeping:
+    """What a table's properties say of its upkeep.
+
+    Parameters
+    ----------
+    batch_size
+        So many files in one leaf are worth a compaction.
+    gc_delay
+        How long a file stays after nothing refers to it.
+    retention
+        How long snapshots stay.
+    """
+
+    batch_size: int
+    gc_delay: timedelta
+    retention: Retention
+
+    @classmethod
+    def of(cls, properties: TableProperties) -> Housekeeping:
+        """Return what a table's properties say."""
+        return cls(
+            properties["sleeper.table.compaction.files.batch.size"],
+            timedelta(minutes=properties["sleeper.table.gc.delay.minutes"]),
+            Retention.of(properties),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Something to do next: a command without its table, and why."""
+
+    command: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TableStatus(Report):
+    """How a table is.
+
+    Parameters
+    ----------
+    state_store, catalog
+        The classes that keep its metadata and its consistency.
+    snapshot
+        The current one.
+    files, references
+        Data files of the current snapshot, and the uses that partitions make of them.
+    leaves, rows, bytes
+        Leaf partitions, rows, and bytes of the data files.
+    metadata_files, metadata_bytes
+        In the table's folders of metadata, of all versions.
+    snapshots, savepoints
+        Versions that are kept.
+    log_length
+        Transactions of the log between the newest full metadata and the current snapshot.
+    claims
+        Compaction jobs that run, or that died less than an hour ago.
+    waiting_files, waiting_bytes, waiting_metadata
+        What is out of use but still there: data files, their bytes, and metadata files.
+    next_steps
+        What to do, the most useful first.
+    prefix
+        What stands before a command.
+    """
+
+    table: str
+    state_store: str
+    catalog: str
+    snapshot: Snapshot
+    files: int
+    references: int
+    leaves: int
+    rows: int
+    bytes: int
+    metadata_files: int
+    metadata_bytes: int
+    snapshots: int
+    savepoints: int
+    log_length: int
+    claims: int
+    waiting_files: int
+    waiting_bytes: int
+    waiting_metadata: int
+    next_steps: tuple[Advice, ...]
+    prefix: str = "%sleeper"
+
+    def grid(self) -> Grid:
+        """Return one row a fact, and below them what to do next."""
+        now = self.snapshot
+        references = f" in {self.references:,} references" if self.references != self.files else ""
+        waiting = f"{self.waiting_files:,} data files, {Bytes(self.waiting_bytes)}"
+        waiting += f"; {self.waiting_metadata:,} metadata files"
+        rows: list[tuple[object, ...]] = [
+            ("state store", f"{self.state_store} on {self.catalog}"),
+            ("snapshot", f"{now.id:,} ({now.operation}, {now.time:%Y-%m-%d %H:%M:%S} UTC)"),
+            ("data", f"{self.rows:,} rows, {self.files:,} files{references}, {Bytes(self.bytes)}"),
+            ("leaf partitions", f"{self.leaves:,}"),
+            ("versions", f"{self.snapshots:,} snapshots, {self.savepoints:,} savepoints"),
+            ("metadata", f"{self.metadata_files:,} files, {Bytes(self.metadata_bytes)}"),
+            ("log to replay", f"{self.log_length:,} transactions"),
+            ("compaction jobs", f"{self.claims:,} running"),
+            ("out of use", waiting),
+        ]
+        steps = [(f"{self.prefix} {step.command} {self.table}", step.why) for step in self.next_steps]
+        rows += [("next", f"{typed}: {why}") for typed, why in steps] or [("next", "nothing to do")]
+        return Grid(("", ""), tuple(rows), f"status of {self.table}")
+
+
+def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableStatus:
+    """Return how a table is at its current snapshot. Nothing is changed, and no data file is opened."""
+    catalog, table_id, now = store.catalog, store.table_id, store.clock.now()
+    head = store.head()
+    state = store.load(head)
+    snapshots, savepoints = catalog.snapshots(table_id), catalog.savepoints(table_id)
+    claims, garbage = catalog.assignments(table_id, now), catalog.garbage(table_id)
+    retained = {s.id for s in snapshots} | {s.saved_snapshot_id for s in savepoints}
+    claimed = {(claim.partition_id, name) for claim in claims for name in claim.filenames}
+    metadata = [file for folder in ("statestore", "schema", "savepoint") for file in store.storage.list(folder)]
+    collectable = len(collectable_files(state, retained, now, keeping.gc_delay))
+    collectable_metadata = sum(now - since >= keeping.gc_delay for _, since in garbage)
+    expired = len(plan_expiry(snapshots, keeping.retention, now))
+    files, size = _distinct(state, active=True)
+    waiting, waiting_bytes = _distinct(state, active=False)
+    return TableStatus(
+        table=name,
+        state_store=head.state_store,
+        catalog=type(catalog).__name__,
+        snapshot=head,
+        files=files,
+        references=state.totals().files,
+        leaves=len(state.tree.leaves),
+        rows=state.totals().rows,
+        bytes=size,
+        metadata_files=len(metadata),
+        metadata_bytes=sum(file.bytes for file in metadata),
+        snapshots=len(snapshots),
+        savepoints=len(savepoints),
+        log_length=_log_length(store, head),
+        claims=len(claims),
+        waiting_files=waiting,
+        waiting_bytes=waiting_bytes,
+        waiting_metadata=len(garbage),
+        next_steps=advise(
+            full_leaves(state, claimed, keeping.batch_size), keeping.batch_size, expired, collectable,
+            collectable_metadata,
+        ),
+    )  # fmt: skip
+
+
+def full_leaves(state: TableState, claimed: set[tuple[str, str]], batch_size: int) -> int:
+    """Return how many leaves have files for a compaction job that no other job has claimed. Pure."""
+    counts = state.files.active["partition_id"].value_counts().to_pylist()
+    taken = Counter(partition_id for partition_id, _ in claimed)
+    free = {count["values"]: count["counts"] - taken[count["values"]] for count in counts}
+    return sum(free.get(leaf.id, 0) >= batch_size for leaf in state.tree.leaves)
+
+
+def advise(full: int, batch_size: int, expired: int, files: int, metadata: int) -> tuple[Advice, ...]:
+    """Return what to do next, the most useful first. Pure."""
+    leaves = "1 leaf partition has" if full == 1 else f"{full:,} leaf partitions have"
+    steps = (
+        (full, Advice("compact", f"{leaves} {batch_size} files or more")),
+        (expired, Advice("expire", f"{expired:,} snapshots are older than the table keeps them")),
+        (files + metadata, Advice("collect-garbage", f"{files:,} data and {metadata:,} metadata files can go")),
+    )
+    return tuple(advice for due, advice in steps if due)
+
+
+def _log_length(store: StateStore, head: Snapshot) -> int:
+    if head.files_path is not None or store.named(head.state_store).keeps_history_itself:
+        return 0
+    return head.id - store.catalog.checkpoint(store.table_id, head.id).id
+
+
+def _distinct(state: TableState, *, active: bool) -> tuple[int, int]:
+    """Return the number of data files and their bytes; a file that several partitions share counts once."""
+    used = state.files.active
+    rows = used if active else state.files.ready_for_gc
+    if not active:  # what another partition still reads does not wait
+        rows = rows.filter(pc.invert(pc.is_in(rows["filename"], used["filename"].combine_chunks())))
+    sizes = rows.group_by("filename").aggregate([("bytes", "max")])
+    return sizes.num_rows, pc.sum(sizes["bytes_max"]).as_py() or 0

@@ -1,0 +1,107 @@
+"""What status tells of a table: how much there is, what waits, and what to do next."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.catalog.base import Assignment
+from sleeper_nb.clock import ManualClock
+from sleeper_nb.operations.expiry import Retention
+from sleeper_nb.operations.status import Advice, Housekeeping, advise, full_leaves, table_status
+from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.opening import STATE_STORES
+from tests.builders import (
+    START,
+    TABLE,
+    a_file,
+    a_state,
+    a_store,
+    a_tree,
+    compact,
+    forget_all_but_newest,
+    ingest,
+    on_disk,
+    rows_of,
+    save,
+)
+
+KEEPING = Housekeeping(4, timedelta(minutes=15), Retention())
+BOTH = pytest.mark.parametrize("kind", sorted(STATE_STORES))
+
+
+@BOTH
+def test_every_number_is_that_of_the_table(tmp_path: Path, kind: str):
+    store = a_store(tmp_path, kind=kind, points=["m"], clock=ManualClock(START))
+    for key in "abc":
+        ingest(store, rows_of(key, "z"))
+    save(store)
+    compact(store)
+    before = on_disk(store), store.head()
+    status = table_status(store, "t", KEEPING)
+    assert (on_disk(store), store.head()) == before
+    metadata = [f for f in store.storage.list() if not f.path.startswith("data/")]
+    data = store.load().files.active["bytes"].to_pylist()
+    assert (status.state_store, status.catalog, status.snapshot) == (kind, "SqliteCatalog", store.head())
+    assert (status.files, status.references, status.leaves, status.rows, status.bytes) == (2, 2, 2, 6, sum(data))
+    assert (status.metadata_files, status.metadata_bytes) == (len(metadata), sum(f.bytes for f in metadata))
+    assert (status.snapshots, status.savepoints, status.claims) == (6, 1, 0)
+    # the savepoint has written the full metadata of snapshot 4
+    assert status.log_length == {"S3StateStore": 0, "TransactionLogStateStore": 2}.get(kind, 0)
+    assert (status.waiting_files, status.waiting_metadata, status.next_steps) == (6, 0, ())
+    assert status.waiting_bytes == sum(store.load().files.ready_for_gc["bytes"].to_pylist())
+    assert "nothing to do" in repr(status)
+
+
+def test_what_can_go_is_told_when_it_can(store: StateStore, clock: ManualClock):
+    ingest(store, rows_of("a"))
+    ingest(store, rows_of("b"))
+    compact(store)
+    assert table_status(store, "t", KEEPING).next_steps == ()
+    clock.advance(timedelta(days=8))
+    old = Housekeeping(4, timedelta(minutes=15), Retention(num_retained_min=1))
+    (step,) = table_status(store, "t", old).next_steps
+    assert step == Advice("expire", "3 snapshots are older than the table keeps them")
+    forget_all_but_newest(store)
+    status = table_status(store, "t", old)
+    assert status.waiting_metadata
+    assert [step.why for step in status.next_steps] == ["2 data and 0 metadata files can go"]
+    clock.advance(timedelta(minutes=15))
+    assert [s.why for s in table_status(store, "t", old).next_steps] == [
+        f"2 data and {status.waiting_metadata} metadata files can go"
+    ]
+
+
+def test_a_leaf_with_many_files_is_worth_a_compaction_unless_one_runs(store: StateStore, clock: ManualClock):
+    for key in "abcd":
+        ingest(store, rows_of(key))
+    (step,) = table_status(store, "t", KEEPING).next_steps
+    assert step == Advice("compact", "1 leaf partition has 4 files or more")
+    assert "%sleeper compact t: 1 leaf partition has 4 files or more" in repr(table_status(store, "t", KEEPING))
+    files = store.load().files.active_in({"root"})
+    claim = Assignment("job", "root", (files[0].filename,), clock.now() + timedelta(hours=1))
+    assert store.catalog.assign(TABLE, claim, clock.now())
+    status = table_status(store, "t", KEEPING)
+    assert (status.claims, status.next_steps) == (1, ())
+
+
+def test_files_that_leaves_share_count_once():
+    tree = a_tree("m")
+    left, right = tree.leaves
+    state = a_state(*(a_file("s", leaf.id, only_this_partition=False) for leaf in (left, right)), tree=tree)
+    assert full_leaves(state, set(), 1) == 2
+    assert full_leaves(state, {(left.id, "s")}, 1) == 1
+    assert advise(2, 12, 0, 0, 0) == (Advice("compact", "2 leaf partitions have 12 files or more"),)
+
+
+def test_a_table_and_its_commands_tell_its_status(tmp_path: Path):
+    with sl.connect(tmp_path, clock=ManualClock()) as session:
+        trips = session.create_table("trips", sl.Schema({"city": "string"}, {}, {}))
+        trips.ingest([{"city": "rome"}])
+        status = trips.status()
+        assert repr(status).startswith("status of trips\nstate store      S3StateStore on SqliteCatalog")
+        assert status.to_dict()["rows"] == 1
+        assert "status of trips" in status._repr_html_()
