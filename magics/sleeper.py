@@ -97,7 +97,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
     sleeper.__doc__ = f"Work with tables: %sleeper COMMAND …\n\n{overview(COMMANDS.commands, '%sleeper').text()}\n"
 
     def _connect(self, uri: str, instance: str) -> Session:
-        from sleeper_nb.session import connect
+        from sleeper_nb.connecting import connect
 
         self._opened.append(connect(uri, instance, progress=self._watch))
         return self._opened[-1]

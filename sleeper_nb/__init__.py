@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from sleeper_nb.connecting import connect
     from sleeper_nb.errors import (
         AlreadyExists,
         ConfirmationNeeded,
@@ -37,13 +38,14 @@ if TYPE_CHECKING:
     )
     from sleeper_nb.model.schema import Field, Schema
     from sleeper_nb.model.snapshots import Savepoint, Snapshot
-    from sleeper_nb.session import Session, connect
+    from sleeper_nb.session import Session
     from sleeper_nb.table import Table
     from sleeper_nb.table_at import TableAt
 
 __version__ = "0.1.0"
 _HOMES = {
-    **dict.fromkeys(("connect", "Session"), "sleeper_nb.session"),
+    "connect": "sleeper_nb.connecting",
+    "Session": "sleeper_nb.session",
     "Table": "sleeper_nb.table",
     "TableAt": "sleeper_nb.table_at",
     **dict.fromkeys(("Field", "Schema"), "sleeper_nb.model.schema"),

@@ -101,7 +101,7 @@ def _open(invocation: Invocation, context: Context) -> Session:
 
 
 def _connect(uri: str, instance: str, *, progress: LineProgress) -> Session:
-    from sleeper_nb.session import connect
+    from sleeper_nb.connecting import connect
 
     return connect(uri, instance, progress=progress)
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.clock import Clock
+from sleeper_nb.connecting import connect
 from sleeper_nb.errors import EngineError, SleeperError
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.progress import Progress, Silent
 from sleeper_nb.query import ENGINES, Engine
 from sleeper_nb.report import Bytes, Grid, Report
-from sleeper_nb.session import Session, connect
+from sleeper_nb.session import Session
 
 if TYPE_CHECKING:
     import pandas as pd

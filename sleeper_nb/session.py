@@ -1,16 +1,13 @@
-"""`connect` and `Session`: a warehouse's instance, its tables, and SQL over them."""
+"""`Session`: an instance of a warehouse, its tables, and SQL over them."""
 
 from __future__ import annotations
 
-import getpass
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from sleeper_nb.catalog.base import Catalog
-from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.components import Components
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
@@ -21,14 +18,14 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.operations import migration
 from sleeper_nb.operations.planning import plan_scan
-from sleeper_nb.progress import Progress, Silent
+from sleeper_nb.progress import Progress
 from sleeper_nb.query import ENGINES, Engine, QueryResult, Source, run_query
 from sleeper_nb.report import Bytes, Listing
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.opening import open_state_store
 from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.filesystem import Storage, open_storage
+from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table import Table
 
 if TYPE_CHECKING:
@@ -37,62 +34,10 @@ if TYPE_CHECKING:
     from sleeper_nb.engines.spark.session import SparkEngine
 
 _NAME = re.compile(r"[^\W\d][\w-]*")
-_INSTANCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-
-
-def connect(
-    warehouse: str | Path,
-    instance: str = "default",
-    *,
-    region: str | None = None,
-    endpoint_url: str | None = None,
-    spark: SparkSession | None = None,
-    spark_config: Mapping[str, str] | None = None,
-    author: str | None = None,
-    clock: Clock | None = None,
-    progress: Progress | None = None,
-) -> Session:
-    """Open an instance of a warehouse; a new folder is a new warehouse.
-
-    Parameters
-    ----------
-    warehouse
-        A folder, with the catalog in it as a SQLite file; or ``s3://bucket/prefix``, with the catalog in DynamoDB.
-    instance
-        Its name below the warehouse; instances share nothing. With DynamoDB it is part of the names of its tables, so
-        one account and region has one instance of a name.
-    region, endpoint_url
-        Of S3 and DynamoDB; from the environment or the AWS profile when None. Keys always come from there.
-    spark
-        A Spark session to use; otherwise one is started when it is first needed.
-    spark_config
-        Settings for a session that is started.
-    author
-        Who history says it was; the name of the operating system's user when None.
-    clock, progress
-        For tests and faces.
-    """
-    if not _INSTANCE.fullmatch(instance):
-        raise InvalidInput(f"no instance can be called {instance!r}", hint="use letters, digits, - and _")
-    storage = open_storage(warehouse, region=region, endpoint_url=endpoint_url).below(instance)
-    clock, progress = clock or Clock(), progress or Silent()
-    catalog: Catalog
-    if storage.local:
-        catalog = SqliteCatalog(Path(storage.locate(paths.CATALOG)))
-    else:
-        from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
-
-        catalog = DynamoDBCatalog(
-            instance, region=region, endpoint_url=endpoint_url, clock=clock, on_create=progress.finish
-        )
-    return Session(
-        instance, storage, catalog, clock=clock, progress=progress, author=author or _user(),
-        spark=spark, spark_config=spark_config or {},
-    )  # fmt: skip
 
 
 class Session:
-    """An open instance: its tables, and the one Spark session that works on them. Made by `connect`."""
+    """An open instance: its tables, and the one Spark session that works on them. Made by `sleeper_nb.connect`."""
 
     def __init__(
         self,
@@ -295,10 +240,3 @@ class Session:
             storage = self._storage.below(table_id)
             self._stores[table_id] = open_state_store(kind, table_id, c.catalog, storage, c.clock, Retry())
         return self._stores[table_id]
-
-
-def _user() -> str | None:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):  # a container without a user database
-        return None

@@ -178,8 +178,8 @@ def compact(
             for job, file in results:
                 output = None if file is None else reference_to(file, job.partition_id, job_id=job.id)
                 try:
-                    change = ReplaceFileReferences(job.id, job.partition_id, job.filenames, output)
                     _check_claim(store, job)
+                    change = ReplaceFileReferences(job.id, job.partition_id, job.filenames, output)
                     done.append((job, store.commit(change, author=author)))
                 except StateRuleBroken:
                     refused.append(job)
@@ -191,9 +191,8 @@ def compact(
         raise
     _clean_up(store, jobs, {job.id for job, _ in done})
     done.sort(key=lambda pair: jobs.index(pair[0]))
-    return CompactionReport(
-        tuple(job for job, _ in done), tuple(s for _, s in done), tuple(refused), strategy, dry_run=False
-    )
+    finished, snapshots = zip(*done, strict=True) if done else ((), ())
+    return CompactionReport(finished, snapshots, tuple(refused), strategy, dry_run=False)
 
 
 def _claim(store: StateStore, job: CompactionJob, now: datetime) -> bool:
