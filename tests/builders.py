@@ -44,9 +44,10 @@ def a_store(
     table_id: str = TABLE,
     create: bool = True,
     kind: str = "S3StateStore",
+    catalog: Catalog | None = None,
 ) -> StateStore:
     """Return the store of a new table in a folder; of one that is there when `create` is False."""
-    catalog = SqliteCatalog(folder / "catalog.sqlite")
+    catalog = catalog or SqliteCatalog(folder / "catalog.sqlite")
     clock = clock or ManualClock(START)
     store = open_state_store(kind, table_id, catalog, Storage(folder / table_id), clock, Retry())
     if create:

@@ -55,14 +55,14 @@ def parse_duration(text: str) -> timedelta:
         raise ValueError(text) from error
 
 
-STATE_STORES = ("S3StateStore", "TransactionLogStateStore")
+STATE_STORES = ("S3StateStore", "DynamoDBStateStore", "TransactionLogStateStore")
 _DURATION = "duration, such as 7 d, 6 h or 30 min"
 _COUNT = "whole number"
 PROPERTIES: dict[str, Property] = {
     p.name: p
     for p in (
         Property("sleeper.table.statestore.classname", "S3StateStore", _one_of(*STATE_STORES),
-                 "S3StateStore or TransactionLogStateStore", "where the table's metadata is kept"),
+                 "S3StateStore, DynamoDBStateStore or TransactionLogStateStore", "where the table's metadata is kept"),
         Property("sleeper.table.gc.delay.minutes", "15", _whole(0), "whole minutes",
                  "how long a file stays after nothing refers to it"),
         Property("sleeper.table.compaction.strategy.class", "size-ratio", _one_of("size-ratio", "basic", "all"),

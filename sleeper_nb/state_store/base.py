@@ -60,6 +60,9 @@ class StateStore(ABC):
     changes_per_commit: ClassVar[int] = 1
     """How many changes that wait in this process one commit may hold."""
 
+    keeps_history_itself: ClassVar[bool] = False
+    """Whether older snapshots can no longer be read once the table has moved to another store, unless as Parquet."""
+
     def __init__(
         self,
         table_id: str,
@@ -117,8 +120,12 @@ class StateStore(ABC):
         described = snapshot_of(state, None, point, self.clock.new_id(), self.name, "create", None, author)
         snapshot = replace(described, files_path=metadata.files_path, partitions_path=metadata.partitions_path)
         entry = TableEntry(self.table_id, name)
-        self.settle(snapshot, lambda: self.catalog.create_table(entry, snapshot), {*metadata, schema_path})
+        self.settle(snapshot, lambda: self.publish_first(entry, snapshot, state), {*metadata, schema_path})
         return snapshot
+
+    def publish_first(self, entry: TableEntry, snapshot: Snapshot, state: TableState) -> None:  # noqa: ARG002 - for others
+        """Make the table count; its first snapshot is kept as Parquet already."""
+        self.catalog.create_table(entry, snapshot)
 
     def head(self) -> Snapshot:
         """Return the current snapshot."""
@@ -242,12 +249,16 @@ class StateStore(ABC):
                     hint="look for it in history before you run it again",
                 ) from error
             if not won:
-                self.history.discard(written)
+                self.discard(snapshot, written)
             if not won or not isinstance(error, StorageError):
                 raise
         if not won:
-            self.history.discard(written)
+            self.discard(snapshot, written)
         return won
+
+    def discard(self, snapshot: Snapshot, written: set[str]) -> None:  # noqa: ARG002 - for stores that write more
+        """Delete what was written for a snapshot that does not count."""
+        self.history.discard(written)
 
     def _writer(self, head: Snapshot, batch: Sequence[Waiting]) -> StateStore:
         """Return what keeps the next snapshot: a migration's goal, or what keeps the head, else this store."""
