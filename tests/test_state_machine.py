@@ -25,7 +25,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Moment, SavepointReference, SnapshotReference
 from sleeper_nb.operations import expiry, garbage, savepoints, sources, versions
 from sleeper_nb.operations.ingest import ingest_arrow
-from sleeper_nb.state_store.opening import STATE_STORES, open_state_store
+from sleeper_nb.state_store.opening import open_state_store
 from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage.filesystem import Storage
 from tests.builders import START, collect, compact, on_disk, reachable, reopened, save, scan
@@ -52,16 +52,21 @@ class TableMachine(RuleBasedStateMachine):
     """The table, and beside it the rows that each version must have."""
 
     saved = Bundle("saved")
+    kinds: ClassVar = ("S3StateStore", "TransactionLogStateStore")
+
+    def open_catalog(self) -> Catalog:
+        return SqliteCatalog(self.folder / "catalog.sqlite")
 
     @initialize(
         points=st.lists(words.filter(bool), unique=True, max_size=3),
         number=st.integers(0, 2**31),
-        kind=st.sampled_from(sorted(STATE_STORES)),
+        pick=st.integers(0, 99),
     )
-    def create(self, points: list[str], number: int, kind: str) -> None:
+    def create(self, points: list[str], number: int, pick: int) -> None:
+        kind = self.kinds[pick % len(self.kinds)]
         self.folder = Path(tempfile.mkdtemp())
         self.clock = ManualClock(START, number)
-        self.catalog = SqliteCatalog(self.folder / "catalog.sqlite")
+        self.catalog = self.open_catalog()
         storage = Storage(self.folder / "id")
         self.store = open_state_store(kind, "id", self.catalog, storage, self.clock, Retry())
         self.store.create("table", SCHEMA, PartitionTree.from_split_points(SCHEMA, sorted(points), self.clock.new_id))
@@ -164,7 +169,7 @@ class TableMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.catalog.close()
-        self.catalog = SqliteCatalog(self.folder / "catalog.sqlite")
+        self.catalog = self.open_catalog()
         self.store = reopened(self.store, self.catalog)
 
     @rule(pick=st.integers(0, 99))
@@ -254,4 +259,15 @@ class TableMachine(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
+class DynamoDBTableMachine(TableMachine):
+    """A table in DynamoDB, whose transactions are so small that some changes are staged."""
+
+    kinds: ClassVar = ("DynamoDBStateStore",)
+
+    def open_catalog(self) -> Catalog:
+        return dynamodb_catalog(moto_endpoint(), self.folder, max_items=7)
+
+
 TestTable = TableMachine.TestCase
+TestDynamoDBTable = DynamoDBTableMachine.TestCase
+TestDynamoDBTable.settings = settings(settings.default, max_examples=settings.default.max_examples // 10)
