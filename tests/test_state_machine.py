@@ -11,12 +11,14 @@ import tempfile
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
 
+from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import AlreadyExists, NotFound
@@ -29,6 +31,7 @@ from sleeper_nb.state_store.opening import open_state_store
 from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage.filesystem import Storage
 from tests.builders import START, collect, compact, on_disk, reachable, reopened, save, scan
+from tests.dynamodb_servers import dynamodb_catalog, moto_endpoint
 
 SCHEMA = Schema({"word": "string", "n": "int"}, {"s": "long"}, {"v": "double?"})
 WORDS = ["", "a", "b\0", "é", "z", "\uffff", "\U0001f600"]
@@ -270,4 +273,4 @@ class DynamoDBTableMachine(TableMachine):
 
 TestTable = TableMachine.TestCase
 TestDynamoDBTable = DynamoDBTableMachine.TestCase
-TestDynamoDBTable.settings = settings(settings.default, max_examples=settings.default.max_examples // 10)
+TestDynamoDBTable.settings = settings(settings.default, max_examples=settings.default.max_examples // 20)

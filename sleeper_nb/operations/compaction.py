@@ -171,8 +171,7 @@ def compact(
     author: str | None = None,
 ) -> CompactionReport:
     """Plan, claim, run and commit; each job is committed as it finishes, so an interrupt loses only those running."""
-    state = store.load()
-    now = store.clock.now()
+    state, now = store.load(), store.clock.now()
     claimed = store.catalog.assignments(store.table_id, now)
     proposed = plan_compaction(state, strategy, settings, claimed, store.clock, store.most_compaction_inputs)
     if dry_run:

@@ -8,7 +8,7 @@ Why what is read is the snapshot and nothing else, in steps:
    reference is found in one at least; found in both, the later reading counts.
 3. Plain reads can see some items of a transaction a moment before the others, and pages of a query are not of one
    moment. So references, rows and bytes are compared with what the commit itself said of them, and the tree must be
-   whole; if not, all is read again.
+   whole; if not, all is read again. What the commit removed must be there too, or a second reading finds no more of it.
 4. A garbage collection deletes only references whose [added, removed) holds no retained snapshot. So every retained
    snapshot finds all its active references, however old it is. What waited for garbage collection at an old snapshot
    and has been collected since is no longer told of it; nothing reads that.
@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.dynamodb.items import Item
@@ -54,7 +55,7 @@ def read_state(
         if attempt:
             clock.sleep(clock.jitter(min(MAX_WAIT, FIRST_WAIT * 2**attempt)))
         state = _read(tables, snapshot, schema)
-        if state is not None:
+        if state is not None and (attempt or _has_what_it_removed(state, snapshot)):
             return state
     if all(retained.id != snapshot.id for retained in catalog.snapshots(table_id)):
         raise NotFound(f"snapshot {snapshot.id} has expired", hint="choose one that history shows")
@@ -78,6 +79,12 @@ def _read(tables: Tables, snapshot: Snapshot, schema: Schema) -> TableState | No
     if tree is None or files.totals != (snapshot.files, snapshot.rows, snapshot.bytes):
         return None
     return TableState(at, snapshot.schema_id, schema, tree, files)
+
+
+def _has_what_it_removed(state: TableState, snapshot: Snapshot) -> bool:
+    """Return whether all references that the commit removed are there; of an old one they may have been collected."""
+    removed = pc.equal(state.files.ready_for_gc["removed_snapshot"], snapshot.id)
+    return (pc.sum(removed).as_py() or 0) == snapshot.removed_files
 
 
 def _active(tables: Tables, at: int) -> tuple[dict[str, Item], set[str], set[str]]:

@@ -34,6 +34,7 @@ from sleeper_nb.storage.filesystem import Storage
 SCHEMA = Schema({"key": "long"}, values={"value": "string"})
 WIDTH = 1_000_000
 ROUNDS = 15
+KINDS = ("S3StateStore", "TransactionLogStateStore")
 
 
 def references(tree, count):
