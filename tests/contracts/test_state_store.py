@@ -55,8 +55,8 @@ ON_SQLITE = ["S3StateStore", "TransactionLogStateStore"]
 STORES = [
     *ON_SQLITE,
     "DynamoDBStateStore on moto",
-    "S3StateStore on moto",
-    "TransactionLogStateStore on moto",
+    pytest.param("S3StateStore on moto", marks=pytest.mark.servers),  # with the servers, since it takes long
+    pytest.param("TransactionLogStateStore on moto", marks=pytest.mark.servers),
     pytest.param("DynamoDBStateStore on local", marks=pytest.mark.servers),
     pytest.param("S3StateStore on local", marks=pytest.mark.servers),
     pytest.param("TransactionLogStateStore on local", marks=pytest.mark.servers),
