@@ -31,6 +31,8 @@ from sleeper_nb.storage.filesystem import Storage
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KEYED = Schema({"key": "string", "n": "int"}, {}, {"value": "string?"})
 TABLE = "table-id"
+EMBEDDED = ("S3StateStore", "TransactionLogStateStore")
+"""The state stores that need no server."""
 NOW = timedelta(0)
 
 
@@ -44,9 +46,10 @@ def a_store(
     table_id: str = TABLE,
     create: bool = True,
     kind: str = "S3StateStore",
+    catalog: Catalog | None = None,
 ) -> StateStore:
     """Return the store of a new table in a folder; of one that is there when `create` is False."""
-    catalog = SqliteCatalog(folder / "catalog.sqlite")
+    catalog = catalog or SqliteCatalog(folder / "catalog.sqlite")
     clock = clock or ManualClock(START)
     store = open_state_store(kind, table_id, catalog, Storage(folder / table_id), clock, Retry())
     if create:

@@ -11,13 +11,15 @@ import tempfile
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
 
+from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
@@ -29,10 +31,11 @@ from sleeper_nb.operations.checking import check_table
 from sleeper_nb.operations.ingest import ingest_arrow
 from sleeper_nb.operations.migration import migrate_state_store
 from sleeper_nb.progress import Silent
-from sleeper_nb.state_store.opening import STATE_STORES, open_state_store
+from sleeper_nb.state_store.opening import open_state_store
 from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage.filesystem import Storage
-from tests.builders import START, collect, compact, on_disk, reachable, reopened, save, scan
+from tests.builders import EMBEDDED, START, collect, compact, on_disk, reachable, reopened, save, scan
+from tests.dynamodb_servers import dynamodb_catalog, moto_endpoint
 
 SCHEMA = Schema({"word": "string", "n": "int"}, {"s": "long"}, {"v": "double?"})
 WORDS = ["", "a", "b\0", "é", "z", "\uffff", "\U0001f600"]
@@ -56,16 +59,21 @@ class TableMachine(RuleBasedStateMachine):
     """The table, and beside it the rows that each version must have."""
 
     saved = Bundle("saved")
+    kinds: ClassVar = ("S3StateStore", "TransactionLogStateStore")
+
+    def open_catalog(self) -> Catalog:
+        return SqliteCatalog(self.folder / "catalog.sqlite")
 
     @initialize(
         points=st.lists(words.filter(bool), unique=True, max_size=3),
         number=st.integers(0, 2**31),
-        kind=st.sampled_from(sorted(STATE_STORES)),
+        pick=st.integers(0, 99),
     )
-    def create(self, points: list[str], number: int, kind: str) -> None:
+    def create(self, points: list[str], number: int, pick: int) -> None:
+        kind = self.kinds[pick % len(self.kinds)]
         self.folder = Path(tempfile.mkdtemp())
         self.clock = ManualClock(START, number)
-        self.catalog = SqliteCatalog(self.folder / "catalog.sqlite")
+        self.catalog = self.open_catalog()
         storage = Storage(self.folder / "id")
         self.store = open_state_store(kind, "id", self.catalog, storage, self.clock, Retry())
         self.store.create("table", SCHEMA, PartitionTree.from_split_points(SCHEMA, sorted(points), self.clock.new_id))
@@ -165,7 +173,7 @@ class TableMachine(RuleBasedStateMachine):
         self.expire(least, 6, 0)
         self.collect(0)
 
-    @rule(to=st.sampled_from(sorted(STATE_STORES)))
+    @rule(to=st.sampled_from(EMBEDDED))
     def migrate(self, to: str) -> None:
         if to == self.store.head().state_store:
             with pytest.raises(InvalidInput):
@@ -181,7 +189,7 @@ class TableMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.catalog.close()
-        self.catalog = SqliteCatalog(self.folder / "catalog.sqlite")
+        self.catalog = self.open_catalog()
         self.store = reopened(self.store, self.catalog)
 
     @rule(pick=st.integers(0, 99))
@@ -271,4 +279,15 @@ class TableMachine(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
+class DynamoDBTableMachine(TableMachine):
+    """A table in DynamoDB, whose transactions are so small that some changes are staged."""
+
+    kinds: ClassVar = ("DynamoDBStateStore",)
+
+    def open_catalog(self) -> Catalog:
+        return dynamodb_catalog(moto_endpoint(), self.folder, max_items=7)
+
+
 TestTable = TableMachine.TestCase
+TestDynamoDBTable = DynamoDBTableMachine.TestCase
+TestDynamoDBTable.settings = settings(settings.default, max_examples=settings.default.max_examples // 20)

@@ -31,10 +31,10 @@ from sleeper_nb.operations import expiry
 from sleeper_nb.state_store import transaction_log
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.history import Metadata
-from sleeper_nb.state_store.opening import STATE_STORES, open_state_store
+from sleeper_nb.state_store.opening import open_state_store
 from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage.filesystem import Storage
-from tests.builders import KEYED, START, a_file, a_tree, collect, save
+from tests.builders import EMBEDDED, KEYED, START, a_file, a_tree, collect, save
 
 
 class DeadError(BaseException):
@@ -122,7 +122,7 @@ faults = st.tuples(st.sampled_from(KINDS), st.integers(1, 9))
 class FaultMachine(RuleBasedStateMachine):
     """One table, one writer that has faults, and rivals."""
 
-    @initialize(kind=st.sampled_from(sorted(STATE_STORES)), seed=st.integers(0, 2**31))
+    @initialize(kind=st.sampled_from(EMBEDDED), seed=st.integers(0, 2**31))
     def create(self, kind: str, seed: int) -> None:
         # Checkpoints are what makes a log interesting, so they come every few commits here.
         self.before, transaction_log.CHECKPOINT_EVERY = transaction_log.CHECKPOINT_EVERY, 3
@@ -197,7 +197,7 @@ class FaultMachine(RuleBasedStateMachine):
         store = self.faulty(fault)
         self.attempt(lambda: store.commit(change), {output}, set(inputs))
 
-    @rule(fault=faults, kind=st.sampled_from(sorted(STATE_STORES)))
+    @rule(fault=faults, kind=st.sampled_from(EMBEDDED))
     def migrate(self, fault: tuple[str, int], kind: str) -> None:
         store = self.faulty(fault)
         self.attempt(lambda: store.commit(MigrateStateStore(kind)), set(), set())

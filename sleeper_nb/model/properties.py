@@ -56,14 +56,14 @@ def parse_duration(text: str) -> timedelta:
 
 
 STATE_STORE = "sleeper.table.statestore.classname"
-STATE_STORES = ("S3StateStore", "TransactionLogStateStore")
+STATE_STORES = ("S3StateStore", "TransactionLogStateStore", "DynamoDBStateStore")
 _DURATION = "duration, such as 7 d, 6 h or 30 min"
 _COUNT = "whole number"
 PROPERTIES: dict[str, Property] = {
     p.name: p
     for p in (
         Property(STATE_STORE, "S3StateStore", _one_of(*STATE_STORES),
-                 "S3StateStore or TransactionLogStateStore", "where the table's metadata is kept"),
+                 ", ".join(STATE_STORES), "where the table's metadata is kept"),
         Property("sleeper.table.gc.delay.minutes", "15", _whole(0), "whole minutes",
                  "how long a file stays after nothing refers to it"),
         Property("sleeper.table.compaction.strategy.class", "size-ratio", _one_of("size-ratio", "basic", "all"),

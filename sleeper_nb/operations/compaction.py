@@ -27,7 +27,7 @@ from sleeper_nb.model.transactions import ReplaceFileReferences
 from sleeper_nb.operations.ingest import discard_files, reference_to, write_sorted
 from sleeper_nb.operations.planning import PlannedFile
 from sleeper_nb.operations.reading import merged
-from sleeper_nb.operations.strategies import StrategySettings, strategy_named
+from sleeper_nb.operations.strategies import StrategySettings, strategy_named, within
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Bytes, Grid, Report
 from sleeper_nb.state_store.base import StateStore
@@ -114,10 +114,18 @@ Runner = Callable[[Sequence[CompactionJob], Schema], Generator[tuple[CompactionJ
 
 
 def plan_compaction(
-    state: TableState, strategy: str, settings: StrategySettings, claimed: Sequence[Assignment], clock: Clock
+    state: TableState,
+    strategy: str,
+    settings: StrategySettings,
+    claimed: Sequence[Assignment],
+    clock: Clock,
+    most_inputs: int | None = None,
 ) -> tuple[CompactionJob, ...]:
-    """Return the jobs that a strategy proposes for each leaf; files that a job has claimed are left out."""
-    choose = strategy_named(strategy)
+    """Return the jobs that a strategy proposes for each leaf; files that a job has claimed are left out.
+
+    No job has more than `most_inputs` files, which is as many as the state store can replace at once.
+    """
+    choose = within(strategy_named(strategy), most_inputs)
     taken = {(claim.partition_id, name) for claim in claimed for name in claim.filenames}
     jobs = []
     for leaf in state.tree.leaves:
@@ -163,9 +171,9 @@ def compact(
     author: str | None = None,
 ) -> CompactionReport:
     """Plan, claim, run and commit; each job is committed as it finishes, so an interrupt loses only those running."""
-    state = store.load()
-    now = store.clock.now()
-    proposed = plan_compaction(state, strategy, settings, store.catalog.assignments(store.table_id, now), store.clock)
+    state, now = store.load(), store.clock.now()
+    claimed = store.catalog.assignments(store.table_id, now)
+    proposed = plan_compaction(state, strategy, settings, claimed, store.clock, store.most_compaction_inputs)
     if dry_run:
         return CompactionReport(proposed, (), (), strategy, dry_run=True)
     jobs: list[CompactionJob] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.file_reference import FileReference
@@ -75,6 +75,22 @@ def strategy_named(name: str) -> Strategy:
     if name not in STRATEGIES:
         raise NotFound.of("compaction strategy", name, STRATEGIES)
     return STRATEGIES[name]
+
+
+def within(strategy: Strategy, most: int | None) -> Strategy:
+    """Return the strategy with at most so many files in a batch, the smallest together; as it is when None.
+
+    What is left of a batch as a single file waits for the next plan, unless it has rows of other partitions.
+    """
+    if most is None:
+        return strategy
+
+    def bounded(files: Sequence[FileReference], settings: StrategySettings) -> Batches:
+        batches = strategy(files, replace(settings, batch_size=min(settings.batch_size, most)))
+        pieces = [batch[at : at + most] for batch in batches for at in range(0, len(batch), most)]
+        return [piece for piece in pieces if len(piece) > 1 or not piece[0].only_this_partition]
+
+    return bounded
 
 
 def _similar(ordered: Sequence[FileReference], ratio: int) -> bool:

@@ -120,8 +120,12 @@ class StateStore(ABC):
         described = snapshot_of(state, None, point, self.clock.new_id(), self.name, "create", None, author)
         snapshot = replace(described, files_path=metadata.files_path, partitions_path=metadata.partitions_path)
         entry = TableEntry(self.table_id, name)
-        self.settle(snapshot, lambda: self.catalog.create_table(entry, snapshot), {*metadata, schema_path})
+        self.settle(snapshot, lambda: self.publish_first(entry, snapshot, state), {*metadata, schema_path})
         return snapshot
+
+    def publish_first(self, entry: TableEntry, snapshot: Snapshot, state: TableState) -> None:  # noqa: ARG002 - for others
+        """Make the table count; its first snapshot is kept as Parquet already."""
+        self.catalog.create_table(entry, snapshot)
 
     def head(self) -> Snapshot:
         """Return the current snapshot."""
@@ -259,12 +263,16 @@ class StateStore(ABC):
                     hint="look for it in history before you run it again",
                 ) from error
             if not won:
-                self.history.discard(written)
+                self.discard(snapshot, written)
             if not won or not isinstance(error, StorageError):
                 raise
         if not won:
-            self.history.discard(written)
+            self.discard(snapshot, written)
         return won
+
+    def discard(self, snapshot: Snapshot, written: set[str]) -> None:  # noqa: ARG002 - for stores that write more
+        """Delete what was written for a snapshot that does not count."""
+        self.history.discard(written)
 
     def named(self, name: str) -> StateStore:
         """Return the table's store of a class: this one, or what reads and writes the table when that was migrated."""

@@ -27,13 +27,14 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.transactions import AddFiles
 from sleeper_nb.operations.planning import plan_scan, regions_of
-from sleeper_nb.state_store.opening import STATE_STORES, open_state_store
+from sleeper_nb.state_store.opening import open_state_store
 from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage.filesystem import Storage
 
 SCHEMA = Schema({"key": "long"}, values={"value": "string"})
 WIDTH = 1_000_000
 ROUNDS = 15
+KINDS = ("S3StateStore", "TransactionLogStateStore")
 
 
 def references(tree, count):
@@ -130,7 +131,7 @@ def main():
     options.add_argument("--few", type=int, default=10_000)
     options.add_argument("--leaves", type=int, default=1000)
     given = options.parse_args()
-    for kind in STATE_STORES:
+    for kind in KINDS:
         few, many = (measured(kind, count, given.leaves) for count in (given.few, given.files))
         print(f"{kind}: {given.files:,} files in {given.leaves:,} leaves; in brackets {given.few:,} files")
         for what in ("commit", "load", "plan"):

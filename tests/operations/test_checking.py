@@ -26,10 +26,10 @@ from sleeper_nb.operations.ingest import reference_to, write_sorted
 from sleeper_nb.operations.migration import migrate_state_store
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.state_store.opening import STATE_STORES
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage, StoredFile
 from tests.builders import (
+    EMBEDDED,
     KEYED,
     START,
     TABLE,
@@ -50,7 +50,7 @@ from tests.builders import (
 )
 
 S3, LOG = "S3StateStore", "TransactionLogStateStore"
-BOTH = pytest.mark.parametrize("kind", sorted(STATE_STORES))
+BOTH = pytest.mark.parametrize("kind", EMBEDDED)
 
 
 def check(store: StateStore, *, deep: bool = False) -> CheckReport:
@@ -110,7 +110,7 @@ def test_a_healthy_table_gives_no_finding_at_any_stage(tmp_path: Path, kind: str
     assert check(store, deep=deep).ok
     collect(store)
     assert check(store, deep=deep).ok
-    for other in sorted(STATE_STORES, reverse=kind == S3):
+    for other in sorted(EMBEDDED, reverse=kind == S3):
         if other != store.head().state_store:
             migrate_state_store(store, other)
             ingest(store, rows_of("d", "y"))
@@ -239,7 +239,7 @@ def put(store: StateStore, data: list[dict[str, Any]], *, leaf: str = "z", **lie
     return reference
 
 
-@pytest.mark.parametrize("kind", sorted(STATE_STORES))
+@pytest.mark.parametrize("kind", EMBEDDED)
 def test_a_file_with_keys_outside_its_partition(tmp_path: Path, kind: str):
     store = a_table_with_a_past(tmp_path, kind)
     lie = put(store, rows_of("a", "x"), min_key=("x", 0), max_key=("x", 0))

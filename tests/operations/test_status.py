@@ -13,8 +13,8 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.operations.expiry import Retention
 from sleeper_nb.operations.status import Advice, Housekeeping, advise, full_leaves, table_status
 from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.state_store.opening import STATE_STORES
 from tests.builders import (
+    EMBEDDED,
     START,
     TABLE,
     a_file,
@@ -30,7 +30,7 @@ from tests.builders import (
 )
 
 KEEPING = Housekeeping(4, timedelta(minutes=15), Retention())
-BOTH = pytest.mark.parametrize("kind", sorted(STATE_STORES))
+BOTH = pytest.mark.parametrize("kind", EMBEDDED)
 
 
 @BOTH

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.file_reference import FileReference
-from sleeper_nb.operations.strategies import STRATEGIES, StrategySettings, strategy_named
+from sleeper_nb.operations.strategies import STRATEGIES, StrategySettings, strategy_named, within
 from tests.builders import a_file
 
 
@@ -80,3 +80,14 @@ def test_an_unknown_strategy_is_named_with_those_there_are():
     with pytest.raises(NotFound, match="fast") as error:
         strategy_named("fast")
     assert "size-ratio" in (error.value.hint or "")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_no_batch_is_larger_than_a_state_store_takes(strategy: str):
+    batches = within(strategy_named(strategy), 4)(files(*[7] * 9), StrategySettings())
+    assert [len(batch) for batch in batches] == [4, 4]
+
+
+def test_only_a_file_with_rows_of_other_partitions_is_rewritten_alone():
+    partial = a_file("f", only_this_partition=False)
+    assert within(strategy_named("all"), 1)([partial, a_file("g")], StrategySettings()) == [[partial]]

@@ -1,0 +1,102 @@
+"""What a commit of `DynamoDBStateStore` writes to its three tables and deletes from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sleeper_nb.catalog.dynamodb.items import Item, put
+from sleeper_nb.catalog.dynamodb.rows import Rows
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.file_reference import FileReference, to_batch
+from sleeper_nb.model.snapshots import to_micros
+from sleeper_nb.model.transactions import AddFiles, DeleteFiles, MigrateStateStore, ReplaceFileReferences
+from sleeper_nb.state_store.dynamodb_items import Items, Tables, partition_items, reference_items, reference_key
+from sleeper_nb.state_store.steps import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a commit does to the three tables.
+
+    Parameters
+    ----------
+    active, ready, partitions
+        New items of each table.
+    leaving
+        References that are active no more; they are among `ready`.
+    forgotten
+        References that are no longer ready for garbage collection.
+    """
+
+    active: Items = field(default_factory=dict)
+    ready: Items = field(default_factory=dict)
+    partitions: Items = field(default_factory=dict)
+    leaving: Sequence[str] = ()
+    forgotten: Sequence[str] = ()
+
+    def parts(self, tables: Tables) -> Iterator[Item]:
+        """Yield the parts of the one transaction that does it.
+
+        A staged item with the key of a new one is overwritten: its commit expects the same head or an older one, so it
+        loses when this one wins.
+        """
+        for key in self.leaving:
+            yield tables.active.delete(key, f"attribute_exists(#{tables.active.table.range})")
+        free = "attribute_not_exists(#{}) OR attribute_exists(#staged)"
+        for rows, items in zip(tables.all, (self.active, self.ready, self.partitions), strict=True):
+            condition = free.format(rows.table.range)
+            for key, item in items.items():
+                yield put(rows.table, {**item, **rows.key(key)}, condition)
+        for key in self.forgotten:
+            yield tables.ready.delete(key)
+
+    def keys(self, tables: Tables) -> dict[Rows, list[str]]:
+        """Return the keys of the new items."""
+        return dict(zip(tables.all, map(list, (self.active, self.ready, self.partitions)), strict=True))
+
+    @property
+    def size(self) -> int:
+        """How many items of a transaction it takes."""
+        changed = (self.active, self.ready, self.partitions, self.leaving, self.forgotten)
+        return sum(map(len, changed))
+
+
+def difference(step: Step) -> Change:
+    """Return what a step changes in a table that this store keeps already."""
+    new, files = step.snapshot, step.before.files
+    match step.transaction:
+        case AddFiles(references):
+            return Change(_added(references, step))
+        case ReplaceFileReferences(_, partition_id, inputs, output):
+            moved = _named(files.active_rows_in({partition_id}), inputs)
+            ready = reference_items(moved, new.commit_id, removed=new.id, removed_time=to_micros(new.time))
+            return Change(_added([] if output is None else [output], step), ready, leaving=[*ready])
+        case DeleteFiles(filenames):
+            gone = _named(files.ready_for_gc, filenames).select(["partition_id", "filename"]).to_pylist()
+            return Change(forgotten=[reference_key(**row) for row in gone])
+        case MigrateStateStore():
+            return Change()
+    raise InvalidInput(f"DynamoDBStateStore cannot keep a change of the kind {type(step.transaction).__name__}")
+
+
+def everything(step: Step) -> Change:
+    """Return all that a step leaves in a table that another store has kept so far."""
+    new, files = step.snapshot, step.after.files
+    return Change(
+        reference_items(files.active, new.commit_id),
+        reference_items(files.ready_for_gc, new.commit_id),
+        partition_items(step.after.tree, new.id, new.commit_id),
+    )
+
+
+def _added(references: Iterable[FileReference], step: Step) -> dict[str, Item]:
+    new = step.snapshot
+    return reference_items(to_batch(references, step.before.files.schema, new.id, new.time), new.commit_id)
+
+
+def _named(rows: pa.Table, filenames: Sequence[str]) -> pa.Table:
+    return rows.filter(pc.is_in(rows["filename"], pa.array(filenames, pa.string())))

@@ -1,0 +1,133 @@
+"""The items of `DynamoDBStateStore`: its three DynamoDB tables, and how references and partitions become items.
+
+`active-files` and `ready-for-gc-files` have an item for each file reference, `partition|file`; `partitions` one for
+each partition. Every item says by which commit it was written and in which snapshots it is live; `staged` ones count
+only once that commit has won. Behind `!` in `active-files` lie the commits under way that have staged items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
+from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable
+from sleeper_nb.catalog.dynamodb.rows import Rows
+from sleeper_nb.model.file_reference import ACTIVE, READY_FOR_GC
+from sleeper_nb.model.keys import KeyValue
+from sleeper_nb.model.partitions import Partition, PartitionTree, Range, Region
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import from_micros, to_micros
+
+REFERENCE, PARTITION = "reference", "partition_id"
+Items = Mapping[str, Item]
+"""Items by their range keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What one Sleeper table has in each of the three DynamoDB tables."""
+
+    active: Rows
+    ready: Rows
+    partitions: Rows
+
+    @classmethod
+    def of(cls, catalog: DynamoDBCatalog, table_id: str) -> Tables:
+        """Return the tables that all Sleeper tables of the catalog's instance share."""
+        names = (("active-files", REFERENCE), ("ready-for-gc-files", REFERENCE), ("partitions", PARTITION))
+        found = (KeyedTable(catalog.table_name(suffix), "table_id", key) for suffix, key in names)
+        return cls(*(Rows(catalog.db, table, table_id) for table in found))
+
+    @property
+    def all(self) -> tuple[Rows, Rows, Rows]:
+        """The three of them, in the order in which they are read: a reference only ever moves to a later one."""
+        return self.active, self.ready, self.partitions
+
+
+def reference_key(partition_id: str, filename: str) -> str:
+    """Return the range key of a file reference."""
+    return f"{partition_id}|{filename}"
+
+
+def reference_items(rows: pa.Table | pa.RecordBatch, commit_id: str, **changes: Any) -> dict[str, Item]:
+    """Return the items of rows as `FileReferences` has them; `changes` are set in each."""
+    keys = [name[4:] for name in rows.schema.names if name.startswith("min_")]
+    return {
+        reference_key(row["partition_id"], row["filename"]): {**_reference_item(row, keys, commit_id), **changes}
+        for row in rows.to_pylist()
+    }
+
+
+def _reference_item(row: Mapping[str, Any], keys: Sequence[str], commit_id: str) -> Item:
+    same = ("filename", "partition_id", "rows", "rows_exact", "only_this_partition", "bytes", "job_id")
+    moment = to_micros(row["updated_at"])
+    return {
+        **{name: row[name] for name in same},
+        "min_key": _cells(row[f"min_{key}"] for key in keys),
+        "max_key": _cells(row[f"max_{key}"] for key in keys),
+        "commit": commit_id,
+        "added": row["added_snapshot"],
+        "added_time": moment,
+        "removed": row["removed_snapshot"],
+        "removed_time": None if row["removed_snapshot"] is None else moment,
+    }
+
+
+def reference_row(item: Item, schema: Schema, snapshot_id: int) -> dict[str, Any]:
+    """Return the row of a reference as it was at a snapshot."""
+    gone = item.get("removed") is not None and item["removed"] <= snapshot_id
+    names = [key.name for key in schema.row_keys]
+    same = ("filename", "partition_id", "rows", "rows_exact", "only_this_partition", "bytes")
+    return {
+        **{name: item[name] for name in same},
+        "job_id": item.get("job_id"),
+        "status": READY_FOR_GC if gone else ACTIVE,
+        "added_snapshot": item["added"],
+        "removed_snapshot": item["removed"] if gone else None,
+        "updated_at": from_micros(item["removed_time"] if gone else item["added_time"]),
+        **{f"min_{name}": value for name, value in zip(names, _values(item["min_key"]), strict=True)},
+        **{f"max_{name}": value for name, value in zip(names, _values(item["max_key"]), strict=True)},
+    }
+
+
+def partition_items(tree: PartitionTree, snapshot_id: int, commit_id: str) -> dict[str, Item]:
+    """Return the items of a tree's partitions, live from a snapshot on."""
+    return {
+        p.id: {
+            "position": position,
+            "leaf": p.is_leaf,
+            "parent_id": p.parent_id,
+            "child_ids": p.child_ids,
+            "dimension": p.dimension,
+            "min": _cells(r.min for r in p.region.ranges),
+            "max": _cells(r.max for r in p.region.ranges),
+            "commit": commit_id,
+            "added": snapshot_id,
+        }
+        for position, p in enumerate(tree.partitions)
+    }
+
+
+def partition_tree(found: Iterable[Item]) -> PartitionTree:
+    """Return the tree that `partition_items` wrote."""
+    ordered = sorted(found, key=lambda item: item["position"])
+    return PartitionTree(tuple(map(_partition, ordered)))
+
+
+def _partition(item: Item) -> Partition:
+    bounds = zip(_values(item["min"]), _values(item["max"]), strict=True)
+    region = Region(tuple(Range(low, high) for low, high in bounds))
+    return Partition(item[PARTITION], region, item.get("parent_id"), tuple(item["child_ids"]), item["dimension"])
+
+
+def _cells(values: Iterable[KeyValue | None]) -> list[list[KeyValue]]:
+    """Return values for an item's list: each in a list of its own, which is empty for None."""
+    return [[] if value is None else [value] for value in values]
+
+
+def _values(cells: Iterable[Sequence[KeyValue]]) -> list[KeyValue | None]:
+    return [cell[0] if cell else None for cell in cells]

@@ -1,0 +1,165 @@
+"""Changes that are too big for one transaction of DynamoDB: written beforehand, unseen until their commit has won.
+
+Why nobody ever sees a part of one, in steps:
+
+1. An item behind `!` names the commit to come, and the references that it will forget.
+2. The new items are written, each marked `staged` with the commit's id. Readers pass over them.
+3. The commit's own transaction sets `won` on the item of step 1. That publishes all of them at once.
+4. The marks are taken off, what is to be forgotten is deleted, and last the item of step 1. A crash before that leaves
+   marks of a commit that won: readers take them as live, and forget what it forgot.
+
+A commit that lost removes its staged items. After a crash `sweep` does: it asks the catalog whether the commit won,
+which refuses it for ever if not, and stops a writer that still stages, before it removes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain, islice
+from typing import Any, TypeVar
+
+from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
+from sleeper_nb.catalog.dynamodb.items import Item, check, delete, put, update
+from sleeper_nb.catalog.dynamodb.rows import Rows
+from sleeper_nb.state_store.dynamodb_changes import Change
+from sleeper_nb.state_store.dynamodb_items import Items, Tables
+
+UNDER_WAY = "!"
+"""How the range keys of commits under way begin: before those of all references."""
+NAMES_PER_ITEM = 300
+MOST_AT_ONCE = 25
+COLLISIONS = 5
+_GOING_ON = "attribute_exists(#commit) AND attribute_not_exists(#stopped)"
+
+_T = TypeVar("_T")
+
+
+class Staging:
+    """Stages changes of one Sleeper table, and clears up behind those that won, lost or crashed."""
+
+    def __init__(self, catalog: DynamoDBCatalog, table_id: str, tables: Tables) -> None:
+        self._catalog, self._table_id, self._tables = catalog, table_id, tables
+        self._most = min(catalog.max_items, MOST_AT_ONCE)
+
+    def stage(self, change: Change, commit_id: str, number: int) -> Item | None:
+        """Write a change beforehand; return the part of the commit's transaction that makes it count.
+
+        Returns None when the commit has lost: a reference is there already, or `sweep` has stopped it.
+        """
+        active = self._tables.active
+        chunks = list(in_chunks(change.forgotten, NAMES_PER_ITEM)) or [[]]
+        for at, names in enumerate(chunks):
+            named = {"commit": commit_id, "number": number, "forgotten": names}
+            active.db.transact([active.put(_under_way(commit_id, at), named)])
+        for rows, items in zip(self._tables.all, (change.active, change.ready, change.partitions), strict=True):
+            for chunk in in_chunks(items.items(), self._most - 1):
+                if not self._write(rows, dict(chunk), commit_id):
+                    return None
+        return active.update(_under_way(commit_id, 0), "SET #won = :true", _GOING_ON, true=True)
+
+    def _write(self, rows: Rows, items: Items, commit_id: str) -> bool:
+        active = self._tables.active
+        parts = [check(active.table, active.key(_under_way(commit_id, 0)), _GOING_ON)]
+        new = f"attribute_not_exists(#{rows.table.range}) OR #commit = :commit"  # its own, of a try before
+        for key, item in items.items():
+            staged = {**item, **rows.key(key), "commit": commit_id, "staged": True}
+            parts.append(put(rows.table, staged, new, commit=commit_id))
+        for _ in range(COLLISIONS):
+            lost = rows.db.transact(parts)
+            if lost is None:
+                return True
+            met = [item for item in lost.items[1:] if item is not None]
+            if lost.parts[0] or not all(item.get("staged") for item in met):
+                return False
+            # What stands in the way is staged by another: one that crashed, or that is now refused.
+            if not all(self._settle(other) for other in {item["commit"] for item in met}):
+                return False
+        return False
+
+    def finish(self, commit_id: str, keys: Mapping[Rows, Sequence[str]]) -> None:
+        """Make the staged items of a commit that won plain, and delete what it forgot."""
+        staged = "attribute_exists(#staged) AND #commit = :commit"
+        change = "REMOVE #staged"
+        for rows, names in keys.items():
+            each_that_holds(
+                rows,
+                (update(rows.table, rows.key(name), change, staged, commit=commit_id) for name in names),
+                self._most,
+            )
+        named = list(self._tables.active.query(UNDER_WAY + commit_id))
+        self._tables.ready.write_each({}, chain.from_iterable(item["forgotten"] for item in named))
+        self._forget(named)
+
+    def remove(self, commit_id: str, keys: Mapping[Rows, Sequence[str]]) -> None:
+        """Remove the staged items of a commit that can never win."""
+        for rows, names in keys.items():
+            each_that_holds(rows, map(partial(written_by, rows, commit_id), names), self._most)
+        self._forget(list(self._tables.active.query(UNDER_WAY + commit_id)))
+
+    def sweep(self) -> int:
+        """Clear up behind every commit that has staged items; return how many could not win.
+
+        A commit that is just being made is refused: its writer stages it again.
+        """
+        commits = {item["commit"]: bool(item.get("won")) for item in reversed(list(self._named()))}
+        lost = 0
+        for commit_id, won in commits.items():
+            if won:
+                self.finish(commit_id, self._staged_by(commit_id))
+            else:
+                lost += self._settle(commit_id)
+        return lost
+
+    def _named(self) -> Iterator[Item]:
+        return self._tables.active.query(UNDER_WAY)
+
+    def _settle(self, commit_id: str) -> bool:
+        """Remove what a commit has staged; return False when it has won."""
+        active = self._tables.active
+        unwon = "attribute_exists(#commit) AND attribute_not_exists(#won)"
+        lost = active.db.transact(
+            [active.update(_under_way(commit_id, 0), "SET #stopped = :true", unwon, true=True)]
+        )  # from now on nothing more is staged, nor can it win
+        if lost is not None and (lost.items[0] or {}).get("won"):
+            return False
+        if self._catalog.has_commit(self._table_id, commit_id):
+            return False
+        self.remove(commit_id, self._staged_by(commit_id))
+        return True
+
+    def _staged_by(self, commit_id: str) -> dict[Rows, list[str]]:
+        mine = "attribute_exists(#staged) AND #commit = :commit"
+        return {
+            rows: [item[rows.table.range] for item in rows.query(where=mine, commit=commit_id)]
+            for rows in self._tables.all
+        }
+
+    def _forget(self, named: Sequence[Item]) -> None:
+        active = self._tables.active
+        # The first, which says whether the commit won, goes last.
+        active.write_each({}, [item[active.table.range] for item in reversed(named)])
+
+
+def _under_way(commit_id: str, at: int) -> str:
+    return f"{UNDER_WAY}{commit_id}#{at:06d}"
+
+
+def written_by(rows: Rows, commit_id: str, key: str) -> Item:
+    """Return the part of a transaction that removes an item if that commit wrote it."""
+    return delete(rows.table, rows.key(key), "#commit = :commit", commit=commit_id)
+
+
+def each_that_holds(rows: Rows, parts: Iterable[Any], most: int) -> None:
+    """Do those of the parts whose conditions hold, some at a time."""
+    for chunk in in_chunks(parts, most):
+        left = list(chunk)
+        while left and (lost := rows.db.transact(left)) is not None:
+            left = [part for part, failed in zip(left, lost.parts, strict=True) if not failed]
+
+
+def in_chunks(values: Iterable[_T], most: int) -> Iterator[list[_T]]:
+    """Yield values some at a time."""
+    rest = iter(values)
+    while chunk := list(islice(rest, most)):
+        yield chunk
