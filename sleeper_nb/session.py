@@ -114,8 +114,9 @@ class Session:
             Values of the first row key at which the table is cut into partitions, in increasing order; numbers may be
             given as text. None gives one partition.
         state_store
-            Where its metadata is kept: ``S3StateStore``, full metadata as Parquet with each commit, or
-            ``TransactionLogStateStore``, a log with full metadata now and then, for many files or frequent commits.
+            Where its metadata is kept: ``S3StateStore``, full metadata as Parquet with each commit;
+            ``TransactionLogStateStore``, a log with full metadata now and then, for many files or frequent commits; or
+            ``DynamoDBStateStore``, items of DynamoDB, in a warehouse at ``s3://…``.
         properties
             Values of table properties (`sleeper_nb.model.properties`); the others have their defaults.
 
@@ -137,9 +138,10 @@ class Session:
         ]
         tree = PartitionTree.from_split_points(schema, points, self.components.clock.new_id)
         table_id = self.components.clock.new_id()[:8]
+        store = self._store(table_id, state_store)
         self._storage.write(paths.table_properties(table_id), settings.to_text().encode())
         try:
-            self._store(table_id, state_store).create(name, schema, tree, author=self.components.author)
+            store.create(name, schema, tree, author=self.components.author)
         except AlreadyExists:
             self._storage.delete(paths.table_properties(table_id))
             raise

@@ -216,3 +216,11 @@ def test_values_show_themselves_escaped(session, trips):
         assert "<b>bold" not in html
         assert html == value._repr_html_()
         assert repr(value)
+
+
+def test_a_table_in_dynamodb_needs_a_dynamodb_catalog_and_nothing_is_left_of_it(tmp_path):
+    with sl.connect(tmp_path) as session:
+        with pytest.raises(sl.InvalidInput, match="DynamoDBStateStore needs a DynamoDB catalog"):
+            session.create_table("trips", sl.Schema({"city": "string"}), state_store="DynamoDBStateStore")
+        assert len(session.tables()) == 0
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and "catalog.sqlite" not in path.name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import sleeper_nb as sl
+from sleeper_nb.model.properties import STATE_STORES
 from sleeper_nb.progress import Silent
 from tests.servers.fixtures import use
 from tests.servers.server import Server
@@ -32,7 +33,7 @@ def connect(moto: Server, monkeypatch: pytest.MonkeyPatch):
     return connected
 
 
-@pytest.mark.parametrize("state_store", ["S3StateStore", "TransactionLogStateStore"])
+@pytest.mark.parametrize("state_store", STATE_STORES)
 def test_a_table_in_a_bucket_is_used_like_one_in_a_folder(connect, state_store):
     telling = Telling()
     with connect(progress=telling) as session:
