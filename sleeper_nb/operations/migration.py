@@ -35,6 +35,7 @@ def migrate_state_store(
         When there is no such class; the nearest one is named.
     """
     goal = store.named(to)
+    left = store.named(store.head().state_store)
 
     def change(_state: TableState) -> MigrateStateStore:
         if store.head().state_store == goal.name:
@@ -42,7 +43,9 @@ def migrate_state_store(
         materialise_history(store)
         return MigrateStateStore(goal.name)
 
-    return store.commit(change, author=author, message=message)
+    moved = store.commit(change, author=author, message=message)
+    left.forget()
+    return moved
 
 
 def materialise_history(store: StateStore) -> None:

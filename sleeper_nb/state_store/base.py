@@ -98,6 +98,9 @@ class StateStore(ABC):
         """Return the state of a snapshot of this store that is not kept as Parquet."""
         return self.history.replay(snapshot)
 
+    def forget(self) -> None:  # noqa: B027 - most have nothing of their own
+        """Let go of what only this store kept of a table that has moved to another; safe to run again."""
+
     def create(self, name: str, schema: Schema, tree: PartitionTree, *, author: str | None = None) -> Snapshot:
         """Make the table: schema, metadata, and last its entry in the catalog, so that no half-made table ever shows.
 

@@ -15,7 +15,7 @@ from sleeper_nb.errors import ConflictError, InvalidInput, NotFound, StorageErro
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.transactions import AddFiles, DeleteFiles, MigrateStateStore, ReplaceFileReferences
 from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.state_store.dynamodb_items import Tables
+from sleeper_nb.state_store.dynamodb.items import Tables
 from sleeper_nb.state_store.opening import open_state_store
 from tests.builders import (
     START,

@@ -14,7 +14,7 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.file_reference import FileReference, to_batch
 from sleeper_nb.model.snapshots import to_micros
 from sleeper_nb.model.transactions import AddFiles, DeleteFiles, MigrateStateStore, ReplaceFileReferences
-from sleeper_nb.state_store.dynamodb_items import Items, Tables, partition_items, reference_items, reference_key
+from sleeper_nb.state_store.dynamodb.items import Items, Tables, partition_items, reference_items, reference_key
 from sleeper_nb.state_store.steps import Step
 
 

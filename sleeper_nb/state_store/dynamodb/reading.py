@@ -32,8 +32,8 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.state_store.dynamodb_items import Tables, partition_tree, reference_row
-from sleeper_nb.state_store.dynamodb_staging import UNDER_WAY
+from sleeper_nb.state_store.dynamodb.items import Tables, partition_tree, reference_row
+from sleeper_nb.state_store.dynamodb.staging import UNDER_WAY
 
 TRIES = 12
 FIRST_WAIT, MAX_WAIT = 0.02, 1.0

@@ -21,10 +21,10 @@ from sleeper_nb.errors import AlreadyExists, ConflictError, InvalidInput, Storag
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.state_store.dynamodb_changes import Change, difference, everything
-from sleeper_nb.state_store.dynamodb_items import Tables, partition_items
-from sleeper_nb.state_store.dynamodb_reading import read_state
-from sleeper_nb.state_store.dynamodb_staging import Staging, each_that_holds, in_chunks, written_by
+from sleeper_nb.state_store.dynamodb.changes import Change, difference, everything
+from sleeper_nb.state_store.dynamodb.items import Tables, partition_items
+from sleeper_nb.state_store.dynamodb.reading import read_state
+from sleeper_nb.state_store.dynamodb.staging import Staging, each_that_holds, in_chunks, written_by
 from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.state_store.steps import Step
 from sleeper_nb.storage.filesystem import Storage

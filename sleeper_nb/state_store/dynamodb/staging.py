@@ -22,8 +22,8 @@ from typing import Any, TypeVar
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.items import Item, check, delete, put, update
 from sleeper_nb.catalog.dynamodb.rows import Rows
-from sleeper_nb.state_store.dynamodb_changes import Change
-from sleeper_nb.state_store.dynamodb_items import Items, Tables
+from sleeper_nb.state_store.dynamodb.changes import Change
+from sleeper_nb.state_store.dynamodb.items import Items, Tables
 
 UNDER_WAY = "!"
 """How the range keys of commits under way begin: before those of all references."""

@@ -1,0 +1,1 @@
+"""`DynamoDBStateStore`: the state as items of three DynamoDB tables; `store` is its face."""
