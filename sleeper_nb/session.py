@@ -13,7 +13,7 @@ from sleeper_nb.components import Components
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.keys import parse_key
 from sleeper_nb.model.partitions import PartitionTree
-from sleeper_nb.model.properties import STATE_STORES, TableProperties
+from sleeper_nb.model.properties import STATE_STORE, STATE_STORES, TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.operations import migration
@@ -131,14 +131,14 @@ class Session:
             )
         if name.casefold() in {entry.name.casefold() for entry in self.components.catalog.tables()}:
             raise AlreadyExists(f"table {name!r} is there already", hint="choose another name, or use that table")
-        settings = TableProperties({"sleeper.table.statestore.classname": state_store, **(properties or {})})
+        settings = TableProperties({STATE_STORE: state_store, **(properties or {})})
         field = schema.row_keys[0]
         points = [
             parse_key(field, point, what="split point") if isinstance(point, str) else point for point in split_points
         ]
         tree = PartitionTree.from_split_points(schema, points, self.components.clock.new_id)
         table_id = self.components.clock.new_id()[:8]
-        store = self._store(table_id, state_store)
+        store = self._store(table_id, settings, settings[STATE_STORE])
         self._storage.write(paths.table_properties(table_id), settings.to_text().encode())
         try:
             store.create(name, schema, tree, author=self.components.author)
@@ -169,7 +169,7 @@ class Session:
             When there is no such class; the nearest one is named.
         """
         table_id = self.table(name).entry.id
-        store, properties = self._store(table_id), paths.table_properties(table_id)
+        store, properties = self._stores[table_id], paths.table_properties(table_id)
         # also of a move whose process ended behind its commit
         migration.note_state_store(self._storage, properties, store.head().state_store)
         snapshot = migration.migrate_state_store(store, to, author=self.components.author, message=message)
@@ -184,8 +184,8 @@ class Session:
         if not found:
             raise NotFound.of("table", name, [entry.name for entry in entries])
         entry = found[0]
-        text = self._storage.read(paths.table_properties(entry.id)).decode()
-        return Table(entry, self._store(entry.id), self.components, TableProperties.from_text(text))
+        settings = TableProperties.from_text(self._storage.read(paths.table_properties(entry.id)).decode())
+        return Table(entry, self._store(entry.id, settings), self.components, settings)
 
     def tables(self) -> Listing[Table]:
         """Return all tables, by name."""
@@ -230,7 +230,7 @@ class Session:
         at = table.at_reference(version)
         return Source(table.name, at.resolved, plan_scan(at.state), self._storage.below(table.entry.id))
 
-    def _store(self, table_id: str, kind: str | None = None) -> StateStore:
+    def _store(self, table_id: str, settings: TableProperties, kind: str | None = None) -> StateStore:
         """Return the store of a table, always the same, so that what it remembers serves every use of the table."""
         if table_id not in self._stores:
             c = self.components
@@ -240,5 +240,11 @@ class Session:
                 except NotFound:  # in a damaged catalog, which `Table.check` can still tell of
                     kind = STATE_STORES[0]
             storage = self._storage.below(table_id)
-            self._stores[table_id] = open_state_store(kind, table_id, c.catalog, storage, c.clock, Retry())
+            self._stores[table_id] = open_state_store(kind, table_id, c.catalog, storage, c.clock, _retry(settings))
         return self._stores[table_id]
+
+
+def _retry(settings: TableProperties) -> Retry:
+    prefix = "sleeper.table.statestore.commit"
+    first, most = (settings[f"{prefix}.{name}.retry.wait.ceiling.ms"] / 1000 for name in ("first", "max"))
+    return Retry(settings[f"{prefix}.max.attempts"], first, most)

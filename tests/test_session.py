@@ -224,3 +224,21 @@ def test_a_table_in_dynamodb_needs_a_dynamodb_catalog_and_nothing_is_left_of_it(
             session.create_table("trips", sl.Schema({"city": "string"}), state_store="DynamoDBStateStore")
         assert len(session.tables()) == 0
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and "catalog.sqlite" not in path.name]
+
+
+def test_the_state_store_and_its_patience_are_properties(tmp_path):
+    name = "sleeper.table.statestore"
+    with sl.connect(tmp_path) as session:
+        table = session.create_table(
+            "trips",
+            SCHEMA,
+            properties={
+                f"{name}.classname": "TransactionLogStateStore",
+                f"{name}.commit.max.attempts": "3",
+                f"{name}.commit.max.retry.wait.ceiling.ms": "500",
+            },
+        )
+        assert table.state_store == "TransactionLogStateStore"
+        assert (table._store.retry.max_attempts, table._store.retry.max_wait) == (3, 0.5)
+        with pytest.raises(sl.InvalidInput, match=r"max\.attempts cannot be '0'"):
+            session.create_table("other", SCHEMA, properties={f"{name}.commit.max.attempts": "0"})

@@ -64,6 +64,12 @@ PROPERTIES: dict[str, Property] = {
     for p in (
         Property(STATE_STORE, "S3StateStore", _one_of(*STATE_STORES),
                  ", ".join(STATE_STORES), "where the table's metadata is kept"),
+        Property("sleeper.table.statestore.commit.max.attempts", "40", _whole(1), _COUNT,
+                 "how often a commit that lost against another writer is tried in all"),
+        Property("sleeper.table.statestore.commit.first.retry.wait.ceiling.ms", "20", _whole(0), "milliseconds",
+                 "the longest wait before the second try; it doubles with each"),
+        Property("sleeper.table.statestore.commit.max.retry.wait.ceiling.ms", "2000", _whole(0), "milliseconds",
+                 "the longest wait before any try"),
         Property("sleeper.table.gc.delay.minutes", "15", _whole(0), "whole minutes",
                  "how long a file stays after nothing refers to it"),
         Property("sleeper.table.compaction.strategy.class", "size-ratio", _one_of("size-ratio", "basic", "all"),

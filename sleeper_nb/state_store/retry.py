@@ -12,10 +12,10 @@ class Retry:
     Parameters
     ----------
     max_attempts
-        Tries in all (``sleeper.statestore.transactionlog.add.transaction.max.attempts``).
+        Tries in all (``sleeper.table.statestore.commit.max.attempts``).
     first_wait, max_wait
         Ceilings of the wait after the first try and of any, in seconds (``….first.retry.wait.ceiling.ms`` and
-        ``….max.retry.wait.ceiling.ms``).
+        ``….max.retry.wait.ceiling.ms``, as Sleeper calls them for its transaction log).
     """
 
     max_attempts: int = 40

@@ -106,7 +106,8 @@ def test_a_wrong_argument_says_what_is_right(typed, message, hint):
 
 def test_a_migration_needs_a_state_store_that_there_is(tmp_path):
     error = refused("migrate t --to S4StateStore")
-    assert (error.message, error.hint) == ("no state store 'S4StateStore'", "did you mean 'S3StateStore'?")
+    assert error.message == "no state store 'S4StateStore'"
+    assert error.hint.startswith("did you mean 'S3StateStore'")
     assert refused("create t --state-store S4StateStore", "k STRING KEY").message == error.message
     with sl.connect(tmp_path) as session:
         session.create_table("t", sl.Schema({"k": "string"}, {}, {}))
