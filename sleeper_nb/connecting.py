@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.properties import TRANSACTION_ITEMS, InstanceProperties
 from sleeper_nb.progress import Progress, Silent
 from sleeper_nb.session import Session
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.filesystem import open_storage
+from sleeper_nb.storage.filesystem import Storage, open_storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +32,7 @@ def connect(
     endpoint_url: str | None = None,
     spark: SparkSession | None = None,
     spark_config: Mapping[str, str] | None = None,
+    properties: Mapping[str, str] | None = None,
     author: str | None = None,
     clock: Clock | None = None,
     progress: Progress | None = None,
@@ -50,6 +52,9 @@ def connect(
         A Spark session to use; otherwise one is started when it is first needed.
     spark_config
         Settings for a session that is started.
+    properties
+        Values of instance properties (`sleeper_nb.model.properties`), for this session; the others are those of the
+        instance's file ``config/instance.properties``, or have their defaults.
     author
         Who history says it was; the name of the operating system's user when None.
     clock, progress
@@ -59,6 +64,7 @@ def connect(
         raise InvalidInput(f"no instance can be called {instance!r}", hint="use letters, digits, - and _")
     storage = open_storage(warehouse, region=region, endpoint_url=endpoint_url).below(instance)
     clock, progress = clock or Clock(), progress or Silent()
+    settings = _settings(storage, properties or {})
     catalog: Catalog
     if storage.local:
         catalog = SqliteCatalog(Path(storage.locate(paths.CATALOG)))
@@ -66,12 +72,26 @@ def connect(
         from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 
         catalog = DynamoDBCatalog(
-            instance, region=region, endpoint_url=endpoint_url, clock=clock, on_create=progress.finish
+            instance,
+            region=region,
+            endpoint_url=endpoint_url,
+            clock=clock,
+            max_items=settings[TRANSACTION_ITEMS],
+            on_create=progress.finish,
         )
     return Session(
         instance, storage, catalog, clock=clock, progress=progress, author=author or _user(),
         spark=spark, spark_config=spark_config or {},
     )  # fmt: skip
+
+
+def _settings(storage: Storage, given: Mapping[str, str]) -> InstanceProperties:
+    try:
+        content = storage.read(paths.INSTANCE_PROPERTIES).decode()
+    except NotFound:
+        return InstanceProperties(given)
+    kept = InstanceProperties.from_text(content, storage.locate(paths.INSTANCE_PROPERTIES))
+    return InstanceProperties({**kept.texts, **given})
 
 
 def _user() -> str | None:

@@ -184,7 +184,8 @@ class Session:
         if not found:
             raise NotFound.of("table", name, [entry.name for entry in entries])
         entry = found[0]
-        settings = TableProperties.from_text(self._storage.read(paths.table_properties(entry.id)).decode())
+        path = paths.table_properties(entry.id)
+        settings = TableProperties.from_text(self._storage.read(path).decode(), self._storage.locate(path))
         return Table(entry, self._store(entry.id, settings), self.components, settings)
 
     def tables(self) -> Listing[Table]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.model.properties import STATE_STORES
+from sleeper_nb.model.properties import STATE_STORES, TRANSACTION_ITEMS
 from sleeper_nb.progress import Silent
+from sleeper_nb.storage.filesystem import open_storage
 from tests.servers.fixtures import use
 from tests.servers.server import Server
 
@@ -61,3 +62,28 @@ def test_an_instance_can_be_opened_before_it_has_anything(connect):
         assert len(session.tables()) == 0
         with pytest.raises(sl.NotFound):
             session.table("trips")
+
+
+def most_merged(session: sl.Session) -> int:
+    table = session.create_table("trips", SCHEMA, state_store="DynamoDBStateStore")
+    for fare in range(13):
+        table.ingest([{"city": "rome", "fare": float(fare)}])
+    return max(len(job.inputs) for job in table.compact(strategy="all", dry_run=True).jobs)
+
+
+def test_an_instance_property_limits_what_a_transaction_of_dynamodb_holds(connect):
+    with connect(properties={TRANSACTION_ITEMS: "25"}) as session:
+        assert most_merged(session) == 11  # the specification's figure
+    with pytest.raises(sl.InvalidInput, match=TRANSACTION_ITEMS):
+        connect(properties={TRANSACTION_ITEMS: "101"})
+
+
+def test_the_file_of_instance_properties_counts_where_the_session_sets_nothing(connect, moto: Server):
+    with connect() as session:
+        storage = open_storage(session.location, endpoint_url=moto.endpoint_url)
+    storage.write("config/instance.properties", f"{TRANSACTION_ITEMS}=25\n".encode())
+    with connect() as session:
+        assert most_merged(session) == 11
+    storage.write("config/instance.properties", b"sleeper.statestore=1\n")
+    with pytest.raises(sl.NotFound, match=r"instance\.properties"):
+        connect()

@@ -1,14 +1,15 @@
-"""The properties of a table: their names, types, defaults and effects; and the ``.properties`` text that keeps them."""
+"""The properties of tables and instances: names, types, defaults and effects; and the ``.properties`` text of them."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar, Self
 
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +23,10 @@ class Property:
     effect: str
 
 
-def _whole(least: int) -> Callable[[str], int]:
+def _whole(least: int, most: float = math.inf) -> Callable[[str], int]:
     def parse(text: str) -> int:
         value = int(text)
-        if value < least:
+        if not least <= value <= most:
             raise ValueError(text)
         return value
 
@@ -83,10 +84,19 @@ PROPERTIES: dict[str, Property] = {
     )
 }  # fmt: skip
 
+TRANSACTION_ITEMS = "sleeper.statestore.dynamodb.transaction.max.items"
+INSTANCE_PROPERTIES: dict[str, Property] = {
+    p.name: p
+    for p in (
+        Property(TRANSACTION_ITEMS, "100", _whole(5, 100), "whole number from 5 to 100",
+                 "items of a DynamoDB transaction; (items − 3) / 2 is the most files that one compaction job merges"),
+    )
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
-class TableProperties:
-    """The values that a table sets; all others have their default.
+class _Properties:
+    """The values that somebody set; all others have their default.
 
     Raises
     ------
@@ -96,36 +106,58 @@ class TableProperties:
 
     texts: Mapping[str, str]
 
+    defined: ClassVar[Mapping[str, Property]]
+
     def __post_init__(self) -> None:
         for name, text in self.texts.items():
-            if name not in PROPERTIES:
-                raise NotFound.of("property", name, PROPERTIES)
+            if name not in self.defined:
+                raise NotFound.of("property", name, self.defined)
             try:
-                PROPERTIES[name].parse(text)
+                self.defined[name].parse(text)
             except ValueError as error:
                 raise InvalidInput(
-                    f"property {name} cannot be {text!r}", hint=f"it is {PROPERTIES[name].kind}"
+                    f"property {name} cannot be {text!r}", hint=f"it is {self.defined[name].kind}"
                 ) from error
 
     def __getitem__(self, name: str) -> Any:
-        return PROPERTIES[name].parse(self.texts.get(name, PROPERTIES[name].default))
+        return self.defined[name].parse(self.texts.get(name, self.defined[name].default))
 
     def to_text(self) -> str:
         """Return the content of a ``.properties`` file: what is set, each line ``name=value``."""
         return "".join(f"{name}={text}\n" for name, text in sorted(self.texts.items()))
 
     @classmethod
-    def from_text(cls, content: str) -> TableProperties:
-        """Read what `to_text` wrote; blank lines and lines that start with # are passed over."""
+    def from_text(cls, content: str, source: str = "the properties") -> Self:
+        """Read what `to_text` wrote; blank lines and lines that start with # are passed over.
+
+        Errors name the `source`, a file for instance.
+        """
         texts = {}
         for number, line in enumerate(content.splitlines(), 1):
             if not line.strip() or line.lstrip().startswith("#"):
                 continue
             name, equals, text = line.partition("=")
             if not equals:
-                raise InvalidInput(f"line {number} of the properties is {line!r}", hint="write name=value")
+                raise InvalidInput(f"line {number} of {source} is {line!r}", hint="write name=value")
             texts[name.strip()] = text.strip()
-        return cls(texts)
+        try:
+            return cls(texts)
+        except SleeperError as error:
+            raise type(error)(f"{error.message}, in {source}", hint=error.hint) from error
+
+
+class TableProperties(_Properties):
+    """The values that a table sets; see `PROPERTIES`."""
+
+    __slots__ = ()
+    defined = PROPERTIES
+
+
+class InstanceProperties(_Properties):
+    """The values that an instance sets; see `INSTANCE_PROPERTIES`."""
+
+    __slots__ = ()
+    defined = INSTANCE_PROPERTIES
 
 
 def with_line(content: str, name: str, text: str) -> str:

@@ -9,6 +9,7 @@ Why it is safe, in steps:
 3. Its object is deleted first, then the state forgets it. A crash in between leaves a name without an object, which
    nothing reads; the next run deletes it again, which does nothing, and forgets it.
 4. Metadata files become garbage in the same transaction of the catalog that forgets the last version naming them.
+5. What a crashed writer left in the state store itself, never seen by anybody, is swept by the store's own rules.
 """
 
 from __future__ import annotations
@@ -88,6 +89,7 @@ def collect_garbage(store: StateStore, *, delay: timedelta, dry_run: bool, autho
         store.commit(DeleteFiles(data), author=author)
     if metadata:
         catalog.forget_garbage(table_id, metadata)
+    store.named(store.head().state_store).sweep()
     return report
 
 

@@ -101,6 +101,10 @@ class StateStore(ABC):
     def forget(self) -> None:  # noqa: B027 - most have nothing of their own
         """Let go of what only this store kept of a table that has moved to another; safe to run again."""
 
+    def sweep(self) -> int:
+        """Remove what crashed writers left in this store, which nobody sees; return of how many commits."""
+        return 0
+
     def create(self, name: str, schema: Schema, tree: PartitionTree, *, author: str | None = None) -> Snapshot:
         """Make the table: schema, metadata, and last its entry in the catalog, so that no half-made table ever shows.
 

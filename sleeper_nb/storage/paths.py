@@ -3,6 +3,8 @@
 ::
 
     <warehouse>/<instance>/catalog.sqlite
+    <warehouse>/<instance>/config/instance.properties
+    <warehouse>/<instance>/config/tables/table-<table-id>.properties
     <warehouse>/<instance>/<table-id>/data/partition_<partition-id>/<uuid>.parquet
     <warehouse>/<instance>/<table-id>/statestore/files/<12-digit snapshot>-<uuid>-files.parquet
     <warehouse>/<instance>/<table-id>/statestore/partitions/<12-digit snapshot>-<uuid>-partitions.parquet
@@ -18,6 +20,7 @@ from __future__ import annotations
 import re
 
 CATALOG = "catalog.sqlite"
+INSTANCE_PROPERTIES = "config/instance.properties"
 _DATA_FILE = re.compile(r"data/partition_(?P<partition>[^/]+)/(?P<name>[^/]+)\.parquet")
 
 

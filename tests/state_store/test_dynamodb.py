@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import ConflictError, InvalidInput, NotFound, StorageError
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.transactions import AddFiles, DeleteFiles, MigrateStateStore, ReplaceFileReferences
+from sleeper_nb.operations.garbage import collect_garbage
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.dynamodb.items import Tables
 from sleeper_nb.state_store.opening import open_state_store
@@ -185,9 +187,19 @@ def test_a_crash_behind_the_staging_leaves_what_the_next_sweep_removes(store: St
     crash(store, added(*MANY), after=False)
     assert (names(store), store.head().id) == (["a"], 2)
     assert items(store) != before
-    assert reopened(store).sweep_staged() == 1
+    assert reopened(store).sweep() == 1
     assert items(store) == before
-    assert store.sweep_staged() == 0
+    assert store.sweep() == 0
+
+
+def test_garbage_collection_sweeps_what_crashed_writers_staged(store: StateStore):
+    store.commit(added("a"))
+    before = items(store)
+    crash(store, added(*MANY), after=False)
+    collect_garbage(store, delay=timedelta(0), dry_run=True)
+    assert items(store) != before
+    collect_garbage(store, delay=timedelta(0), dry_run=False)
+    assert items(store) == before
 
 
 @pytest.mark.parametrize("count", [3, 20])
@@ -195,7 +207,7 @@ def test_files_that_a_crashed_writer_staged_can_be_added_again(store: StateStore
     crash(store, added(*MANY), after=False)
     reopened(store).commit(added(*MANY[:count]))
     assert names(store) == MANY[:count]
-    store.sweep_staged()
+    store.sweep()
     assert names(store) == MANY[:count]
 
 
@@ -206,7 +218,7 @@ def test_a_crash_behind_the_commit_keeps_the_commit(store: StateStore):
     left = sorted([*MANY[2:], "out"])
     assert names(store) == left
     forget_all_but_newest(store)
-    assert store.sweep_staged() == 0
+    assert store.sweep() == 0
     assert names(store) == left
     assert not any("staged" in item for item in items(store)[0])
     assert waiting(store) == ["f00", "f01"]
@@ -227,7 +239,7 @@ def test_a_big_commit_that_never_arrived_leaves_nothing(store: StateStore):
     assert items(store) == before
 
 
-@pytest.mark.parametrize("rival", ["commit", "sweep_staged"])
+@pytest.mark.parametrize("rival", ["commit", "sweep"])
 def test_a_big_commit_that_lost_stages_again(store: StateStore, rival: str):
     tries = []
 
@@ -235,7 +247,7 @@ def test_a_big_commit_that_lost_stages_again(store: StateStore, rival: str):
         tries.append(1)
         if len(tries) < 3:
             other = reopened(store)
-            _ = other.commit(added(f"rival {len(tries)}")) if rival == "commit" else other.sweep_staged()
+            _ = other.commit(added(f"rival {len(tries)}")) if rival == "commit" else other.sweep()
         return do()
 
     made = reopened(store, Catalog(store.catalog, commit)).commit(added(*MANY))
@@ -280,7 +292,7 @@ def test_a_collection_too_big_for_a_transaction_forgets_all_or_nothing(store: St
     assert waiting(store) == (MANY if after is False else [])
     if after is not None:
         assert reopened(store).load(old).files.active.num_rows == old.files
-    store.sweep_staged()
+    store.sweep()
     assert waiting(store) == (MANY if after is False else [])
     assert len(items(store)[1]) == (20 if after is False else 0)
 

@@ -128,7 +128,7 @@ class DynamoDBStateStore(StateStore):
         return change.size + CATALOG_ITEMS <= self._shared.max_items
 
     def discard(self, snapshot: Snapshot, written: set[str]) -> None:
-        """Delete what was written for a snapshot that does not count; a failure leaves staged items to `sweep_staged`.
+        """Delete what was written for a snapshot that does not count; a failure leaves staged items to `sweep`.
 
         Nobody sees those.
         """
@@ -142,7 +142,7 @@ class DynamoDBStateStore(StateStore):
         schema = self.schema(snapshot.schema_id)
         return read_state(self._tables, self._shared, self.table_id, snapshot, schema, self.clock)
 
-    def sweep_staged(self) -> int:
+    def sweep(self) -> int:
         """Remove what crashed writers have staged, and finish what they published; return how many were removed.
 
         Safe at any time: a writer that is still at it loses its try and stages its change again.
@@ -159,7 +159,7 @@ class DynamoDBStateStore(StateStore):
         ConflictError
             When this store keeps the table.
         """
-        self.sweep_staged()
+        self.sweep()
         # Listed before the head is read: what is written later, by a migration back to here, has other commits' ids.
         found = [
             (rows, item["commit"], item[rows.table.range])
