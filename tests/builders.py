@@ -47,11 +47,12 @@ def a_store(
     create: bool = True,
     kind: str = "S3StateStore",
     catalog: Catalog | None = None,
+    storage: Storage | None = None,
 ) -> StateStore:
     """Return the store of a new table in a folder; of one that is there when `create` is False."""
     catalog = catalog or SqliteCatalog(folder / "catalog.sqlite")
     clock = clock or ManualClock(START)
-    store = open_state_store(kind, table_id, catalog, Storage(folder / table_id), clock, Retry())
+    store = open_state_store(kind, table_id, catalog, storage or Storage(folder / table_id), clock, Retry())
     if create:
         store.create(name, schema, PartitionTree.from_split_points(schema, points, clock.new_id))
     return store

@@ -15,16 +15,17 @@ from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.model.snapshots import Snapshot
 from tests.builders import START, savepoint, snapshot
-from tests.dynamodb_servers import dynamodb_catalog, dynamodb_local_endpoint, moto_endpoint
+from tests.servers import once
+from tests.servers.dynamodb import dynamodb_catalog
 
 LATER = START + timedelta(hours=1)
-ENDPOINTS = {"moto": moto_endpoint, "local": dynamodb_local_endpoint}
+SERVERS = {"moto": once.moto, "local": once.dynamodb_local}
 Opener = Callable[..., DynamoDBCatalog]
 
 
 @pytest.fixture(params=["moto", pytest.param("local", marks=pytest.mark.servers)])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
-    return lambda **options: dynamodb_catalog(ENDPOINTS[request.param](), tmp_path, **options)
+    return lambda **options: dynamodb_catalog(SERVERS[request.param](), tmp_path, **options)
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ from sleeper_nb.catalog.dynamodb.client import MAX_WAIT, TRIES, UNANSWERED_TRIES
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import StorageError
 from tests.builders import START, savepoint, snapshot
-from tests.dynamodb_servers import dynamodb_catalog, moto_endpoint
+from tests.servers import once
+from tests.servers.dynamodb import dynamodb_catalog
 
 LATER = START + timedelta(hours=1)
 
@@ -114,7 +115,7 @@ def clock() -> ManualClock:
 @pytest.fixture
 def catalog(tmp_path: Path, clock: ManualClock) -> DynamoDBCatalog:
     """A catalog with table `t` at snapshot 1."""
-    catalog = dynamodb_catalog(moto_endpoint(), tmp_path, clock)
+    catalog = dynamodb_catalog(once.moto(), tmp_path, clock)
     catalog.create_table(TableEntry("t", "table"), snapshot(1))
     return catalog
 
@@ -122,7 +123,7 @@ def catalog(tmp_path: Path, clock: ManualClock) -> DynamoDBCatalog:
 @pytest.fixture
 def other(catalog: DynamoDBCatalog, tmp_path: Path) -> DynamoDBCatalog:
     """The same catalog, of another process without faults."""
-    return dynamodb_catalog(moto_endpoint(), tmp_path, ManualClock(START, seed=1))
+    return dynamodb_catalog(once.moto(), tmp_path, ManualClock(START, seed=1))
 
 
 @pytest.fixture
@@ -296,7 +297,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
 
 
 def test_without_credentials_it_says_how_to_log_in(bare: pytest.MonkeyPatch):
-    catalog = DynamoDBCatalog("x", region="us-east-1", endpoint_url=moto_endpoint(), clock=ManualClock())
+    catalog = DynamoDBCatalog("x", region="us-east-1", endpoint_url=once.moto().endpoint_url, clock=ManualClock())
     with pytest.raises(StorageError, match=r"no credentials.*\nhint: log in"):
         catalog.tables()
     bare.setenv("AWS_PROFILE", "nobody")

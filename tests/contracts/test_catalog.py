@@ -16,12 +16,13 @@ from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
 from sleeper_nb.model.snapshots import Snapshot
 from tests.builders import START, savepoint, snapshot
-from tests.dynamodb_servers import dynamodb_catalog, dynamodb_local_endpoint, moto_endpoint
+from tests.servers import once
+from tests.servers.dynamodb import dynamodb_catalog
 
 CATALOGS: dict[str, Callable[[Path], Catalog]] = {
     "sqlite": lambda folder: SqliteCatalog(folder / "catalog.sqlite"),
-    "dynamodb-moto": lambda folder: dynamodb_catalog(moto_endpoint(), folder),
-    "dynamodb-local": lambda folder: dynamodb_catalog(dynamodb_local_endpoint(), folder),
+    "dynamodb-moto": lambda folder: dynamodb_catalog(once.moto(), folder),
+    "dynamodb-local": lambda folder: dynamodb_catalog(once.dynamodb_local(), folder),
 }
 KINDS = [
     "sqlite",

@@ -1,4 +1,4 @@
-"""What every state store holds, on every catalog. A new one joins by a line in `STORES`."""
+"""What every state store holds, on every backend. A new one joins by a line in `BACKENDS_OF`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import multiprocessing
 import sqlite3
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage.filesystem import Storage
+from tests.backends import BACKENDS, Backend
 from tests.builders import (
     KEYED,
     START,
@@ -47,41 +49,43 @@ from tests.builders import (
     save,
     scan,
 )
-from tests.dynamodb_servers import dynamodb_catalog, dynamodb_local_endpoint, moto_endpoint
 from tests.faults import Trap, TrappedCatalog, TrappedStorage, interrupt, lose_answer
 
-SERVERS = {"moto": moto_endpoint, "local": dynamodb_local_endpoint}
-ON_SQLITE = ["S3StateStore", "TransactionLogStateStore"]
+BACKENDS_OF = {
+    "S3StateStore": ("folder", "moto", "servers"),
+    "TransactionLogStateStore": ("folder", "moto", "servers"),
+    "DynamoDBStateStore": ("moto", "servers"),
+}
+QUICK = {("S3StateStore", "folder"), ("TransactionLogStateStore", "folder"), ("DynamoDBStateStore", "moto")}
 STORES = [
-    *ON_SQLITE,
-    "DynamoDBStateStore on moto",
-    pytest.param("S3StateStore on moto", marks=pytest.mark.servers),  # with the servers, since it takes long
-    pytest.param("TransactionLogStateStore on moto", marks=pytest.mark.servers),
-    pytest.param("DynamoDBStateStore on local", marks=pytest.mark.servers),
-    pytest.param("S3StateStore on local", marks=pytest.mark.servers),
-    pytest.param("TransactionLogStateStore on local", marks=pytest.mark.servers),
-]
+    pytest.param((kind, backend), id=f"{kind} on {backend}",
+                 marks=() if (kind, backend) in QUICK else pytest.mark.servers)  # those of moto too: it is slow
+    for kind, backends in BACKENDS_OF.items()
+    for backend in backends
+]  # fmt: skip
 
 
-def endpoint_of(kind: str) -> str | None:
-    """Return the address of the DynamoDB that a store's catalog is in; None for SQLite."""
-    _, _, server = kind.partition(" on ")
-    return SERVERS[server]() if server else None
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Tables of one class of state store on one backend."""
 
+    kind: str
+    backend: Backend
 
-def opened(kind: str, folder: Path, endpoint: str | None, **options: Any) -> StateStore:
-    catalog = None if endpoint is None else dynamodb_catalog(endpoint, folder)
-    return a_store(folder, kind=kind.partition(" on ")[0], catalog=catalog, **options)
+    def opened(self, **options: Any) -> StateStore:
+        """Return a new table; of one that is there with ``create=False``."""
+        return self.backend.store(self.kind, **options)
 
 
 @pytest.fixture(params=STORES)
-def kind(request: pytest.FixtureRequest) -> str:
-    return request.param
+def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
+    kind, backend = request.param
+    return Tables(kind, BACKENDS[backend](tmp_path))
 
 
 @pytest.fixture
-def store(kind: str, tmp_path: Path, clock: ManualClock) -> Iterator[StateStore]:
-    made = opened(kind, tmp_path, endpoint_of(kind), clock=clock)
+def store(tables: Tables, clock: ManualClock) -> Iterator[StateStore]:
+    made = tables.opened(clock=clock)
     yield made
     made.catalog.close()
 
@@ -131,10 +135,10 @@ def test_a_commit_is_the_next_snapshot_and_every_reader_sees_it(store: StateStor
     assert other.load().files.table == store.load().files.table
 
 
-def test_a_state_comes_back_equal_whatever_its_keys(kind: str, tmp_path: Path, clock: ManualClock):
+def test_a_state_comes_back_equal_whatever_its_keys(tables: Tables, clock: ManualClock):
     schema = Schema({"i": "int", "l": "long", "b": "bytearray", "s": "string"})
     points = [-(2**31) + 1, 0, 2**31 - 1]
-    store = opened(kind, tmp_path, endpoint_of(kind), schema=schema, points=points, clock=clock)
+    store = tables.opened(schema=schema, points=points, clock=clock)
     least, most = (-(2**31), -(2**63), b"", ""), (-(2**31), 2**63 - 1, b"\xff\x80", "\U0010ffff\0")
     file = dataclasses.replace(a_file("f", store.load().tree.leaves[0].id), min_key=least, max_key=most)
     store.commit(AddFiles((file,)))
@@ -295,8 +299,8 @@ def test_an_interrupt_while_metadata_is_written_leaves_no_commit(in_full: StateS
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_a_table_that_could_not_be_made_leaves_nothing(kind: str, tmp_path: Path, number: int):
-    new = opened(kind, tmp_path, endpoint_of(kind), create=False)
+def test_a_table_that_could_not_be_made_leaves_nothing(tables: Tables, number: int):
+    new = tables.opened(create=False)
     trap = Trap(number, lose_answer, only=("output", "create_table", "commit"))
     failing = trapped(new, trap)
     with pytest.raises(StorageError):
@@ -308,16 +312,16 @@ def test_a_table_that_could_not_be_made_leaves_nothing(kind: str, tmp_path: Path
     assert names(reopened(new)) == ["f"]
 
 
-def test_a_table_whose_answer_was_lost_is_there(kind: str, tmp_path: Path):
-    new = opened(kind, tmp_path, endpoint_of(kind), create=False)
+def test_a_table_whose_answer_was_lost_is_there(tables: Tables):
+    new = tables.opened(create=False)
     made = trapped(new, Trap(1, lose_answer, after=True, only=("create_table",))).create("table", KEYED, a_tree("m"))
     assert new.load().snapshot_id == made.id == 1
     new.commit(added("f", partition_id=new.load().tree.leaves[0].id))
     assert reopened(new).load().tree == a_tree("m")
 
 
-def test_a_name_that_is_taken_leaves_the_new_tables_folder_empty(kind: str, store: StateStore, tmp_path: Path):
-    other = opened(kind, tmp_path, endpoint_of(kind), table_id="other", create=False)
+def test_a_name_that_is_taken_leaves_the_new_tables_folder_empty(tables: Tables, store: StateStore):
+    other = tables.opened(table_id="other", create=False)
     with pytest.raises(AlreadyExists):
         other.create("table", KEYED, a_tree())
     assert on_disk(other) == set()
@@ -346,12 +350,12 @@ def test_partitions_and_files_of_one_read_are_of_one_snapshot(store: StateStore)
             store.commit(added(f"rival {store.head().id}"))
             return super().input(path)
 
-    state = reopened(store, storage=Slow(store.storage.root)).load()
+    state = reopened(store, storage=Slow(store.storage.place)).load()
     assert (state.snapshot_id, state.files.active.num_rows) == (1, 0)
 
 
-def test_two_threads_on_one_store_lose_nothing(kind: str, tmp_path: Path):
-    store = opened(kind, tmp_path, endpoint_of(kind), clock=Clock())
+def test_two_threads_on_one_store_lose_nothing(tables: Tables):
+    store = tables.opened(clock=Clock())
     failed = []
 
     def work(name: str) -> None:
@@ -373,27 +377,24 @@ def test_two_threads_on_one_store_lose_nothing(kind: str, tmp_path: Path):
     ]
 
 
-def _ingest_in_a_process(kind: str, folder: Path, endpoint: str | None, name: str, start: Any) -> None:
-    store = opened(kind, folder, endpoint, clock=Clock(), create=False)
+def _ingest_in_a_process(tables: Tables, name: str, start: Any) -> None:
+    store = tables.opened(clock=Clock(), create=False)
     start.wait()
     for number in range(8):
         ingest(store, rows_of((name, number)))
 
 
-def test_two_processes_lose_nothing(kind: str, tmp_path: Path):
-    endpoint = endpoint_of(kind)
-    opened(kind, tmp_path, endpoint, clock=Clock()).catalog.close()
+def test_two_processes_lose_nothing(tables: Tables):
+    tables.opened(clock=Clock()).catalog.close()
     spawn = multiprocessing.get_context("spawn")
     start = spawn.Barrier(2)
-    workers = [
-        spawn.Process(target=_ingest_in_a_process, args=(kind, tmp_path, endpoint, name, start)) for name in "ab"
-    ]
+    workers = [spawn.Process(target=_ingest_in_a_process, args=(tables, name, start)) for name in "ab"]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
     assert [worker.exitcode for worker in workers] == [0, 0]
-    store = opened(kind, tmp_path, endpoint, create=False)
+    store = tables.opened(create=False)
     assert [s.id for s in store.catalog.snapshots(store.table_id)] == list(range(17, 0, -1))
     assert scan(store).num_rows == 16
 
@@ -454,7 +455,7 @@ def test_harmed_metadata_is_an_error_that_names_the_file(in_full: StateStore, tm
     assert names(reopened(in_full), in_full.catalog.snapshots(in_full.table_id)[1]) == []
 
 
-@pytest.mark.parametrize("kind", ON_SQLITE)
+@pytest.mark.parametrize("tables", [("S3StateStore", "folder"), ("TransactionLogStateStore", "folder")], indirect=True)
 def test_a_warehouse_can_be_copied_elsewhere_whole(store: StateStore, tmp_path: Path):
     ingest(store, rows_of("a"))
     store.catalog.close()

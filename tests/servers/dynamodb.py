@@ -1,13 +1,23 @@
-"""DynamoDB Local from Maven Central, in memory. Its own main listens on all addresses, so it is started by ours."""
+"""DynamoDB Local from Maven Central, in memory; and catalogs on any DynamoDB server.
+
+Its own main listens on all addresses, so it is started by ours.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import botocore.session
+
+from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
+from sleeper_nb.clock import Clock
 from tests.servers.server import Server, announced_port, build, built, running, tool
 
 VERSION = "2.6.1"
@@ -49,3 +59,18 @@ def dynamodb_running(work: Path) -> Iterator[Server]:
     ]  # fmt: skip
     with (work / "log").open("w") as log, running(command, cwd=work, stdout=subprocess.PIPE, stderr=log) as process:
         yield Server(f"http://127.0.0.1:{announced_port(process)}", "us-east-1", "testkey", "testsecret")
+
+
+def dynamodb_catalog(server: Server, folder: Path, clock: Clock | None = None, **options: Any) -> DynamoDBCatalog:
+    """Return a catalog that is the same for everyone who names the folder."""
+    for name, value in server.environment().items():
+        os.environ.setdefault(name, value)
+    # A client reads its description of DynamoDB for a fifth of a second; the many of a test run share one.
+    botocore.session.create_loader = _one_loader
+    instance = hashlib.sha256(str(folder).encode()).hexdigest()[:20]
+    return DynamoDBCatalog(
+        instance, region=server.region, endpoint_url=server.endpoint_url, clock=clock or Clock(), **options
+    )
+
+
+_one_loader = functools.cache(botocore.session.create_loader)

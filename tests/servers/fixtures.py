@@ -1,18 +1,13 @@
-"""The fixtures ``moto``, ``versitygw`` and ``dynamodb_local``: each starts once per test process, when needed."""
+"""The fixtures ``moto``, ``versitygw``, ``dynamodb_local`` and ``s3_server``."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.servers.dynamodb import dynamodb_running
-from tests.servers.server import Server, announced_port, running
-from tests.servers.versity import versitygw_running
+from tests.servers import once
+from tests.servers.server import Server
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -20,24 +15,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def moto() -> Iterator[Server]:
-    """S3 and DynamoDB by moto, which accepts any keys. A process of its own, so no lock of ours can stop it."""
-    pytest.importorskip("moto.server", reason="moto is not installed: pip install 'moto[server]'")
-    script = Path(__file__).with_name("moto_process.py")
-    with running([sys.executable, "-P", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        yield Server(f"http://127.0.0.1:{announced_port(process)}", "us-east-1", "testkey", "testsecret")
+def moto() -> Server:
+    return once.moto()
 
 
 @pytest.fixture(scope="session")
-def versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with versitygw_running(tmp_path_factory.mktemp("versitygw")) as server:
-        yield server
+def versitygw() -> Server:
+    return once.versitygw()
 
 
 @pytest.fixture(scope="session")
-def dynamodb_local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with dynamodb_running(tmp_path_factory.mktemp("dynamodb")) as server:
-        yield server
+def dynamodb_local() -> Server:
+    return once.dynamodb_local()
 
 
 @pytest.fixture(params=["moto", pytest.param("versitygw", marks=pytest.mark.servers)])

@@ -33,11 +33,12 @@ from tests.builders import (
     save,
     scan,
 )
-from tests.dynamodb_servers import dynamodb_catalog, dynamodb_local_endpoint, moto_endpoint
 from tests.faults import Trap, TrappedCatalog, lose_answer
+from tests.servers import once
+from tests.servers.dynamodb import dynamodb_catalog
 
 
-@pytest.fixture(params=[moto_endpoint, pytest.param(dynamodb_local_endpoint, marks=pytest.mark.servers)])
+@pytest.fixture(params=[once.moto, pytest.param(once.dynamodb_local, marks=pytest.mark.servers)])
 def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DynamoDBCatalog]:
     """A catalog whose transactions have at most 8 items: 6 files, or a compaction of 2."""
     made = dynamodb_catalog(request.param(), tmp_path, ManualClock(START), max_items=8)
@@ -115,7 +116,7 @@ def test_it_needs_a_catalog_in_dynamodb(tmp_path: Path):
 
 @pytest.mark.parametrize(("most", "inputs"), [(100, 48), (25, 11)])
 def test_the_items_of_a_transaction_bound_the_inputs_of_a_compaction(tmp_path: Path, most: int, inputs: int):
-    catalog = dynamodb_catalog(moto_endpoint(), tmp_path, max_items=most)
+    catalog = dynamodb_catalog(once.moto(), tmp_path, max_items=most)
     store = a_store(tmp_path, kind="DynamoDBStateStore", catalog=catalog)
     files = [f"f{number}" for number in range(inputs + 1)]
     store.commit(added(*files))
@@ -154,7 +155,7 @@ def test_a_compaction_moves_its_inputs_and_adds_its_output(store: StateStore):
 
 def test_the_tables_are_told_of_when_they_are_made(tmp_path: Path):
     told: list[str] = []
-    catalog = dynamodb_catalog(moto_endpoint(), tmp_path, on_create=told.append)
+    catalog = dynamodb_catalog(once.moto(), tmp_path, on_create=told.append)
     a_store(tmp_path, kind="DynamoDBStateStore", catalog=catalog)
     a_store(tmp_path, kind="DynamoDBStateStore", catalog=catalog, table_id="other", name="other")
     assert len([text for text in told if catalog.table_name("active-files") in text]) == 1
