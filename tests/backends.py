@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sleeper_nb.storage.filesystem import Storage, open_storage
 from tests.builders import TABLE, a_store
 from tests.servers import once
 from tests.servers.dynamodb import dynamodb_catalog
+from tests.servers.memory import memory_catalog
 from tests.servers.server import Server
 
 
@@ -29,15 +31,20 @@ class Backend:
         The servers that have the catalog, and the files.
     bucket
         Of the files.
+    in_memory
+        Whether the catalog is in a DynamoDB of this process, which no other can open.
     """
 
     folder: Path
     dynamodb: Server | None = None
     s3: Server | None = None
     bucket: str = ""
+    in_memory: bool = False
 
     def catalog(self) -> Catalog:
         """Open the catalog."""
+        if self.in_memory:
+            return memory_catalog(self.folder)
         if self.dynamodb is None:
             return SqliteCatalog(self.folder / "catalog.sqlite")
         return dynamodb_catalog(self.dynamodb, self.folder)
@@ -69,5 +76,12 @@ def _on_servers(folder: Path) -> Backend:
     return Backend(folder, once.dynamodb_local(), once.versitygw(), once.versitygw().new_bucket())
 
 
-BACKENDS: dict[str, Callable[[Path], Backend]] = {"folder": Backend, "moto": _on_moto, "servers": _on_servers}
-"""By name: SQLite and a folder; moto's DynamoDB and S3; DynamoDB Local and versitygw."""
+BACKENDS: dict[str, Callable[[Path], Backend]] = {
+    "folder": Backend,
+    "memory": partial(Backend, in_memory=True),
+    "moto": _on_moto,
+    "servers": _on_servers,
+}
+"""By name: SQLite and a folder; DynamoDB in this process and a folder; moto's DynamoDB and S3; DynamoDB Local and
+versitygw.
+"""

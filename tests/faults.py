@@ -7,6 +7,8 @@ import errno
 import os
 import signal
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -145,3 +147,117 @@ def interrupt() -> None:
 def lose_answer() -> None:
     """Fail as a connection that broke does."""
     raise StorageError("the connection broke")
+
+
+class DeadError(BaseException):
+    """The process has ended: nothing that it does afterwards has an effect."""
+
+
+@dataclass
+class Fault:
+    """What happens at one of the next calls.
+
+    Parameters
+    ----------
+    kind
+        One of `KINDS`, or ``stalls``: the call is held back for `wake`, and nothing more comes of its process.
+    at
+        The number of the call, from 1.
+    rival
+        Commits as another process.
+    only
+        The calls that count; all when None.
+    """
+
+    kind: str
+    at: int
+    rival: Callable[[], None]
+    only: str | None = None
+    calls: int = 0
+    dead: bool = False
+    held: Callable[[], object] | None = None
+
+    @contextlib.contextmanager
+    def around(
+        self, name: str, broken: Callable[[], Exception], call: Callable[[], object] | None = None
+    ) -> Iterator[None]:
+        if self.dead:
+            raise DeadError
+        counts = self.only in {None, name}
+        self.calls += counts
+        due, late = counts and self.calls == self.at, self.calls > self.at
+        match self.kind:
+            case "overtaken" if due:
+                self.rival()
+            case "stalls" if due:
+                self.held = call
+                self.die()
+            case "dies before" if due:
+                self.die()
+            case "fails" if due:
+                raise broken()
+            case "is down" if due or late:
+                raise broken()
+        yield
+        match self.kind:
+            case "dies after" if due:
+                self.die()
+            case "loses its answer" if due:
+                raise broken()
+            case "loses all answers" if due or late:
+                raise broken()
+
+    def die(self) -> None:
+        self.dead = True
+        raise DeadError
+
+
+KINDS = (
+    "none", "overtaken", "fails", "is down", "loses its answer", "loses all answers", "dies before", "dies after",
+)  # fmt: skip
+
+
+class Faulty:
+    """A catalog, or a client of DynamoDB, whose every call may meet the fault."""
+
+    def __init__(self, real: Any, fault: Fault, broken: Callable[[], Exception]) -> None:
+        self._real, self._fault, self._broken = real, fault, broken
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._real, name)
+        if not callable(method):
+            return method
+
+        def called(*arguments: Any, **options: Any) -> Any:
+            call = partial(method, *arguments, **options)
+            with self._fault.around(name, self._broken, call):
+                return call()
+
+        return called
+
+
+def no_disk() -> StorageError:
+    return StorageError("the disk does not answer")
+
+
+class FaultyStorage(Storage):
+    def __init__(self, real: Storage, fault: Fault) -> None:
+        super().__init__(real.place)
+        self._fault = fault
+
+    @contextlib.contextmanager
+    def output(self, path: str) -> Iterator[pa.NativeFile]:
+        with self._fault.around("output", no_disk), super().output(path) as stream:
+            yield stream
+
+    def input(self, path: str) -> pa.NativeFile:
+        with self._fault.around("input", no_disk):
+            return super().input(path)
+
+    def write(self, path: str, content: bytes) -> None:
+        with self._fault.around("write", no_disk):
+            super().write(path, content)
+
+    def delete(self, path: str) -> None:
+        with self._fault.around("delete", no_disk):
+            super().delete(path)

@@ -1,9 +1,8 @@
 """State stores under faults: any call to storage or catalog may fail, lose its answer, be overtaken, or be the last.
 
-
 The model is the set of file names of each version. A change that was said to have won is there; one that was said to
 have lost is not; of one whose writer died, or could not know, all is there or nothing. The data files themselves are
-not needed for that, so steps are quick and there can be many: ``--hypothesis-profile=nightly``.
+not needed for that, so steps are quick and there can be many: ``--hypothesis-profile=faults``.
 """
 
 from __future__ import annotations
@@ -11,142 +10,89 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import pyarrow as pa
+from botocore.exceptions import ClientError, ReadTimeoutError
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.errors import AlreadyExists, NotFound, OutcomeUnknown, SleeperError, StorageError
-from sleeper_nb.model.log_entries import to_entry
-from sleeper_nb.model.snapshots import Snapshot, SnapshotReference
-from sleeper_nb.model.transactions import AddFiles, MigrateStateStore, ReplaceFileReferences
-from sleeper_nb.operations import expiry
+from sleeper_nb.errors import OutcomeUnknown, SleeperError
+from sleeper_nb.model.snapshots import SnapshotReference
+from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences
+from sleeper_nb.operations import expiry, migration
 from sleeper_nb.state_store import transaction_log
 from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.state_store.opening import open_state_store
 from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage.filesystem import Storage
 from tests.builders import EMBEDDED, KEYED, START, a_file, a_tree, collect, save
+from tests.faults import KINDS, DeadError, Fault, Faulty, FaultyStorage, no_disk
+from tests.servers.memory import MemoryDynamoDB, memory_catalog
+
+MOST_ITEMS = 7
+"""Items of a transaction of DynamoDB: so few that some changes are staged."""
 
 
-class DeadError(BaseException):
-    """The process has ended: nothing that it does afterwards has an effect."""
+@dataclass(frozen=True)
+class Stalled:
+    """A request that a writer had prepared when the table's newest snapshot was `head`; None when it won already."""
 
-
-@dataclass
-class Fault:
-    """What happens at one of the next calls."""
-
-    kind: str
-    at: int
-    rival: Callable[[], None]
-    calls: int = 0
-    dead: bool = False
-
-    @contextlib.contextmanager
-    def around(self) -> Iterator[None]:
-        if self.dead:
-            raise DeadError
-        self.calls += 1
-        due = self.calls == self.at
-        if due and self.kind == "overtaken":
-            self.rival()
-        if due and self.kind == "fails":
-            raise StorageError("the connection broke")
-        if due and self.kind == "dies before":
-            self.die()
-        yield
-        if due and self.kind == "loses its answer":
-            raise StorageError("the connection broke")
-        if due and self.kind == "dies after":
-            self.die()
-
-    def die(self) -> None:
-        self.dead = True
-        raise DeadError
-
-
-KINDS = ("none", "overtaken", "fails", "loses its answer", "dies before", "dies after")
-
-
-class FaultyCatalog:
-    def __init__(self, real: SqliteCatalog, fault: Fault) -> None:
-        self._real, self._fault = real, fault
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._real, name)
-        if not callable(method):
-            return method
-
-        def called(*arguments: Any, **options: Any) -> Any:
-            with self._fault.around():
-                return method(*arguments, **options)
-
-        return called
-
-
-class FaultyStorage(Storage):
-    def __init__(self, real: Storage, fault: Fault) -> None:
-        super().__init__(real.place)
-        self._fault = fault
-
-    @contextlib.contextmanager
-    def output(self, path: str) -> Iterator[pa.NativeFile]:
-        with self._fault.around(), super().output(path) as stream:
-            yield stream
-
-    def input(self, path: str) -> pa.NativeFile:
-        with self._fault.around():
-            return super().input(path)
-
-    def write(self, path: str, content: bytes) -> None:
-        with self._fault.around():
-            super().write(path, content)
-
-    def delete(self, path: str) -> None:
-        with self._fault.around():
-            super().delete(path)
+    request: Callable[[], object]
+    names: set[str]
+    head: int | None
 
 
 faults = st.tuples(st.sampled_from(KINDS), st.integers(1, 9))
 
 
 class FaultMachine(RuleBasedStateMachine):
-    """One table, one writer that has faults, and rivals."""
+    """One table, one writer that has faults, and rivals; the catalog is SQLite."""
 
-    @initialize(kind=st.sampled_from(EMBEDDED), seed=st.integers(0, 2**31))
-    def create(self, kind: str, seed: int) -> None:
+    kinds: ClassVar = EMBEDDED
+
+    def catalog_under(self, fault: Fault) -> Any:
+        """Return the catalog of a writer that meets a fault."""
+        return Faulty(self.catalog, fault, no_disk)
+
+    def open_catalog(self) -> Catalog:
+        """Open the catalog as those do who meet no fault."""
+        return SqliteCatalog(self.folder / "catalog.sqlite")
+
+    publishing: ClassVar = "commit"
+    """The call that publishes."""
+
+    @initialize(kind=st.integers(0, 2), seed=st.integers(0, 2**31))
+    def create(self, kind: int, seed: int) -> None:
         # Checkpoints are what makes a log interesting, so they come every few commits here.
         self.before, transaction_log.CHECKPOINT_EVERY = transaction_log.CHECKPOINT_EVERY, 3
         self.folder = Path(tempfile.mkdtemp())
         self.clock = ManualClock(START, seed)
-        self.catalog = SqliteCatalog(self.folder / "catalog.sqlite")
+        self.catalog = self.open_catalog()
         self.storage = Storage(self.folder / "id")
-        self.fresh(kind).create("table", KEYED, a_tree())
+        self.fresh(self.kinds[kind % len(self.kinds)]).create("table", KEYED, a_tree())
         self.reader = self.fresh()
         self.versions: dict[int, frozenset[str]] = {1: frozenset()}
         self.rivals: dict[int, str] = {}
         self.saved: dict[int, int] = {}
-        self.stalled: list[tuple[Snapshot, Snapshot]] = []
+        self.stalled: list[Stalled] = []
         self.used = 0
 
     def fresh(self, kind: str | None = None) -> StateStore:
         kind = kind or self.catalog.current("id").state_store
         return open_state_store(kind, "id", self.catalog, self.storage, self.clock, Retry(max_attempts=4))
 
-    def faulty(self, fault: tuple[str, int]) -> StateStore:
-        self.fault = Fault(*fault, rival=self.rival)
-        catalog: Any = FaultyCatalog(self.catalog, self.fault)
-        storage = FaultyStorage(self.storage, self.fault)
+    def faulty(self, fault: tuple[str, int], only: str | None = None) -> StateStore:
+        self.fault = Fault(*fault, rival=self.rival, only=only)
         kind = self.catalog.current("id").state_store
+        catalog, storage = self.catalog_under(self.fault), FaultyStorage(self.storage, self.fault)
         return open_state_store(kind, "id", catalog, storage, self.clock, Retry(max_attempts=4))
 
     @property
@@ -197,10 +143,10 @@ class FaultMachine(RuleBasedStateMachine):
         store = self.faulty(fault)
         self.attempt(lambda: store.commit(change), {output}, set(inputs))
 
-    @rule(fault=faults, kind=st.sampled_from(EMBEDDED))
-    def migrate(self, fault: tuple[str, int], kind: str) -> None:
-        store = self.faulty(fault)
-        self.attempt(lambda: store.commit(MigrateStateStore(kind)), set(), set())
+    @rule(fault=faults, kind=st.integers(0, 2))
+    def migrate(self, fault: tuple[str, int], kind: int) -> None:
+        store, to = self.faulty(fault), self.kinds[kind % len(self.kinds)]
+        self.attempt(lambda: migration.migrate_state_store(store, to), set(), set())
 
     @rule(fault=faults, pick=st.integers(0, 99))
     def create_savepoint(self, fault: tuple[str, int], pick: int) -> None:
@@ -225,24 +171,28 @@ class FaultMachine(RuleBasedStateMachine):
             collect(self.faulty(fault))
         assert self.settle(set(), set()) in {0, 1}
 
-    @rule()
-    def stall(self) -> None:
-        """A writer looks at the head, prepares, and falls asleep."""
-        head = self.catalog.current("id")
-        new = replace(head, id=head.id + 1, commit_id=self.clock.new_id(), time=head.time + timedelta(seconds=1))
-        self.stalled.append((head, new))
+    @rule(count=st.integers(1, 9), at=st.integers(1, 4))
+    def stall(self, count: int, at: int) -> None:
+        """A writer looks at the head, prepares, and falls asleep right before a request that publishes, or may."""
+        names = {self.new_name() for _ in range(count)}
+        store = self.faulty(("stalls", at), only=self.publishing)
+        head = self.head
+        with contextlib.suppress(DeadError):
+            store.commit(AddFiles(tuple(a_file(name) for name in sorted(names))))
+        won = self.settle(names, set())
+        assert won or self.fault.held
+        if self.fault.held is not None:  # what is still to be sent behind a commit that has won adds nothing
+            self.stalled.append(Stalled(self.fault.held, names, None if won else head))
 
     @precondition(lambda self: self.stalled)
-    @rule()
-    def wake(self) -> None:
-        """It wakes and commits: only if nobody did meanwhile."""
-        head, new = self.stalled.pop()
-        with contextlib.suppress(NotFound, AlreadyExists):
-            nothing = to_entry(MigrateStateStore(new.state_store), new.time)
-            won = self.catalog.commit("id", head, new, log=() if Metadata.of(new) else (nothing,))
-            assert won == (head.id == self.head)
-            if won:
-                self.versions[new.id] = self.versions[head.id]
+    @rule(pick=st.integers(0, 99))
+    def wake(self, pick: int) -> None:
+        """It wakes and sends what it had prepared: that counts only if nobody has committed meanwhile."""
+        woken = self.stalled.pop(pick % len(self.stalled))
+        head = self.head
+        with contextlib.suppress(SleeperError, ClientError):
+            woken.request()
+        assert self.settle(woken.names, set()) <= (woken.head == head)
 
     @invariant()
     def every_version_is_what_it_was(self) -> None:
@@ -251,9 +201,9 @@ class FaultMachine(RuleBasedStateMachine):
         retained = self.catalog.snapshots("id")
         assert [s.id for s in retained] == list(range(self.head, self.head - len(retained), -1))
         # The newest and the oldest are read anew; what lies between, by a reader that remembers what it saw.
+        anew = self.fresh()
         for version in (*retained, *self.catalog.savepoints("id")):
-            store = self.fresh() if version in {retained[0], retained[-1]} else self.reader
-            state = store.load(version)
+            state = (anew if version in {retained[0], retained[-1]} else self.reader).load(version)
             assert set(state.files.active["filename"].to_pylist()) == self.versions[version.number]
         assert {s.id: s.saved_snapshot_id for s in self.catalog.savepoints("id")} == self.saved
 
@@ -264,4 +214,20 @@ class FaultMachine(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
+class DynamoDBFaultMachine(FaultMachine):
+    """The same with any store on a catalog in DynamoDB, where each request may meet the fault."""
+
+    kinds: ClassVar = ("S3StateStore", "TransactionLogStateStore", "DynamoDBStateStore")
+    publishing: ClassVar = "transact_write_items"
+
+    def catalog_under(self, fault: Fault) -> Any:
+        client = Faulty(self.memory, fault, partial(ReadTimeoutError, endpoint_url="memory"))
+        return memory_catalog(self.folder, client, self.clock, max_items=MOST_ITEMS)
+
+    def open_catalog(self) -> Catalog:
+        self.memory = MemoryDynamoDB()
+        return memory_catalog(self.folder, self.memory, self.clock, max_items=MOST_ITEMS)
+
+
 TestUnderFaults = FaultMachine.TestCase
+TestUnderFaultsOnDynamoDB = DynamoDBFaultMachine.TestCase

@@ -9,6 +9,7 @@ from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.log_entries import from_entry
+from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
 from sleeper_nb.model.state import CommitPoint, TableState
@@ -47,6 +48,7 @@ class History:
     def __init__(self, table_id: str, catalog: Catalog, storage: Storage, clock: Clock) -> None:
         self._table_id, self._catalog, self._storage, self._clock = table_id, catalog, storage, clock
         self._schemas: dict[int, Schema] = {}
+        self._last_tree: tuple[str, PartitionTree] | None = None
         self.states = StateCache()
 
     def schema(self, schema_id: int) -> Schema:
@@ -58,9 +60,15 @@ class History:
     def read(self, snapshot_id: int, schema_id: int, metadata: Metadata) -> TableState:
         """Return the state that Parquet files hold."""
         schema = self.schema(schema_id)
-        tree = metadata_files.read_partitions(self._storage, metadata.partitions_path, schema)
         files = metadata_files.read_files(self._storage, metadata.files_path)
-        return TableState(snapshot_id, schema_id, schema, tree, files)
+        return TableState(snapshot_id, schema_id, schema, self._tree(metadata.partitions_path, schema), files)
+
+    def _tree(self, path: str, schema: Schema) -> PartitionTree:
+        """Return the tree of a partitions file; one is that of many snapshots, so the last is remembered."""
+        remembered = self._last_tree
+        if remembered is None or remembered[0] != path:
+            self._last_tree = remembered = path, metadata_files.read_partitions(self._storage, path, schema)
+        return remembered[1]
 
     def replay(self, snapshot: Snapshot) -> TableState:
         """Return the state of a snapshot that is in the transaction log: a state before it, and the entries since."""

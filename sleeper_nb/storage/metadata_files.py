@@ -13,6 +13,8 @@ from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 
 FORMAT_VERSION = "1"
+ROWS_FOR_THREADS = 10_000
+"""Handing fewer rows to threads takes longer than reading them."""
 _VERSION_KEY = b"sleeper_nb.format"
 
 
@@ -97,7 +99,8 @@ def _read(storage: Storage, path: str) -> pa.Table:
     source = storage.input(path) if storage.local else pa.BufferReader(storage.read(path))
     try:
         with source as stream:
-            table = pq.read_table(stream, page_checksum_verification=True)
+            file = pq.ParquetFile(stream, page_checksum_verification=True)
+            table = file.read(use_threads=file.metadata.num_rows > ROWS_FOR_THREADS)
     except (pa.ArrowException, OSError) as error:
         raise StorageError(f"cannot read the metadata file {path}: {error}", hint="restore it from a copy") from error
     version = (table.schema.metadata or {}).get(_VERSION_KEY, b"").decode()

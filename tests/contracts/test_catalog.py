@@ -18,14 +18,17 @@ from sleeper_nb.model.snapshots import Snapshot
 from tests.builders import START, savepoint, snapshot
 from tests.servers import once
 from tests.servers.dynamodb import dynamodb_catalog
+from tests.servers.memory import memory_catalog
 
 CATALOGS: dict[str, Callable[[Path], Catalog]] = {
     "sqlite": lambda folder: SqliteCatalog(folder / "catalog.sqlite"),
+    "dynamodb-memory": memory_catalog,
     "dynamodb-moto": lambda folder: dynamodb_catalog(once.moto(), folder),
     "dynamodb-local": lambda folder: dynamodb_catalog(once.dynamodb_local(), folder),
 }
 KINDS = [
     "sqlite",
+    "dynamodb-memory",
     "dynamodb-moto",  # does one request at a time, so here a race is only one of who comes first
     pytest.param("dynamodb-local", marks=pytest.mark.servers),
 ]

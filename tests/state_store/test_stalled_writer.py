@@ -1,0 +1,92 @@
+"""A writer that sleeps between its reading and its commit, while the table lives on: it changes nothing any more."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from sleeper_nb.clock import ManualClock
+from sleeper_nb.errors import SleeperError
+from sleeper_nb.model.snapshots import SnapshotReference
+from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences, Transaction
+from sleeper_nb.operations.expiry import Retention, expire_snapshots
+from sleeper_nb.state_store.base import StateStore
+from tests.backends import BACKENDS
+from tests.builders import START, a_file, collect, reopened, save
+from tests.faults import DeadError, Fault, Faulty, FaultyStorage, no_disk
+
+COMMITS = 500
+STORES = [
+    pytest.param((kind, backend), id=f"{kind} on {backend}", marks=pytest.mark.servers if backend == "servers" else ())
+    for kind in ("S3StateStore", "TransactionLogStateStore", "DynamoDBStateStore")
+    for backend in ("folder", "memory", "servers")
+    if (kind, backend) != ("DynamoDBStateStore", "folder")
+]
+LATE: dict[str, Transaction] = {
+    "an ingest": AddFiles((a_file("late"),)),
+    "a big ingest": AddFiles(tuple(a_file(f"late{number:03d}") for number in range(150))),  # staged, in DynamoDB
+    "a compaction": ReplaceFileReferences("job", "root", ("first", "second"), a_file("late")),
+}
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StateStore]:
+    kind, backend = request.param
+    made = BACKENDS[backend](tmp_path).store(kind, clock=ManualClock(START))
+    yield made
+    made.catalog.close()
+
+
+def names(store: StateStore, version: object = None) -> set[str]:
+    return set(reopened(store).load(version).files.active["filename"].to_pylist())
+
+
+def stall(store: StateStore, change: Transaction) -> Callable[[], object]:
+    """Return the request that would have published a change, had its writer not fallen asleep."""
+    fault = Fault("stalls", 1, rival=lambda: None, only="commit")
+    sleeper = reopened(store, Faulty(store.catalog, fault, no_disk), FaultyStorage(store.storage, fault))
+    with contextlib.suppress(DeadError):
+        sleeper.commit(change)
+    assert fault.held is not None
+    return fault.held
+
+
+def live_on(store: StateStore) -> set[str]:
+    """Commit many times: files come, are merged, and their snapshots expire; return what is in the table then."""
+    files = {"first", "second"}
+    for number in range(COMMITS):
+        name = f"f{number:03d}"
+        if len(files) < 5:
+            store.commit(AddFiles((a_file(name),)))
+            files |= {name}
+        else:
+            store.commit(ReplaceFileReferences(f"job{number}", "root", tuple(sorted(files)), a_file(name)))
+            files = {name}
+        if number % 100 == 99:
+            store.clock.sleep(60)
+            expire_snapshots(store, Retention(timedelta(0), 2, 2), dry_run=False)
+            collect(store)
+    return files
+
+
+@pytest.mark.parametrize("store", STORES, indirect=True)
+def test_a_stalled_writer_changes_nothing_once_the_table_has_lived_on(store: StateStore):
+    store.commit(AddFiles((a_file("first"), a_file("second"))))
+    kept = save(store, "kept", SnapshotReference(2))
+    late = [stall(store, change) for change in LATE.values()]
+    files = live_on(store)
+    head, retained = store.head(), store.catalog.snapshots(store.table_id)
+    for wake in late:
+        with contextlib.suppress(SleeperError):
+            assert wake() is False
+        assert store.head() == head
+        assert store.catalog.snapshots(store.table_id) == retained
+        assert names(store) == files
+        assert names(store, kept) == {"first", "second"}
+    store.sweep()
+    store.commit(AddFiles((a_file("more"),)))
+    assert names(store) == files | {"more"}
