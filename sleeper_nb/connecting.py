@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.model.properties import TRANSACTION_ITEMS, InstanceProperties
+from sleeper_nb.model.properties import SYNC, TRANSACTION_ITEMS, InstanceProperties
 from sleeper_nb.progress import Progress, Silent
 from sleeper_nb.session import Session
 from sleeper_nb.storage import paths
@@ -62,12 +63,13 @@ def connect(
     """
     if not _INSTANCE.fullmatch(instance):
         raise InvalidInput(f"no instance can be called {instance!r}", hint="use letters, digits, - and _")
-    storage = open_storage(warehouse, region=region, endpoint_url=endpoint_url).below(instance)
+    place = partial(open_storage, warehouse, region=region, endpoint_url=endpoint_url)
+    settings = _settings(place().below(instance), properties or {})
+    storage = place(sync=settings[SYNC]).below(instance)
     clock, progress = clock or Clock(), progress or Silent()
-    settings = _settings(storage, properties or {})
     catalog: Catalog
     if storage.local:
-        catalog = SqliteCatalog(Path(storage.locate(paths.CATALOG)))
+        catalog = SqliteCatalog(Path(storage.locate(paths.CATALOG)), sync=settings[SYNC])
     else:
         from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 

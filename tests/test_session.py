@@ -1,3 +1,4 @@
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -242,3 +243,12 @@ def test_the_state_store_and_its_patience_are_properties(tmp_path):
         assert (table._store.retry.max_attempts, table._store.retry.max_wait) == (3, 0.5)
         with pytest.raises(sl.InvalidInput, match=r"max\.attempts cannot be '0'"):
             session.create_table("other", SCHEMA, properties={f"{name}.commit.max.attempts": "0"})
+
+
+@pytest.mark.parametrize(("given", "waits"), [({}, True), ({"sleeper.storage.sync": "false"}, False)])
+def test_a_commit_waits_for_the_disk_unless_the_instance_says_not_to(tmp_path, monkeypatch, given, waits):
+    waited = []
+    monkeypatch.setattr(os, "fsync", waited.append)
+    with sl.connect(tmp_path, properties=given) as session:
+        session.create_table("t", sl.Schema({"a": "int"})).ingest([{"a": 1}])
+    assert bool(waited) == waits

@@ -43,12 +43,14 @@ class SqliteCatalog(Catalog):
     ----------
     path
         The file; it is made when it is not there, as is its folder.
+    sync
+        Whether a change waits until the disk has it. If not, a power cut can cost the last ones, never the file.
     """
 
     limits = CommitLimits(snapshots=1000, entry_bytes=8 << 20)
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, *, sync: bool = True) -> None:
+        self._path, self._sync = path, sync
         self._lock = threading.RLock()
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +75,7 @@ class SqliteCatalog(Catalog):
                     f"the catalog {self._path} has format {version}; this release reads up to {FORMAT_VERSION}",
                     hint="upgrade sleeper-nb",
                 )
-            self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if self._sync else 'NORMAL'}")
             if version < FORMAT_VERSION:
                 with self._transaction() as run:
                     for statement in filter(str.strip, TABLES.split(";")):

@@ -42,6 +42,10 @@ def _one_of(*words: str) -> Callable[[str], str]:
     return parse
 
 
+def _truth(text: str) -> bool:
+    return _one_of("true", "false")(text) == "true"
+
+
 _UNITS = {"ms": 0.001, "s": 1, "min": 60, "h": 3600, "d": 86400}
 
 
@@ -85,9 +89,12 @@ PROPERTIES: dict[str, Property] = {
 }  # fmt: skip
 
 TRANSACTION_ITEMS = "sleeper.statestore.dynamodb.transaction.max.items"
+SYNC = "sleeper.storage.sync"
 INSTANCE_PROPERTIES: dict[str, Property] = {
     p.name: p
     for p in (
+        Property(SYNC, "true", _truth, "true or false",
+                 "whether a commit in a folder waits for the disk; if not, a power cut can cost the last commits"),
         Property(TRANSACTION_ITEMS, "100", _whole(5, 100), "whole number from 5 to 100",
                  "items of a DynamoDB transaction; (items − 3) / 2 is the most files that one compaction job merges"),
     )

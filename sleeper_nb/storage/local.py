@@ -15,17 +15,26 @@ from sleeper_nb.storage.places import StoredFile
 
 
 class LocalPlace:
-    """A local folder; it is made with the first file."""
+    """A local folder; it is made with the first file.
+
+    Parameters
+    ----------
+    root
+        The folder.
+    sync
+        Whether to wait for the disk; if not, a power cut can empty files that were written last.
+    """
 
     local = True
     access = None
 
-    def __init__(self, root: Path | str) -> None:
+    def __init__(self, root: Path | str, *, sync: bool = True) -> None:
+        self._sync = sync
         self.root = self.prefix = str(Path(root).absolute())
         self.filesystem = fs.LocalFileSystem()
 
     def below(self, folder: str) -> LocalPlace:  # noqa: D102 - the contract is in `Place`, here and below
-        return LocalPlace(f"{self.root}/{folder}")
+        return LocalPlace(f"{self.root}/{folder}", sync=self._sync)
 
     def create(self, path: str) -> pa.NativeFile:  # noqa: D102
         located = self._at(path)
@@ -34,6 +43,8 @@ class LocalPlace:
 
     def keep(self, path: str) -> None:
         """Wait until a file's bytes are on disk: the catalog must never name a file that a power cut could empty."""
+        if not self._sync:
+            return
         descriptor = os.open(self._at(path), os.O_RDONLY)
         try:
             os.fsync(descriptor)
