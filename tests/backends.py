@@ -8,7 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage.filesystem import Storage, open_storage
@@ -17,6 +20,27 @@ from tests.servers import once
 from tests.servers.dynamodb import dynamodb_catalog
 from tests.servers.memory import memory_catalog
 from tests.servers.server import Server
+
+
+def _on_moto_dynamodb(folder: Path, **options: Any) -> DynamoDBCatalog:
+    return dynamodb_catalog(once.moto(), folder, **options)
+
+
+def _on_dynamodb_local(folder: Path, **options: Any) -> DynamoDBCatalog:
+    return dynamodb_catalog(once.dynamodb_local(), folder, **options)
+
+
+DYNAMODB: dict[str, Callable[..., DynamoDBCatalog]] = {
+    "memory": memory_catalog,
+    "moto": _on_moto_dynamodb,
+    "local": _on_dynamodb_local,
+}
+"""What opens a catalog in DynamoDB, the same one for everyone who names the folder."""
+MEMORY_AND_SERVERS = [
+    "memory",
+    pytest.param("moto", marks=pytest.mark.servers),  # from PyPI, but slow
+    pytest.param("local", marks=pytest.mark.servers),
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,7 @@ from sleeper_nb.state_store.opening import open_state_store
 from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage.filesystem import Storage
 from tests.builders import EMBEDDED, START, collect, compact, on_disk, reachable, reopened, save, scan
-from tests.servers import once
-from tests.servers.dynamodb import dynamodb_catalog
+from tests.servers.memory import memory_catalog
 
 SCHEMA = Schema({"word": "string", "n": "int"}, {"s": "long"}, {"v": "double?"})
 WORDS = ["", "a", "b\0", "é", "z", "\uffff", "\U0001f600"]
@@ -286,7 +285,7 @@ class DynamoDBTableMachine(TableMachine):
     kinds: ClassVar = ("DynamoDBStateStore",)
 
     def open_catalog(self) -> Catalog:
-        return dynamodb_catalog(once.moto(), self.folder, max_items=7)
+        return memory_catalog(self.folder, max_items=7)
 
 
 TestTable = TableMachine.TestCase

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,11 +34,13 @@ class FileNames:
     arrays: tuple[Numbers, ...] = ()
     recent: frozenset[int] = frozenset()
 
-    def with_names(self, names: pa.ChunkedArray | pa.Array) -> FileNames:
+    def with_names(self, names: Sequence[str] | pa.ChunkedArray) -> FileNames:
         """Return the set with more names."""
         if len(names) + len(self.recent) < _FEW:
-            return FileNames(self.arrays, self.recent | {_number(name) for name in names.to_pylist()})
-        new = np.sort(np.concatenate([_numbers(names), np.array(list(self.recent), np.uint64)]))
+            few = names if isinstance(names, Sequence) else names.to_pylist()
+            return FileNames(self.arrays, self.recent | {_number(name) for name in few})
+        column = pa.chunked_array([names], pa.string()) if isinstance(names, Sequence) else names
+        new = np.sort(np.concatenate([_numbers(column), np.array(list(self.recent), np.uint64)]))
         arrays = list(self.arrays)
         while arrays and len(arrays[-1]) <= len(new):
             new = np.sort(np.concatenate([arrays.pop(), new]))
@@ -67,9 +69,8 @@ def _number(name: str) -> int:
     return (first * _SPREAD & _MASK) ^ int.from_bytes(text[end - 8 : end], sys.byteorder)
 
 
-def _numbers(names: pa.ChunkedArray | pa.Array) -> Numbers:
-    chunks = names.chunks if isinstance(names, pa.ChunkedArray) else [names]
-    found = [_of_chunk(chunk) for chunk in chunks if len(chunk)]
+def _numbers(names: pa.ChunkedArray) -> Numbers:
+    found = [_of_chunk(chunk) for chunk in names.chunks if len(chunk)]
     return np.concatenate(found) if found else np.empty(0, np.uint64)
 
 

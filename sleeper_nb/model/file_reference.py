@@ -6,10 +6,10 @@ reference stays as `READY_FOR_GC` until the garbage collector has deleted its fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -91,23 +91,28 @@ def to_values(rows: pa.Table) -> Iterator[FileReference]:
         )
 
 
-def to_batch(
-    references: Iterable[FileReference], schema: pa.Schema, snapshot_id: int, time: datetime
-) -> pa.RecordBatch:
+class Addition(NamedTuple):
+    """A reference, and the commit that added it."""
+
+    reference: FileReference
+    snapshot_id: int
+    time: datetime
+
+
+def to_batch(added: Sequence[Addition], schema: pa.Schema) -> pa.RecordBatch:
     """Return new active references as rows."""
-    rows = tuple(references)
-    count = len(rows)
+    references = [each.reference for each in added]
     values: dict[str, list[Any]] = {
-        "status": [ACTIVE] * count,
-        "added_snapshot": [snapshot_id] * count,
-        "removed_snapshot": [None] * count,
-        "updated_at": [time] * count,
+        "status": [ACTIVE] * len(added),
+        "added_snapshot": [each.snapshot_id for each in added],
+        "removed_snapshot": [None] * len(added),
+        "updated_at": [each.time for each in added],
     }
     for i, key in enumerate(name[4:] for name in schema.names if name.startswith("min_")):
-        values[f"min_{key}"] = [row.min_key[i] for row in rows]
-        values[f"max_{key}"] = [row.max_key[i] for row in rows]
+        values[f"min_{key}"] = [reference.min_key[i] for reference in references]
+        values[f"max_{key}"] = [reference.max_key[i] for reference in references]
     for name in schema.names:
         if name not in values:
-            values[name] = [getattr(row, name) for row in rows]
-    # a column at a time: as rows they would take ten times as long, and every commit waits for them
+            values[name] = [getattr(reference, name) for reference in references]
+    # a column at a time: as rows they would take many times as long
     return pa.RecordBatch.from_arrays([pa.array(values[f.name], f.type) for f in schema], schema=schema)

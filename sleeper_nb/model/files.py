@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -14,7 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.model.file_names import FileNames
-from sleeper_nb.model.file_reference import READY_FOR_GC, TIME, FileReference, files_schema, to_batch, to_values
+from sleeper_nb.model.file_reference import (
+    READY_FOR_GC,
+    TIME,
+    Addition,
+    FileReference,
+    files_schema,
+    to_batch,
+    to_values,
+)
 from sleeper_nb.model.schema import Schema
 
 
@@ -30,22 +38,32 @@ class Totals(NamedTuple):
         rows, size = (pc.sum(references[name]).as_py() or 0 for name in ("rows", "bytes"))
         return Totals(self.files + sign * references.num_rows, self.rows + sign * rows, self.bytes + sign * size)
 
+    def plus_values(self, references: Sequence[FileReference]) -> Totals:
+        """Return the totals with some references more."""
+        rows, size = sum(each.rows for each in references), sum(each.bytes for each in references)
+        return Totals(self.files + len(references), self.rows + rows, self.bytes + size)
+
 
 Batches = tuple[pa.RecordBatch, ...]
+FEW = 64
+"""So many references may wait to become columns."""
 
 
 class FileReferences:
     """All references of one snapshot. A change makes new ones, in time that depends on the change alone.
 
     What was loaded stays as it is; beside it lie the partitions that have changed since, each as a few record batches
-    that grow like the digits of a number, so that no row is copied more often than log2 of all rows.
+    that grow like the digits of a number, so that no row is copied more often than log2 of all rows. What was
+    added last becomes columns only when somebody looks at it: most commits of a log are not looked at one by one.
 
     Parameters
     ----------
     loaded
         Active references, grouped by partition, partitions in increasing order.
     changed
-        All active references of the partitions that differ from `loaded`.
+        All active references of the partitions that differ from `loaded`, but for those in `added`.
+    added
+        The active references that were added last.
     removed
         References that are ready for garbage collection, in the order of their removal.
     totals
@@ -53,10 +71,16 @@ class FileReferences:
     """
 
     def __init__(
-        self, loaded: Loaded, changed: Mapping[str, Batches], removed: Batches, totals: Totals, names: FileNames | None
+        self,
+        loaded: Loaded,
+        changed: Mapping[str, Batches],
+        added: tuple[Addition, ...],
+        removed: Batches,
+        totals: Totals,
+        names: FileNames | None,
     ) -> None:
-        self._loaded, self._changed, self._removed, self._totals = loaded, changed, removed, totals
-        self._given_names = names
+        self._loaded, self._partly_changed, self._added = loaded, changed, added
+        self._removed, self._totals, self._given_names = removed, totals, names
 
     @classmethod
     def none(cls, schema: Schema) -> FileReferences:
@@ -69,7 +93,7 @@ class FileReferences:
         end = pc.index(table["status"], READY_FOR_GC).as_py()
         active = table if end < 0 else table.slice(0, end)
         removed = () if end < 0 else tuple(table.slice(end).to_batches())
-        return cls(Loaded(active), {}, removed, Totals().plus(active), None)
+        return cls(Loaded(active), {}, (), removed, Totals().plus(active), None)
 
     @property
     def schema(self) -> pa.Schema:
@@ -113,13 +137,14 @@ class FileReferences:
 
     def with_added(self, references: Iterable[FileReference], snapshot_id: int, time: datetime) -> FileReferences:
         """Return these references and new active ones."""
-        changed, totals, names = dict(self._changed), self._totals, self._names
-        by_partition = sorted(references, key=lambda reference: reference.partition_id)
-        for name, group in groupby(by_partition, key=lambda reference: reference.partition_id):
-            added = to_batch(group, self.schema, snapshot_id, time)
-            changed[name] = _appended(self._batches(name), added)
-            totals, names = totals.plus(added), names.with_names(added["filename"])
-        return FileReferences(self._loaded, changed, self._removed, totals, names)
+        new = tuple(references)
+        added = tuple(Addition(reference, snapshot_id, time) for reference in new)
+        totals, names = self._totals.plus_values(new), self._names.with_names([each.filename for each in new])
+        if len(self._added) < FEW and "_changed" not in self.__dict__:
+            return FileReferences(
+                self._loaded, self._partly_changed, (*self._added, *added), self._removed, totals, names
+            )
+        return FileReferences(self._loaded, self._changed, added, self._removed, totals, names)
 
     def with_removed(
         self, filenames: Collection[str], partition_id: str, snapshot_id: int, time: datetime
@@ -142,7 +167,8 @@ class FileReferences:
             removed = _appended(removed, batch)
         kept = tuple(before.filter(pc.invert(gone)).to_batches())
         totals = self._totals.plus(taken, -1)
-        return FileReferences(self._loaded, {**self._changed, partition_id: kept}, removed, totals, self._given_names)
+        changed = {**self._changed, partition_id: kept}
+        return FileReferences(self._loaded, changed, (), removed, totals, self._given_names)
 
     def without(self, filenames: Collection[str]) -> FileReferences:
         """Return the references without every trace of some files, none of which is active."""
@@ -150,7 +176,7 @@ class FileReferences:
         gone = pc.is_in(waiting["filename"], pa.array(list(filenames), pa.string()))
         left = tuple(waiting.filter(pc.invert(gone)).combine_chunks().to_batches())
         # The names stay in the set: it may hold too many, and no name is ever given again.
-        return FileReferences(self._loaded, self._changed, left, self._totals, self._given_names)
+        return FileReferences(self._loaded, self._changed, (), left, self._totals, self._given_names)
 
     def knows(self, *filenames: str) -> bool:
         """Return whether one of the files is tracked, active or not."""
@@ -163,6 +189,16 @@ class FileReferences:
         if self._given_names is None:
             self._given_names = FileNames().with_names(self.table["filename"])
         return self._given_names
+
+    @cached_property
+    def _changed(self) -> Mapping[str, Batches]:
+        """All active references of the partitions that differ from what was loaded."""
+        changed = dict(self._partly_changed)
+        for name, group in groupby(sorted(self._added, key=_partition), key=_partition):
+            before = changed.get(name)
+            before = self._loaded.batches(name) if before is None else before
+            changed[name] = _appended(before, to_batch(list(group), self.schema))
+        return changed
 
     def _batches(self, partition_id: str) -> Batches:
         found = self._changed.get(partition_id)
@@ -205,6 +241,10 @@ class Loaded:
             pieces += [self.table.slice(done, begin - done), others[name]]
             done = begin + self.slices.get(name, (0, 0))[1]
         return [piece for piece in (*pieces, self.table.slice(done)) if piece.num_rows]
+
+
+def _partition(added: Addition) -> str:
+    return added.reference.partition_id
 
 
 def _appended(batches: Batches, new: pa.RecordBatch) -> Batches:

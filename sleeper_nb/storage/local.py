@@ -38,8 +38,11 @@ class LocalPlace:
 
     def create(self, path: str) -> pa.NativeFile:  # noqa: D102
         located = self._at(path)
-        self.filesystem.create_dir(located.rpartition("/")[0], recursive=True)
-        return self.filesystem.open_output_stream(located)
+        try:
+            return self.filesystem.open_output_stream(located)
+        except FileNotFoundError:
+            self.filesystem.create_dir(located.rpartition("/")[0], recursive=True)
+            return self.filesystem.open_output_stream(located)
 
     def keep(self, path: str) -> None:
         """Wait until a file's bytes are on disk: the catalog must never name a file that a power cut could empty."""

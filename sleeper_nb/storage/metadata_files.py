@@ -13,8 +13,9 @@ from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 
 FORMAT_VERSION = "1"
-ROWS_FOR_THREADS = 10_000
-"""Handing fewer rows to threads takes longer than reading them."""
+FEW_ROWS = 10_000
+"""Up to so many, threads and strong compression take longer than they save."""
+_REPEATED = ("partition_id", "status", "job_id")
 _VERSION_KEY = b"sleeper_nb.format"
 
 
@@ -91,7 +92,14 @@ def read_schema(storage: Storage, schema_id: int) -> Schema:
 def _write(storage: Storage, path: str, table: pa.Table) -> None:
     stamped = table.replace_schema_metadata({_VERSION_KEY: FORMAT_VERSION})
     with storage.output(path) as stream:
-        pq.write_table(stamped, stream, compression="zstd", write_page_checksum=True)
+        pq.write_table(
+            stamped,
+            stream,
+            # of a small table zstd takes longer for each column than all the rest
+            compression="zstd" if table.num_rows > FEW_ROWS else "snappy",
+            use_dictionary=[name for name in _REPEATED if name in table.column_names],
+            write_page_checksum=True,
+        )
 
 
 def _read(storage: Storage, path: str) -> pa.Table:
@@ -100,7 +108,7 @@ def _read(storage: Storage, path: str) -> pa.Table:
     try:
         with source as stream:
             file = pq.ParquetFile(stream, page_checksum_verification=True)
-            table = file.read(use_threads=file.metadata.num_rows > ROWS_FOR_THREADS)
+            table = file.read(use_threads=file.metadata.num_rows > FEW_ROWS)
     except (pa.ArrowException, OSError) as error:
         raise StorageError(f"cannot read the metadata file {path}: {error}", hint="restore it from a copy") from error
     version = (table.schema.metadata or {}).get(_VERSION_KEY, b"").decode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,18 +15,16 @@ from sleeper_nb.catalog.dynamodb import items
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.model.snapshots import Snapshot
+from tests.backends import DYNAMODB, MEMORY_AND_SERVERS
 from tests.builders import START, savepoint, snapshot
-from tests.servers import once
-from tests.servers.dynamodb import dynamodb_catalog
 
 LATER = START + timedelta(hours=1)
-SERVERS = {"moto": once.moto, "local": once.dynamodb_local}
 Opener = Callable[..., DynamoDBCatalog]
 
 
-@pytest.fixture(params=["moto", pytest.param("local", marks=pytest.mark.servers)])
+@pytest.fixture(params=MEMORY_AND_SERVERS)
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
-    return lambda **options: dynamodb_catalog(SERVERS[request.param](), tmp_path, **options)
+    return partial(DYNAMODB[request.param], tmp_path)
 
 
 @pytest.fixture

@@ -15,16 +15,12 @@ from sleeper_nb.catalog.base import Assignment, Catalog, TableEntry
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
 from sleeper_nb.model.snapshots import Snapshot
+from tests.backends import DYNAMODB
 from tests.builders import START, savepoint, snapshot
-from tests.servers import once
-from tests.servers.dynamodb import dynamodb_catalog
-from tests.servers.memory import memory_catalog
 
 CATALOGS: dict[str, Callable[[Path], Catalog]] = {
     "sqlite": lambda folder: SqliteCatalog(folder / "catalog.sqlite"),
-    "dynamodb-memory": memory_catalog,
-    "dynamodb-moto": lambda folder: dynamodb_catalog(once.moto(), folder),
-    "dynamodb-local": lambda folder: dynamodb_catalog(once.dynamodb_local(), folder),
+    **{f"dynamodb-{name}": opener for name, opener in DYNAMODB.items()},
 }
 KINDS = [
     "sqlite",

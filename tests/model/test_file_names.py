@@ -9,11 +9,15 @@ from sleeper_nb.model.file_names import FileNames
 names = st.text(max_size=40) | st.uuids().map(lambda u: f"data/partition_root/{u.hex}.parquet")
 
 
-@given(st.lists(st.lists(names, max_size=9), max_size=9), st.lists(names, max_size=5))
-def test_a_name_that_was_added_is_found(batches: list[list[str]], others: list[str]):
+def column(batch: list[str]) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array(["before", *batch])]).slice(1)
+
+
+@given(st.lists(st.lists(names, max_size=9), max_size=9), st.lists(names, max_size=5), st.booleans())
+def test_a_name_that_was_added_is_found(batches: list[list[str]], others: list[str], as_columns: bool):
     known = FileNames()
     for batch in batches:
-        known = known.with_names(pa.chunked_array([pa.array(["before", *batch])]).slice(1))
+        known = known.with_names(column(batch) if as_columns else batch)
     everything = {name for batch in batches for name in batch}
     assert all(known.may_hold([name]) for name in everything)
     assert known.may_hold([*others, *everything]) or not everything
@@ -23,7 +27,7 @@ def test_a_name_that_was_added_is_found(batches: list[list[str]], others: list[s
 def test_a_million_names_take_few_arrays():
     known = FileNames()
     for number in range(1000):
-        known = known.with_names(pa.array([f"{number:040d}.parquet"]))
+        known = known.with_names([f"{number:040d}.parquet"])
     assert len(known.arrays) <= 10
     assert sum(map(len, known.arrays)) + len(known.recent) == 1000
     assert all(known.may_hold([f"{number:040d}.parquet"]) for number in range(1000))

@@ -19,6 +19,7 @@ from sleeper_nb.operations.garbage import collect_garbage
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.dynamodb.items import Tables
 from sleeper_nb.state_store.opening import open_state_store
+from tests.backends import DYNAMODB, MEMORY_AND_SERVERS
 from tests.builders import (
     START,
     a_file,
@@ -34,14 +35,13 @@ from tests.builders import (
     scan,
 )
 from tests.faults import Trap, TrappedCatalog, lose_answer
-from tests.servers import once
-from tests.servers.dynamodb import dynamodb_catalog
+from tests.servers.memory import memory_catalog
 
 
-@pytest.fixture(params=[once.moto, pytest.param(once.dynamodb_local, marks=pytest.mark.servers)])
+@pytest.fixture(params=MEMORY_AND_SERVERS)
 def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DynamoDBCatalog]:
     """A catalog whose transactions have at most 8 items: 6 files, or a compaction of 2."""
-    made = dynamodb_catalog(request.param(), tmp_path, ManualClock(START), max_items=8)
+    made = DYNAMODB[request.param](tmp_path, clock=ManualClock(START), max_items=8)
     yield made
     made.close()
 
@@ -116,7 +116,7 @@ def test_it_needs_a_catalog_in_dynamodb(tmp_path: Path):
 
 @pytest.mark.parametrize(("most", "inputs"), [(100, 48), (25, 11)])
 def test_the_items_of_a_transaction_bound_the_inputs_of_a_compaction(tmp_path: Path, most: int, inputs: int):
-    catalog = dynamodb_catalog(once.moto(), tmp_path, max_items=most)
+    catalog = memory_catalog(tmp_path, max_items=most)
     store = a_store(tmp_path, kind="DynamoDBStateStore", catalog=catalog)
     files = [f"f{number}" for number in range(inputs + 1)]
     store.commit(added(*files))
@@ -155,7 +155,7 @@ def test_a_compaction_moves_its_inputs_and_adds_its_output(store: StateStore):
 
 def test_the_tables_are_told_of_when_they_are_made(tmp_path: Path):
     told: list[str] = []
-    catalog = dynamodb_catalog(once.moto(), tmp_path, on_create=told.append)
+    catalog = memory_catalog(tmp_path, on_create=told.append)
     a_store(tmp_path, kind="DynamoDBStateStore", catalog=catalog)
     a_store(tmp_path, kind="DynamoDBStateStore", catalog=catalog, table_id="other", name="other")
     assert len([text for text in told if catalog.table_name("active-files") in text]) == 1
@@ -312,7 +312,7 @@ class Queried(DynamoDB):
 
     def __init__(self, real: DynamoDB, change: Callable[[str, list[Any]], list[Any]]) -> None:
         super().__init__(real.region, real.endpoint_url, real.clock)
-        self._change = change
+        self.client, self._change = real.client, change
 
     def query(self, table: Any, **request: Any) -> Iterator[Any]:
         yield from self._change(table.name.rpartition("-")[2], list(super().query(table, **request)))

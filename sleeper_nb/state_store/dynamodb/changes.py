@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from sleeper_nb.catalog.dynamodb.items import Item, put
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.file_reference import FileReference, to_batch
+from sleeper_nb.model.file_reference import Addition, FileReference, to_batch
 from sleeper_nb.model.snapshots import to_micros
 from sleeper_nb.model.transactions import AddFiles, DeleteFiles, MigrateStateStore, ReplaceFileReferences
 from sleeper_nb.state_store.dynamodb.items import Items, Tables, partition_items, reference_items, reference_key
@@ -95,7 +95,8 @@ def everything(step: Step) -> Change:
 
 def _added(references: Iterable[FileReference], step: Step) -> dict[str, Item]:
     new = step.snapshot
-    return reference_items(to_batch(references, step.before.files.schema, new.id, new.time), new.commit_id)
+    added = [Addition(reference, new.id, new.time) for reference in references]
+    return reference_items(to_batch(added, step.before.files.schema), new.commit_id)
 
 
 def _named(rows: pa.Table, filenames: Sequence[str]) -> pa.Table:
