@@ -290,4 +290,4 @@ class DynamoDBTableMachine(TableMachine):
 
 TestTable = TableMachine.TestCase
 TestDynamoDBTable = DynamoDBTableMachine.TestCase
-TestDynamoDBTable.settings = settings(settings.default, max_examples=settings.default.max_examples // 20)
+TestDynamoDBTable.settings = settings(settings.default, max_examples=settings.default.max_examples // 4)
