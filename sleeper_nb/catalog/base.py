@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 
+from sleeper_nb.clock import Clock
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
 
 
@@ -72,6 +74,13 @@ class Catalog(ABC):
         All of `new`, in order of their ids, appear in one step, as do their entries of the transaction log: one for
         each, or none at all.
         """
+
+    def turn(self, table_id: str, clock: Clock) -> AbstractContextManager[None]:  # noqa: ARG002 - for others
+        """Return a block that is done when it is this process's turn to commit, so that fewer tries are lost.
+
+        Nothing depends on it: turns may be none, or be passed over after a while.
+        """
+        return nullcontext()
 
     @abstractmethod
     def log(self, table_id: str, after: int, until: int) -> tuple[bytes, ...]:

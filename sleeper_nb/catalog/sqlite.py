@@ -12,6 +12,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from sleeper_nb.catalog.sqlite_tables import (
     snapshot_row,
     to_snapshot,
 )
+from sleeper_nb.catalog.turns import Turns
+from sleeper_nb.clock import Clock
 from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
 from sleeper_nb.model.snapshots import Savepoint, Snapshot, from_micros, to_micros
 
@@ -52,6 +55,7 @@ class SqliteCatalog(Catalog):
     def __init__(self, path: Path, *, sync: bool = True) -> None:
         self._path, self._sync = path, sync
         self._lock = threading.RLock()
+        self._turns = Turns(path.with_name(f"{path.name}-turns"))
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(
@@ -149,6 +153,9 @@ class SqliteCatalog(Catalog):
                 entries = zip(new, log, strict=True) if log else ()
                 run.executemany("INSERT INTO log VALUES (?, ?, ?)", [(table_id, s.id, entry) for s, entry in entries])
             return bool(won)
+
+    def turn(self, table_id: str, clock: Clock) -> AbstractContextManager[None]:
+        return self._turns.turn(table_id, clock)
 
     def log(self, table_id: str, after: int, until: int) -> tuple[bytes, ...]:
         rows = self._rows(
@@ -288,3 +295,4 @@ class SqliteCatalog(Catalog):
     def close(self) -> None:
         with self._lock:
             self._connection.close()
+        self._turns.close()

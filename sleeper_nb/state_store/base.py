@@ -193,7 +193,8 @@ class StateStore(ABC):
                 if attempt:
                     self.clock.sleep(self.clock.jitter(self.retry.ceiling(attempt - 1)))
                 # one commit may hold less than the batch: the rest is another commit, with tries of its own
-                won = self._try([waiting for waiting in batch if not waiting.settled.is_set()])
+                with self.catalog.turn(self.table_id, self.clock):
+                    won = self._try([waiting for waiting in batch if not waiting.settled.is_set()])
                 attempt = 0 if won else attempt + 1
                 if all(waiting.settled.is_set() for waiting in batch):
                     return
