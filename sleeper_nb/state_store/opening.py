@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.clock import Clock
@@ -31,10 +31,10 @@ def open_state_store(
         When there is no such class; the nearest one is named.
     """
 
-    @cache
-    def named(name: str) -> StateStore:
-        if name not in STATE_STORES:
-            raise NotFound.of("state store", name, STATE_STORES)
-        return STATE_STORES[name](table_id, catalog, storage, clock, retry, named)
-
-    return named(name)
+    if name not in STATE_STORES:
+        raise NotFound.of("state store", name, STATE_STORES)
+    # Each store owns the one that it hands over to, and none points back: what they remember goes with the last user.
+    successor = cache(
+        partial(open_state_store, table_id=table_id, catalog=catalog, storage=storage, clock=clock, retry=retry)
+    )
+    return STATE_STORES[name](table_id, catalog, storage, clock, retry, successor)
