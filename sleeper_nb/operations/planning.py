@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from itertools import repeat
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,8 +19,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.report import Bytes, Grid, Report
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedFile:
+class PlannedFile(NamedTuple):
     """A file to open; of its rows only those in `region` count, all of them when it is None."""
 
     filename: str
@@ -109,25 +109,22 @@ def _files_of(state: TableState) -> tuple[int, int]:
 def _files(state: TableState, leaf: Partition, part: Region) -> list[PlannedFile]:
     owners = [leaf.id, *(partition.id for partition in state.tree.ancestors(leaf.id))]
     rows = state.files.active_rows_in(owners)
-    rows = rows.filter(_may_hold(rows, state.schema, part)) if rows.num_rows else rows
-    what = (rows[name].to_pylist() for name in ("filename", "rows", "bytes", "rows_exact"))
-    ends = (rows[f"{end}_{key.name}"].to_pylist() for key in state.schema.row_keys for end in ("min", "max"))
-    bounds = [r for r in part.ranges for _ in ("min", "max")]
-    planned = []
-    for filename, count, size, exact, *keys in zip(*what, *ends, strict=True):
-        within = all(key in r for key, r in zip(keys, bounds, strict=True))
-        planned.append(PlannedFile(filename, count, size, None if within else part, exact))
-    return planned
+    rows = rows.filter(_keys_in(part, rows, state.schema)) if rows.num_rows else rows
+    filenames, counts, sizes, exact = (rows[n].to_pylist() for n in ("filename", "rows", "bytes", "rows_exact"))
+    whole = _keys_in(part, rows, state.schema, wholly=True).to_pylist()
+    parts = repeat(None) if all(whole) else (None if each else part for each in whole)
+    return list(map(PlannedFile, filenames, counts, sizes, parts, exact))
 
 
-def _may_hold(files: pa.Table, schema: Schema, part: Region) -> pa.ChunkedArray:
-    """Return for each file whether its range of keys meets the region."""
-    tests = [pa.chunked_array([pa.array([True] * files.num_rows)])]
+def _keys_in(part: Region, files: pa.Table, schema: Schema, *, wholly: bool = False) -> pa.ChunkedArray:
+    """Return for each file whether its range of keys meets the region; whether it lies in it, when `wholly`."""
+    low, high = ("min", "max") if wholly else ("max", "min")
+    tests = [pa.chunked_array([pa.repeat(pa.scalar(True), files.num_rows)])]  # noqa: FBT003 - a value
     for key, r in zip(schema.row_keys, part.ranges, strict=True):
         if r.min is not None:
-            tests.append(pc.greater_equal(files[f"max_{key.name}"], pa.scalar(r.min)))
+            tests.append(pc.greater_equal(files[f"{low}_{key.name}"], pa.scalar(r.min)))
         if r.max is not None:
-            tests.append(pc.less(files[f"min_{key.name}"], pa.scalar(r.max)))
+            tests.append(pc.less(files[f"{high}_{key.name}"], pa.scalar(r.max)))
     return reduce(pc.and_, tests)
 
 

@@ -30,7 +30,6 @@ def open_state_store(
     NotFound
         When there is no such class; the nearest one is named.
     """
-
     if name not in STATE_STORES:
         raise NotFound.of("state store", name, STATE_STORES)
     # Each store owns the one that it hands over to, and none points back: what they remember goes with the last user.
