@@ -1,7 +1,8 @@
 """Eight processes append to one table at once: commits per second of our state stores and their peers, in one run.
 
-``python -m tests.benchmarks.contention [--processes 8] [--appends 25] [--rows 1000] [--only NAME]`` exits with 1 when
-a commit or a row of ours is missing. The floor is as many bare conditional updates of the catalog, without any Parquet.
+``python -m tests.benchmarks.contention [--processes 8] [--appends 25] [--rows 1000] [--only NAME] [--servers]``
+exits with 1 when a commit or a row of ours is missing. The floor is as many bare conditional updates of the catalog,
+without any Parquet.
 """
 
 from __future__ import annotations
@@ -15,20 +16,24 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 import sleeper_nb as sl
-from tests.benchmarks.writers import WRITERS, Ours, rows
+from tests.benchmarks.writers import ON_SERVERS, WRITERS, Ours, rows
+
+ALL = {**WRITERS, **ON_SERVERS}
 
 
 def append(name, folder, worker, appends, count, ready, ended):
     data = [rows(worker, number, count) for number in range(appends)]
-    with WRITERS[name].opened(folder) as write:
+    with ALL[name].opened(folder) as write:
         write(rows(worker, appends, count))  # what is opened and imported on first use is not what is asked
         ready.wait()
         for each in data:
             try:
                 write(each)
             except Exception as error:
-                if isinstance(WRITERS[name], Ours):
+                if isinstance(ALL[name], Ours):
                     raise
                 print(f"{name}: {type(error).__name__}", file=sys.stderr)
         ended.put(time.perf_counter())
@@ -71,24 +76,29 @@ def main():
     options.add_argument("--processes", type=int, default=8)
     options.add_argument("--appends", type=int, default=25)
     options.add_argument("--rows", type=int, default=1000)
-    options.add_argument("--only", action="append", choices=list(WRITERS))
+    options.add_argument("--only", action="append", choices=list(ALL))
+    options.add_argument("--servers", action="store_true", help="also on DynamoDB Local and versitygw")
     given = options.parse_args()
     total, rates, wrong = given.processes * given.appends, {}, False
     print(f"{given.processes} processes x {given.appends} appends of {given.rows} rows")
-    for name in given.only or WRITERS:
+    for name in [*(given.only or WRITERS), *(ON_SERVERS if given.servers else ())]:
         with tempfile.TemporaryDirectory() as folder:
-            WRITERS[name].create(Path(folder))
+            try:
+                ALL[name].create(Path(folder))
+            except pytest.skip.Exception as missing:
+                print(f"{name:36} skipped: {missing}")
+                continue
             rates[name] = total / timed(append, name, Path(folder), given)
-            commits, count = WRITERS[name].landed(Path(folder))
+            commits, count = ALL[name].landed(Path(folder))
         expected = total + given.processes
         short = f"{commits} of {expected} landed, {count:,} rows"
-        wrong |= isinstance(WRITERS[name], Ours) and (commits, count) != (expected, expected * given.rows)
+        wrong |= isinstance(ALL[name], Ours) and (commits, count) != (expected, expected * given.rows)
         ratio = f"{rates[name] / rates['Lance']:5.2f} x Lance" if "Lance" in rates else ""
-        print(f"{name:26} {rates[name]:6.0f} commits/s   {short}   {ratio}")
+        print(f"{name:36} {rates[name]:6.0f} commits/s   {short}   {ratio}")
     with tempfile.TemporaryDirectory() as folder:
         Ours("S3StateStore").create(Path(folder))
         floor = total / timed(commit_only, "", Path(folder), given)
-    print(f"{'bare conditional updates':26} {floor:6.0f} commits/s")
+    print(f"{'bare conditional updates':36} {floor:6.0f} commits/s")
     return int(wrong)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 import sleeper_nb as sl
+from tests.servers import once
 
 Append = Callable[[pa.Table], object]
 
@@ -32,23 +34,44 @@ class Ours:
         self.state_store = state_store
         self.properties = {"sleeper.storage.sync": str(sync).lower()}
 
+    def connect(self, folder: Path) -> sl.Session:
+        """Open the warehouse that belongs to a folder."""
+        return sl.connect(folder, properties=self.properties)
+
     def create(self, folder: Path) -> None:
         """Make the table."""
-        with sl.connect(folder, properties=self.properties) as session:
+        with self.connect(folder) as session:
             schema = sl.Schema({"key": "long"}, values={"value": "string"})
             session.create_table("t", schema, state_store=self.state_store)
 
     @contextmanager
     def opened(self, folder: Path) -> Iterator[Append]:
         """Give what appends rows in one commit."""
-        with sl.connect(folder, properties=self.properties) as session:
+        with self.connect(folder) as session:
             yield session.table("t").ingest
 
     def landed(self, folder: Path) -> tuple[int, int]:
         """Return the commits since the table was made, and the rows."""
-        with sl.connect(folder, properties=self.properties) as session:
+        with self.connect(folder) as session:
             head = session.table("t").snapshots()[0]
             return head.id - 1, head.rows
+
+
+class OursOnServers(Ours):
+    """The same in a bucket of versitygw, with its catalog in DynamoDB Local."""
+
+    def connect(self, folder: Path) -> sl.Session:
+        """Open the warehouse that belongs to a folder; its bucket and instance have the folder's name."""
+        name = folder.name.replace("_", "-").lower()
+        return sl.connect(f"s3://{name}", name)
+
+    def create(self, folder: Path) -> None:
+        """Start the servers, which other processes find by the environment, and make the bucket and the table."""
+        s3, dynamodb = once.versitygw(), once.dynamodb_local()
+        os.environ |= s3.environment()
+        os.environ |= {"AWS_ENDPOINT_URL_S3": s3.endpoint_url, "AWS_ENDPOINT_URL_DYNAMODB": dynamodb.endpoint_url}
+        s3.client("s3").create_bucket(Bucket=folder.name.replace("_", "-").lower())
+        super().create(folder)
 
 
 class Lance:
@@ -109,3 +132,8 @@ WRITERS: Mapping[str, Any] = {
     "delta-rs": Delta(),
 }
 """By the names that the results show; the peer that ratios are to comes first."""
+ON_SERVERS: Mapping[str, Any] = {
+    f"{name} on servers": OursOnServers(name)
+    for name in ("S3StateStore", "TransactionLogStateStore", "DynamoDBStateStore")
+}
+"""They need Java, Maven and Go."""
