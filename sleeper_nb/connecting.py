@@ -13,7 +13,7 @@ from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.model.properties import SYNC, TRANSACTION_ITEMS, InstanceProperties
+from sleeper_nb.model.properties import OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
 from sleeper_nb.progress import Progress, Silent
 from sleeper_nb.session import Session
 from sleeper_nb.storage import paths
@@ -79,6 +79,7 @@ def connect(
             endpoint_url=endpoint_url,
             clock=clock,
             max_items=settings[TRANSACTION_ITEMS],
+            own_tables=settings[OWN_TABLES] == "own",
             on_create=progress.finish,
         )
     return Session(

@@ -89,6 +89,7 @@ PROPERTIES: dict[str, Property] = {
 }  # fmt: skip
 
 TRANSACTION_ITEMS = "sleeper.statestore.dynamodb.transaction.max.items"
+OWN_TABLES = "sleeper.statestore.dynamodb.tables"
 SYNC = "sleeper.storage.sync"
 INSTANCE_PROPERTIES: dict[str, Property] = {
     p.name: p
@@ -97,6 +98,8 @@ INSTANCE_PROPERTIES: dict[str, Property] = {
                  "whether a commit in a folder waits for the disk; if not, a power cut can cost the last commits"),
         Property(TRANSACTION_ITEMS, "100", _whole(5, 100), "whole number from 5 to 100",
                  "items of a DynamoDB transaction; (items − 3) / 2 is the most files that one compaction job merges"),
+        Property(OWN_TABLES, "shared", _one_of("shared", "own"), "shared or own",
+                 "whether new tables of DynamoDBStateStore share three DynamoDB tables or have three each"),
     )
 }  # fmt: skip
 

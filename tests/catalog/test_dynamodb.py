@@ -178,7 +178,7 @@ def test_claims_that_ended_are_removed_by_the_next(catalog: DynamoDBCatalog):
     for number in range(3):
         assert catalog.assign("t", Assignment(f"job {number}", "p", (f"{number}",), LATER), START)
     assert catalog.assign("t", Assignment("next", "p", ("0", "1"), LATER + timedelta(hours=1)), LATER)
-    assert [row["job_id"] for row in catalog._rows("t").query(items.JOB)] == ["next"]
+    assert [row["job_id"] for row in catalog.rows("t").query(items.JOB)] == ["next"]
 
 
 def test_of_many_jobs_that_want_one_file_one_gets_it(opened: Opener, catalog: DynamoDBCatalog):
@@ -225,7 +225,7 @@ def test_two_savepoints_of_one_snapshot_deleted_at_once_leave_its_metadata_as_ga
         lambda: other.delete_savepoint("t", 2, LATER),
     )
     assert catalog.garbage("t") == (("files-1", LATER),)
-    assert list(catalog._rows("t").query(items.SAVEPOINT)) == []
+    assert list(catalog.rows("t").query(items.SAVEPOINT)) == []
 
 
 def test_long_names_and_any_letters_are_kept(catalog: DynamoDBCatalog):

@@ -328,7 +328,7 @@ def _history(catalog: DynamoDBCatalog, table_id: str = "t") -> None:
 
 
 def _left(catalog: DynamoDBCatalog, table_id: str) -> list[str]:
-    return [row["item"] for row in catalog._rows(table_id).query() if not row["item"].startswith("garbage#")]
+    return [row["item"] for row in catalog.rows(table_id).query() if not row["item"].startswith("garbage#")]
 
 
 def _expire(catalog: DynamoDBCatalog, table_id: str = "t") -> None:

@@ -38,10 +38,11 @@ from tests.faults import Trap, TrappedCatalog, lose_answer
 from tests.servers.memory import memory_catalog
 
 
-@pytest.fixture(params=MEMORY_AND_SERVERS)
+@pytest.fixture(params=[*MEMORY_AND_SERVERS, "memory, own tables"])
 def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[DynamoDBCatalog]:
     """A catalog whose transactions have at most 8 items: 6 files, or a compaction of 2."""
-    made = DYNAMODB[request.param](tmp_path, clock=ManualClock(START), max_items=8)
+    server, _, own = request.param.partition(", ")
+    made = DYNAMODB[server](tmp_path, clock=ManualClock(START), max_items=8, own_tables=bool(own))
     yield made
     made.close()
 
@@ -51,6 +52,7 @@ def store(catalog: DynamoDBCatalog, tmp_path: Path, clock: ManualClock) -> State
     return a_store(tmp_path, kind="DynamoDBStateStore", catalog=catalog, clock=clock)
 
 
+TABLES = ("active-files", "ready-for-gc-files", "partitions")
 MANY = [f"f{number:02d}" for number in range(20)]
 
 
@@ -159,6 +161,20 @@ def test_the_tables_are_told_of_when_they_are_made(tmp_path: Path):
     a_store(tmp_path, kind="DynamoDBStateStore", catalog=catalog)
     a_store(tmp_path, kind="DynamoDBStateStore", catalog=catalog, table_id="other", name="other")
     assert len([text for text in told if catalog.table_name("active-files") in text]) == 1
+
+
+def test_tables_share_three_tables_of_dynamodb_or_have_three_each_and_keep_that_for_life(tmp_path: Path):
+    told: list[str] = []
+    apart = memory_catalog(tmp_path, own_tables=True, on_create=told.append)
+    first, second = (a_store(tmp_path, kind="DynamoDBStateStore", catalog=apart, table_id=n, name=n) for n in "ab")
+    first.commit(added("f"))
+    assert all(any(f"-table-{n}-{kind}" in text for text in told) for n in "ab" for kind in TABLES)
+    together = memory_catalog(tmp_path)
+    assert names(reopened(first, together)) == ["f"]
+    assert names(reopened(second, together)) == []
+    third = a_store(tmp_path, kind="DynamoDBStateStore", catalog=together, table_id="c", name="c")
+    assert [rows.table.name for rows in Tables.of(together, "c").all] == [together.table_name(kind) for kind in TABLES]
+    assert names(reopened(third, apart)) == []
 
 
 def test_a_change_too_big_for_a_transaction_is_one_snapshot_and_leaves_no_marks(store: StateStore):

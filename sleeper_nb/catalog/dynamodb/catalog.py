@@ -51,6 +51,8 @@ class DynamoDBCatalog(Catalog):
         Gives times, waits and jitter.
     max_items
         How many items a transaction can have; at least 5.
+    own_tables
+        Whether a new table of `DynamoDBStateStore` gets three DynamoDB tables of its own; if not, all share three.
     on_create
         Is told which DynamoDB tables are about to be made.
     """
@@ -63,12 +65,14 @@ class DynamoDBCatalog(Catalog):
         endpoint_url: str | None = None,
         clock: Clock,
         max_items: int = MAX_ITEMS,
+        own_tables: bool = False,
         on_create: Callable[[str], None] | None = None,
     ) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_.-]{1,200}", instance):
             hint = "use letters, digits, - _ and ., at most 200"
             raise InvalidInput(f"no instance can be called {instance!r}", hint=hint)
         self.instance, self.max_items, self.on_create = instance, max_items, on_create
+        self.own_tables = own_tables
         self.db = DynamoDB(region, endpoint_url, clock)
         self.limits = CommitLimits(snapshots=(max_items - 1) // 2, entry_bytes=70_000)
         self._index_table = KeyedTable(self.table_name("index"), "kind", "key")
@@ -83,7 +87,8 @@ class DynamoDBCatalog(Catalog):
     def _index(self, kind: str) -> Rows:
         return Rows(self.db, self._index_table, kind)
 
-    def _rows(self, table_id: str) -> Rows:
+    def rows(self, table_id: str) -> Rows:
+        """Return what the catalog's items of a table are read and written by."""
         self._is_made()
         return Rows(self.db, self._items_table, table_id)
 
@@ -101,15 +106,16 @@ class DynamoDBCatalog(Catalog):
                 self._has_tables = found is not None
             return self._has_tables
 
-    def _make(self) -> None:
+    def make(self) -> None:
+        """Make the catalog's own DynamoDB tables, unless they are there."""
         if not self._is_made():
             self.db.make_tables((self._index_table, self._items_table), self.on_create)
             self.db.transact([self._index("format").put("catalog", {"version": FORMAT_VERSION}, new=True)])
             self._is_made()
 
     def create_table(self, entry: TableEntry, first: Snapshot) -> None:
-        self._make()
-        rows, index_entry = self._rows(entry.id), {"name": entry.name, "online": entry.online, "first": first.commit_id}
+        self.make()
+        rows, index_entry = self.rows(entry.id), {"name": entry.name, "online": entry.online, "first": first.commit_id}
         lost = self.db.transact([
             self._index("name").put(entry.name, {"table_id": entry.id}, new=True),
             self._index("id").put(entry.id, index_entry, new=True),
@@ -150,7 +156,7 @@ class DynamoDBCatalog(Catalog):
     def current(self, table_id: str) -> Snapshot:
         # The newest snapshot is the current one: both are written by one transaction, so one read is enough. Of several
         # that one commit makes, an earlier one may show first: a version like any other, on which no commit can win.
-        for row in self._rows(table_id).query(SNAPSHOT, newest_first=True, page=1):
+        for row in self.rows(table_id).query(SNAPSHOT, newest_first=True, page=1):
             return to_snapshot(row)
         raise NotFound(f"no table with id {table_id!r}", hint="it was deleted meanwhile")
 
@@ -172,12 +178,12 @@ class DynamoDBCatalog(Catalog):
             More parts of the same transaction, as `dynamodb_items` makes them; a condition of theirs that does not hold
             loses the commit.
         """
-        return commits.commit(self._rows(table_id), expected, new, log, also, self.max_items)
+        return commits.commit(self.rows(table_id), expected, new, log, also, self.max_items)
 
     def log(self, table_id: str, after: int, until: int) -> tuple[bytes, ...]:
         if until <= after:
             return ()
-        rows = self._rows(table_id)
+        rows = self.rows(table_id)
         found = {row["id"]: row for row in rows.query(between=(numbered(LOG, after + 1), numbered(LOG, until)))}
         unseen = [number for number in range(after + 1, until + 1) if number not in found]
         if 0 < len(unseen) <= TRANSACTION_GETS:  # cut, or of a commit that is just being made
@@ -188,7 +194,7 @@ class DynamoDBCatalog(Catalog):
 
     def checkpoint(self, table_id: str, at: int) -> Snapshot:
         bounds = (numbered(SNAPSHOT, 0), numbered(SNAPSHOT, at))
-        found = self._rows(table_id).query(
+        found = self.rows(table_id).query(
             between=bounds, newest_first=True, where="attribute_exists(#files_path)", page=PAGE
         )
         for row in found:
@@ -196,7 +202,7 @@ class DynamoDBCatalog(Catalog):
         raise NotFound(f"no metadata of snapshot {at} is left", hint="it has expired; read a retained snapshot")
 
     def materialise(self, table_id: str, snapshot_id: int, files_path: str, partitions_path: str) -> bool:
-        rows = self._rows(table_id)
+        rows = self.rows(table_id)
         change = "SET #files_path = :files, #partitions_path = :partitions"
         bare = "attribute_exists(#item) AND attribute_not_exists(#files_path) AND attribute_not_exists(#expired)"
         item = numbered(SNAPSHOT, snapshot_id)
@@ -205,45 +211,45 @@ class DynamoDBCatalog(Catalog):
 
     def has_commit(self, table_id: str, commit_id: str) -> bool:
         # no commit is asked for before the DynamoDB tables are there
-        return self._is_made() and commits.has_commit(self._rows(table_id), commit_id)
+        return self._is_made() and commits.has_commit(self.rows(table_id), commit_id)
 
     def snapshots(self, table_id: str) -> tuple[Snapshot, ...]:
-        return tuple(to_snapshot(row) for row in snapshot_rows(self._rows(table_id)) if not row.get("expired"))
+        return tuple(to_snapshot(row) for row in snapshot_rows(self.rows(table_id)) if not row.get("expired"))
 
     def expire_snapshots(self, table_id: str, ids: Collection[int], now: datetime) -> None:
-        rows = self._rows(table_id)
+        rows = self.rows(table_id)
         expiry.mark_snapshots(rows, ids)
         expiry.collect(rows, now)
 
     def savepoints(self, table_id: str) -> tuple[Savepoint, ...]:
-        return savepoints.listed(self._rows(table_id))
+        return savepoints.listed(self.rows(table_id))
 
     def reserve_savepoint_id(self, table_id: str) -> int:
-        return savepoints.reserve(self._rows(table_id))
+        return savepoints.reserve(self.rows(table_id))
 
     def add_savepoint(self, table_id: str, savepoint: Savepoint) -> None:
-        savepoints.add(self._rows(table_id), savepoint)
+        savepoints.add(self.rows(table_id), savepoint)
 
     def delete_savepoint(self, table_id: str, savepoint_id: int, now: datetime) -> None:
-        rows = self._rows(table_id)
+        rows = self.rows(table_id)
         expiry.mark_savepoint(rows, savepoint_id)
         expiry.collect(rows, now)
 
     def garbage(self, table_id: str) -> tuple[tuple[str, datetime], ...]:
-        found = self._rows(table_id).query(GARBAGE)
+        found = self.rows(table_id).query(GARBAGE)
         return tuple((row["item"].removeprefix(GARBAGE), from_micros(row["since"])) for row in found)
 
     def forget_garbage(self, table_id: str, paths: Collection[str]) -> None:
-        self._rows(table_id).write_each({}, [GARBAGE + path for path in paths])
+        self.rows(table_id).write_each({}, [GARBAGE + path for path in paths])
 
     def assign(self, table_id: str, assignment: Assignment, now: datetime) -> bool:
-        return claims.claim(self._rows(table_id), assignment, now, self.max_items)
+        return claims.claim(self.rows(table_id), assignment, now, self.max_items)
 
     def assignments(self, table_id: str, now: datetime) -> tuple[Assignment, ...]:
-        return claims.claimed(self._rows(table_id), now)
+        return claims.claimed(self.rows(table_id), now)
 
     def release(self, table_id: str, job_id: str) -> None:
-        claims.release(self._rows(table_id), job_id)
+        claims.release(self.rows(table_id), job_id)
 
     def close(self) -> None:
         self.db.close()

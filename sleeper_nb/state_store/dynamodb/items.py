@@ -23,6 +23,9 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import from_micros, to_micros
 
 REFERENCE, PARTITION = "reference", "partition_id"
+LAYOUT = "state-store-layout"
+"""The catalog's item that says whether a Sleeper table has three DynamoDB tables of its own, as the older of the two
+specifications has it, or shares those of its instance."""
 Items = Mapping[str, Item]
 """Items by their range keys."""
 
@@ -37,10 +40,22 @@ class Tables:
 
     @classmethod
     def of(cls, catalog: DynamoDBCatalog, table_id: str) -> Tables:
-        """Return the tables that all Sleeper tables of the catalog's instance share."""
+        """Return the tables that were chosen when the Sleeper table came to this store."""
+        chosen = catalog.rows(table_id).get(LAYOUT)
+        own = f"table-{table_id}-" if chosen is not None and chosen["own"] else ""
         names = (("active-files", REFERENCE), ("ready-for-gc-files", REFERENCE), ("partitions", PARTITION))
-        found = (KeyedTable(catalog.table_name(suffix), "table_id", key) for suffix, key in names)
+        found = (KeyedTable(catalog.table_name(f"{own}{suffix}"), "table_id", key) for suffix, key in names)
         return cls(*(Rows(catalog.db, table, table_id) for table in found))
+
+    @classmethod
+    def chosen_for(cls, catalog: DynamoDBCatalog, table_id: str) -> Tables:
+        """Choose the tables as the instance says now, once for the life of the Sleeper table, and make them."""
+        catalog.make()
+        rows = catalog.rows(table_id)
+        rows.db.transact([rows.put(LAYOUT, {"own": catalog.own_tables}, new=True)])  # a choice made before stays
+        tables = cls.of(catalog, table_id)
+        catalog.db.make_tables([each.table for each in tables.all], catalog.on_create)
+        return tables
 
     @property
     def all(self) -> tuple[Rows, Rows, Rows]:

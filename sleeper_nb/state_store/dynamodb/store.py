@@ -69,9 +69,18 @@ class DynamoDBStateStore(StateStore):
             )
         super().__init__(table_id, catalog, storage, clock, retry, successor)
         self._shared = cast("DynamoDBCatalog", catalog)
-        self._tables = Tables.of(self._shared, table_id)
-        self._staging = Staging(self._shared, table_id, self._tables)
+        self._known_tables: Tables | None = None
         self._staged: dict[str, dict[Rows, list[str]]] = {}
+
+    @property
+    def _tables(self) -> Tables:
+        if self._known_tables is None:
+            self._known_tables = Tables.of(self._shared, self.table_id)
+        return self._known_tables
+
+    @property
+    def _staging(self) -> Staging:
+        return Staging(self._shared, self.table_id, self._tables)
 
     @property
     def most_compaction_inputs(self) -> int | None:
@@ -173,5 +182,4 @@ class DynamoDBStateStore(StateStore):
             each_that_holds(rows, mine, self._shared.max_items)
 
     def _make(self) -> None:
-        tables = [rows.table for rows in self._tables.all]
-        self._shared.db.make_tables(tables, self._shared.on_create)
+        self._known_tables = Tables.chosen_for(self._shared, self.table_id)
