@@ -19,6 +19,7 @@ from sleeper_nb.operations import (
     findings,
     garbage,
     ingest,
+    orphans,
     savepoints,
     sources,
     status,
@@ -273,6 +274,22 @@ class Table(TableAt):
         """
         wait = timedelta(minutes=self.properties["sleeper.table.gc.delay.minutes"]) if delay is None else delay
         return garbage.collect_garbage(self._store, delay=wait, dry_run=dry_run, author=self._components.author)
+
+    def sweep_orphans(self, dry_run: bool = True, *, older_than: timedelta | None = None) -> orphans.OrphanReport:
+        """Delete files that no version ever named, of writers that crashed or failed; by default only say which.
+
+        Parameters
+        ----------
+        dry_run
+            Only return what would be deleted.
+        older_than
+            A younger file may be of a commit that is under way; None is 3 days, and a day is the least.
+        """
+        progress, age = self._components.progress, checking.ORPHAN_AGE if older_than is None else older_than
+        try:
+            return orphans.sweep_orphans(self._store, self.name, older_than=age, dry_run=dry_run, progress=progress)
+        finally:
+            progress.finish()
 
 
 def _reference(version: int | str | None, timestamp: datetime | str | None) -> VersionReference | None:

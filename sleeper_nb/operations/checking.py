@@ -37,9 +37,7 @@ from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.state_store.opening import open_state_store
 from sleeper_nb.storage import paths
 
-ORPHAN_AGE = timedelta(days=1)
-"""A younger file that nothing names may be of a commit that is under way."""
-
+ORPHAN_AGE = timedelta(days=3)
 
 HIDING = frozenset({"metadata", "unreadable", "history", "current"})
 """Kinds of findings after which it is not known what files belong to the table."""
@@ -70,7 +68,9 @@ class _Seen:
     newest: TableState | None = None
 
 
-def check_table(store: StateStore, name: str, *, deep: bool, progress: Progress) -> CheckReport:
+def check_table(
+    store: StateStore, name: str, *, deep: bool, progress: Progress, orphan_age: timedelta = ORPHAN_AGE
+) -> CheckReport:
     """Check every retained version of a table, and the files that they need.
 
     Parameters
@@ -83,6 +83,8 @@ def check_table(store: StateStore, name: str, *, deep: bool, progress: Progress)
         Also read every data file: its rows, its order and its keys.
     progress
         Watches.
+    orphan_age
+        A younger file that nothing names may be of a commit that is under way.
     """
     catalogued = _look_up(store)
     metadata = {file.path: file for folder in ("statestore", "savepoint") for file in store.storage.list(folder)}
@@ -102,8 +104,9 @@ def check_table(store: StateStore, name: str, *, deep: bool, progress: Progress)
         seen.suspicions += data_faults(
             store.storage, [use for use in seen.uses.values() if use.filename not in damaged], progress
         )
-    old = store.clock.now() - ORPHAN_AGE
-    unnamed = {f.path for f in (*metadata.values(), *data.values()) if f.modified < old}
+    old = store.clock.now() - orphan_age
+    unnamed = {f.path: f for f in (*metadata.values(), *data.values()) if f.modified < old}
+    orphans = unnamed.keys() - _known(store, seen, catalogued) if _knows_all(seen) else ()
     return CheckReport(
         table=name,
         snapshot_id=catalogued.current or 0,
@@ -111,7 +114,7 @@ def check_table(store: StateStore, name: str, *, deep: bool, progress: Progress)
         files=0 if seen.files is None else len(pc.unique(seen.files["filename"])),
         deep=deep,
         findings=to_findings(_standing(store, seen.suspicions)) if seen.suspicions else (),
-        orphans=tuple(sorted(unnamed - _known(store, seen, catalogued))) if _knows_all(seen) else (),
+        orphans=tuple(unnamed[path] for path in sorted(orphans)),
     )
 
 

@@ -16,11 +16,11 @@ from sleeper_nb.model.files import Totals
 from sleeper_nb.model.partitions import PartitionTree, Region
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.report import SHOWN_ROWS, Grid, Report
+from sleeper_nb.report import SHOWN_ROWS, Bytes, Grid, Report
+from sleeper_nb.storage.places import StoredFile
 
 Version = Snapshot | Savepoint
 VersionKey = tuple[str, int]
-MOST_ORPHANS_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class CheckReport(Report):
     findings
         What is wrong; empty when all is well.
     orphans
-        Files older than a day that nothing names: they take room, and are no fault.
+        Old files that nothing names: they take room, and are no fault.
     """
 
     table: str
@@ -80,7 +80,7 @@ class CheckReport(Report):
     files: int
     deep: bool
     findings: tuple[Finding, ...]
-    orphans: tuple[str, ...]
+    orphans: tuple[StoredFile, ...]
 
     @property
     def ok(self) -> bool:
@@ -94,9 +94,9 @@ class CheckReport(Report):
         read = "read whole" if self.deep else "looked up"
         footer = f"{self.versions:,} versions, {self.files:,} data files {read}"
         if self.orphans:
-            names = ", ".join(self.orphans[:MOST_ORPHANS_SHOWN])
-            more = f" and {len(self.orphans) - MOST_ORPHANS_SHOWN:,} more" * (len(self.orphans) > MOST_ORPHANS_SHOWN)
-            footer += f"; nothing names {len(self.orphans):,} files (no fault, they only take room): {names}{more}"
+            count_of = f"{len(self.orphans):,} file{'s' * (len(self.orphans) != 1)}"
+            size = Bytes(sum(file.bytes for file in self.orphans))
+            footer += f"; nothing names {count_of} of {size} (no fault): sweep-orphans {self.table} lists them"
         if count > SHOWN_ROWS:
             footer = f"first {SHOWN_ROWS} of {count:,} · {footer}"
         rows = tuple((f.kind, f.what, f.where, f.means) for f in self.findings[:SHOWN_ROWS])

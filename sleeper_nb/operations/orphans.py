@@ -1,0 +1,69 @@
+"""Sweep of orphans: delete files in a table's folder that no version ever named.
+
+Writers that crash behind their writing and before their commit leave such files, and so does an ingest of which nobody
+could say whether it won. The garbage collector never sees them, as it deletes only what the table once had. A check
+finds them: it reads every retained version first, and a file is an orphan only when none names it and it is old enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sleeper_nb.errors import InvalidInput, StorageError
+from sleeper_nb.operations.checking import check_table
+from sleeper_nb.progress import Progress
+from sleeper_nb.report import NOTHING_DONE, Bytes, Grid, Report
+from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.storage.places import StoredFile
+
+LEAST_AGE = timedelta(days=1)
+"""No commit may be under way for so long."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OrphanReport(Report):
+    """The files that were deleted; of a dry run, that would be."""
+
+    files: tuple[StoredFile, ...]
+    dry_run: bool
+
+    @property
+    def bytes(self) -> int:
+        """Their bytes."""
+        return sum(file.bytes for file in self.files)
+
+    def grid(self) -> Grid:
+        """Return one row a file."""
+        verb = "would delete" if self.dry_run else "deleted"
+        count = f"{len(self.files):,} file{'s' * (len(self.files) != 1)}"
+        rows = tuple((file.path, Bytes(file.bytes), file.modified) for file in self.files)
+        footer = NOTHING_DONE if self.dry_run and self.files else ""
+        return Grid(("file", "bytes", "written"), rows, f"orphans: {verb} {count}, {Bytes(self.bytes)}", footer)
+
+
+def sweep_orphans(
+    store: StateStore, name: str, *, older_than: timedelta, dry_run: bool, progress: Progress
+) -> OrphanReport:
+    """Delete the orphans of a table; a run that was interrupted is done again.
+
+    Raises
+    ------
+    InvalidInput
+        When `older_than` is less than a day.
+    StorageError
+        When a check finds the table damaged: a version that cannot be read may name what looks like an orphan.
+    """
+    if older_than < LEAST_AGE:
+        hint = "a younger file may be of a commit under way"
+        raise InvalidInput(f"orphans must be older than a day, not {older_than}", hint=hint)
+    report = check_table(store, name, deep=False, progress=progress, orphan_age=older_than)
+    if not report.ok:
+        raise StorageError(
+            f"{name} is damaged, so orphans cannot be told from its files; nothing was deleted",
+            hint=f"%sleeper check {name} says what is wrong",
+        )
+    if not dry_run:
+        for file in report.orphans:
+            store.storage.delete(file.path)
+    return OrphanReport(report.orphans, dry_run)
