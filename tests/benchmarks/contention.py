@@ -22,6 +22,7 @@ import sleeper_nb as sl
 from tests.benchmarks.writers import ON_SERVERS, WRITERS, Ours, rows
 
 ALL = {**WRITERS, **ON_SERVERS}
+USUAL = [name for name in WRITERS if name != "PyIceberg"]  # which takes minutes: --only PyIceberg
 
 
 def append(name, folder, worker, appends, count, ready, ended):
@@ -81,7 +82,7 @@ def main():
     given = options.parse_args()
     total, rates, wrong = given.processes * given.appends, {}, False
     print(f"{given.processes} processes x {given.appends} appends of {given.rows} rows")
-    for name in [*(given.only or WRITERS), *(ON_SERVERS if given.servers else ())]:
+    for name in [*(given.only or USUAL), *(ON_SERVERS if given.servers else ())]:
         with tempfile.TemporaryDirectory() as folder:
             try:
                 ALL[name].create(Path(folder))

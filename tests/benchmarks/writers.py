@@ -123,6 +123,31 @@ class Delta:
         return table.version(), table.to_pyarrow_table().num_rows
 
 
+class Iceberg:
+    """An Iceberg table, by PyIceberg with a catalog in SQLite."""
+
+    def _catalog(self, folder: Path) -> Any:
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        return SqlCatalog("c", uri=f"sqlite:///{folder}/iceberg.sqlite", warehouse=f"file://{folder}")
+
+    def create(self, folder: Path) -> None:
+        """Make the table, without a commit."""
+        catalog = self._catalog(folder)
+        catalog.create_namespace("n")
+        catalog.create_table("n.t", rows(0, 0, 0).schema)
+
+    @contextmanager
+    def opened(self, folder: Path) -> Iterator[Append]:
+        """Give what appends rows in one commit."""
+        yield self._catalog(folder).load_table("n.t").append
+
+    def landed(self, folder: Path) -> tuple[int, int]:
+        """Return the commits since the table was made, and the rows."""
+        table = self._catalog(folder).load_table("n.t")
+        return len(table.history()), table.scan().to_arrow().num_rows
+
+
 WRITERS: Mapping[str, Any] = {
     "Lance": Lance(),
     "S3StateStore": Ours("S3StateStore"),
@@ -130,6 +155,7 @@ WRITERS: Mapping[str, Any] = {
     "TransactionLogStateStore": Ours("TransactionLogStateStore"),
     "TransactionLog…, no sync": Ours("TransactionLogStateStore", sync=False),
     "delta-rs": Delta(),
+    "PyIceberg": Iceberg(),
 }
 """By the names that the results show; the peer that ratios are to comes first."""
 ON_SERVERS: Mapping[str, Any] = {
