@@ -33,6 +33,7 @@ from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.opening import open_state_store
 from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.local import LocalPlace
 from tests.builders import EMBEDDED, KEYED, START, a_file, a_tree, collect, save
 from tests.faults import KINDS, DeadError, Fault, Faulty, FaultyStorage, no_disk
 from tests.servers.memory import MemoryDynamoDB, memory_catalog
@@ -64,7 +65,7 @@ class FaultMachine(RuleBasedStateMachine):
 
     def open_catalog(self) -> Catalog:
         """Open the catalog as those do who meet no fault."""
-        return SqliteCatalog(self.folder / "catalog.sqlite")
+        return SqliteCatalog(self.folder / "catalog.sqlite", sync=False)
 
     publishing: ClassVar = "commit"
     """The call that publishes."""
@@ -76,7 +77,7 @@ class FaultMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
         self.clock = ManualClock(START, seed)
         self.catalog = self.open_catalog()
-        self.storage = Storage(self.folder / "id")
+        self.storage = Storage(LocalPlace(self.folder / "id", sync=False))
         self.fresh(self.kinds[kind % len(self.kinds)]).create("table", KEYED, a_tree())
         self.reader = self.fresh()
         self.versions: dict[int, frozenset[str]] = {1: frozenset()}
