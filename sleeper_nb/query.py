@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 Engine = Literal["spark", "duckdb"]
 ENGINES: tuple[Engine, ...] = ("spark", "duckdb")
 
+_SHOW_TABLES = re.compile(r"\s*SHOW\s+TABLES\s*;?\s*", re.IGNORECASE)
+_TABLES = "SELECT unnest(CAST(:tables AS VARCHAR[])) AS table_name"
 # Spark keeps a view's text, not its rows, and the names that stand for our tables end with the statement.
 _VIEW = re.compile(r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:GLOBAL\s+)?(?:TEMP(?:ORARY)?\s+)?VIEW\b", re.IGNORECASE)
 
@@ -174,6 +176,8 @@ def run_query(
     InvalidInput
         When the engine cannot read the statement.
     """
+    if _SHOW_TABLES.fullmatch(sql):  # an engine knows only its own, and would say that there are none
+        return _on_duckdb(_TABLES, {}, {"tables": list(tables)}, spark)
     references = time_travel.table_references(sql, dialect=engine)
     bound: dict[TableReference, Source] = {}
     for reference in references:

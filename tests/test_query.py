@@ -125,6 +125,18 @@ def test_a_result_says_what_it_read_and_how_much_there_is(session, engine):
     assert many.head(30).num_rows == 30
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("statement", ["SHOW TABLES", " show  tables ;\n"])
+def test_show_tables_shows_those_of_the_warehouse(session, engine, statement):
+    found = session.sql(statement, engine=engine).to_arrow()
+    assert found.to_pydict() == {"table_name": [table.name for table in session.tables()]}
+
+
+def test_show_tables_of_an_empty_warehouse_shows_none(tmp_path):
+    with sl.connect(tmp_path) as empty:
+        assert empty.sql("SHOW TABLES").to_arrow().num_rows == 0
+
+
 @pytest.mark.spark
 def test_a_statement_without_columns_is_not_said_to_have_rows(session):
     assert str(session.sql("CREATE TABLE copied AS SELECT * FROM trips")) == "no rows · trips at snapshot 5 · spark"

@@ -140,7 +140,7 @@ class FileReferences:
         new = tuple(references)
         added = tuple(Addition(reference, snapshot_id, time) for reference in new)
         totals, names = self._totals.plus_values(new), self._names.with_names([each.filename for each in new])
-        if len(self._added) < FEW and "_changed" not in self.__dict__:
+        if len(self._added) < FEW and "_changed" not in self.__dict__:  # nobody has made columns of them yet
             return FileReferences(
                 self._loaded, self._partly_changed, (*self._added, *added), self._removed, totals, names
             )
