@@ -12,7 +12,7 @@ from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.report import Grid, cell_text
+from sleeper_nb.report import Grid, cell_text, counted
 
 MAX_BYTES = 65_536  # of HTML, about, are saved for one answer
 _MAX_CELLS, _MAX_LEVELS, _MAX_BARS, _MAX_MARKS, _MAX_NAMES = 64, 6, 1000, 50, 5
@@ -62,7 +62,7 @@ def partition_map(at: Versioned) -> str:
     keys = [key.name for key in state.schema.row_keys]
     by = " × ".join(keys[i] for i in _split_keys(state.tree))
     said = (
-        f"{len(leaves):,} partition{'s' * (len(leaves) != 1)} by {by} · {sum(rows):,} rows",
+        f"{counted(len(leaves), 'partition')} by {by} · {counted(sum(rows), 'row')}",
         f"the stronger the colour, the more rows ({min(rows):,} to {max(rows):,})" if len(boxes) > 1 else "",
         f"drawn as {len(boxes)} groups of up to {step:,} neighbours" if step > 1 else "",
         f"splits below level {levels} are not drawn" if step == 1 and max(depth) > levels else "",
@@ -125,7 +125,7 @@ def _leaf_cells(state: TableState, depth: Sequence[int], step: int) -> list[_Cel
         ranges = [_hull([leaf.region.ranges[dimension] for leaf in group]) for dimension in dimensions]
         keys = _clip(" × ".join(map(str, ranges)), 100)
         held, used = sum(rows[leaf.id] for leaf in group), sum(files[leaf.id] for leaf in group)
-        words = (f"{held:,} rows", f"{used:,} file{'s' * (used != 1)}")
+        words = (counted(held, "row"), counted(used, "file"))
         tip = " · ".join((keys, *words, *([f"{len(group):,} partitions"] if step > 1 else [])))
         lower = "" if ranges[0].min is None else f"≥ {key_text(ranges[0].min)}"
         lines = ((keys, lower) if lower else (keys,), (words[0], f"{held:,}"), (words[1], ""))

@@ -21,6 +21,11 @@ _NUMBER = "text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums
 _TEXT = "text-align:left;"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a count of things: ``1 file``, ``1,200 files``."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Bytes:
     """A number of bytes, shown in binary units (``1.2 MiB``)."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sleeper_nb.operations.planning import ScanPlan
 from sleeper_nb.operations.reading import read
 from sleeper_nb.operations.versions import Resolved
-from sleeper_nb.report import Grid, Report, cell_text, data_rows
+from sleeper_nb.report import Grid, Report, cell_text, counted, data_rows
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def preview(rows: pa.Table, footer: str, *, limit: int = PREVIEW_ROWS) -> Grid:
         return Grid((), (), footer=f"no rows · {footer}")
     more = rows.num_rows > limit
     shown = rows.slice(0, limit)
-    count = f"first {limit} of ≥{limit + 1} rows" if more else f"{rows.num_rows:,} row{'s' * (rows.num_rows != 1)}"
+    count = f"first {limit} of ≥{limit + 1} rows" if more else counted(rows.num_rows, "row")
     cells = data_rows(column.to_pylist() for column in shown.columns)
     return Grid(tuple(shown.column_names), cells, footer=f"{count} · {footer}")
 

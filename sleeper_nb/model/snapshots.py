@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.report import Bytes, Grid, Report
+from sleeper_nb.report import Bytes, Grid, Report, counted
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -86,7 +86,7 @@ class Snapshot(Report):
             ("operation", self.operation),
             ("time", self.time),
             ("change", change),
-            ("table", f"{self.rows:,} rows in {self.files:,} files, {Bytes(self.bytes)}"),
+            ("table", f"{counted(self.rows, 'row')} in {counted(self.files, 'file')}, {Bytes(self.bytes)}"),
         ]
         if self.message:
             rows.append(("message", self.message))

@@ -29,7 +29,7 @@ from sleeper_nb.operations.planning import PlannedFile
 from sleeper_nb.operations.reading import merged
 from sleeper_nb.operations.strategies import StrategySettings, strategy_named, within
 from sleeper_nb.progress import Progress
-from sleeper_nb.report import Bytes, Grid, Report
+from sleeper_nb.report import Bytes, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.data_files import DataFile
@@ -94,7 +94,7 @@ class CompactionReport(Report):
 
     def grid(self) -> Grid:
         """Return one row a job, with the snapshot that it made if it was done."""
-        refused = f"{len(self.refused)} jobs came too late and left nothing" if self.refused else ""
+        refused = f"{counted(len(self.refused), 'job')} came too late and left nothing" if self.refused else ""
         if not self.jobs:
             return Grid(("",), (), f"compaction ({self.strategy}): nothing to merge", refused)
         made = [()] * len(self.jobs) if self.dry_run else [(snapshot.id,) for snapshot in self.snapshots]
@@ -104,7 +104,7 @@ class CompactionReport(Report):
         )
         files = sum(len(job.inputs) for job in self.jobs)
         would = "would merge" if self.dry_run else "merged"
-        title = f"compaction ({self.strategy}): {would} {files} files into {len(self.jobs)}"
+        title = f"compaction ({self.strategy}): {would} {counted(files, 'file')} into {len(self.jobs):,}"
         columns = ("partition", "files", "rows", "bytes", *(() if self.dry_run else ("snapshot",)))
         return Grid(columns, rows, title, refused)
 

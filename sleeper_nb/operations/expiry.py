@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.report import NOTHING_DONE, Grid, Report
+from sleeper_nb.report import NOTHING_DONE, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
 
 
@@ -60,7 +60,7 @@ class ExpiryReport(Report):
         verb = "would expire" if self.dry_run else "expired"
         rows = tuple((s.id, s.time, s.operation, s.rows) for s in self.expired)
         footer = NOTHING_DONE if self.dry_run and self.expired else ""
-        title = f"{verb} {count} snapshots, {self.kept} are kept"
+        title = f"{verb} {counted(count, 'snapshot')}, {self.kept:,} kept"
         return Grid(("snapshot", "time", "operation", "rows"), rows, title, footer)
 
 

@@ -16,7 +16,7 @@ from sleeper_nb.model.files import Totals
 from sleeper_nb.model.partitions import PartitionTree, Region
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.report import SHOWN_ROWS, Bytes, Grid, Report
+from sleeper_nb.report import SHOWN_ROWS, Bytes, Grid, Report, counted
 from sleeper_nb.storage.places import StoredFile
 
 Version = Snapshot | Savepoint
@@ -90,13 +90,13 @@ class CheckReport(Report):
     def grid(self) -> Grid:
         """Return one row a finding: the first ones, and below them how many there are when that is not all."""
         count = len(self.findings)
-        verdict = f"{count:,} thing{'s' * (count != 1)} wrong" if count else "all is well"
+        verdict = f"{counted(count, 'thing')} wrong" if count else "all is well"
         read = "read whole" if self.deep else "looked up"
-        footer = f"{self.versions:,} versions, {self.files:,} data files {read}"
+        footer = f"{counted(self.versions, 'version')}, {counted(self.files, 'data file')} {read}"
         if self.orphans:
-            count_of = f"{len(self.orphans):,} file{'s' * (len(self.orphans) != 1)}"
             size = Bytes(sum(file.bytes for file in self.orphans))
-            footer += f"; nothing names {count_of} of {size} (no fault): sweep-orphans {self.table} lists them"
+            unnamed = f"{counted(len(self.orphans), 'file')} of {size}"
+            footer += f"; nothing names {unnamed} (no fault): sweep-orphans {self.table} lists them"
         if count > SHOWN_ROWS:
             footer = f"first {SHOWN_ROWS} of {count:,} · {footer}"
         rows = tuple((f.kind, f.what, f.where, f.means) for f in self.findings[:SHOWN_ROWS])

@@ -13,7 +13,7 @@ from datetime import timedelta
 from sleeper_nb.errors import InvalidInput, StorageError
 from sleeper_nb.operations.checking import check_table
 from sleeper_nb.progress import Progress
-from sleeper_nb.report import NOTHING_DONE, Bytes, Grid, Report
+from sleeper_nb.report import NOTHING_DONE, Bytes, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage.places import StoredFile
 
@@ -36,10 +36,10 @@ class OrphanReport(Report):
     def grid(self) -> Grid:
         """Return one row a file."""
         verb = "would delete" if self.dry_run else "deleted"
-        count = f"{len(self.files):,} file{'s' * (len(self.files) != 1)}"
         rows = tuple((file.path, Bytes(file.bytes), file.modified) for file in self.files)
+        title = f"orphans: {verb} {counted(len(self.files), 'file')}, {Bytes(self.bytes)}"
         footer = NOTHING_DONE if self.dry_run and self.files else ""
-        return Grid(("file", "bytes", "written"), rows, f"orphans: {verb} {count}, {Bytes(self.bytes)}", footer)
+        return Grid(("file", "bytes", "written"), rows, title, footer)
 
 
 def sweep_orphans(

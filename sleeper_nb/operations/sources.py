@@ -15,6 +15,7 @@ from pyarrow import csv, json, parquet
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.report import counted
 
 FORMATS = (".parquet", ".csv", ".csv.gz", ".json", ".jsonl")
 
@@ -189,7 +190,7 @@ def conform(table: pa.Table, schema: Schema) -> pa.Table:
 def _cast(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
     if column.null_count and not field.nullable:
         raise InvalidInput(
-            f"column {field.name!r} has {column.null_count:,} null{'s' * (column.null_count > 1)}",
+            f"column {field.name!r} has {counted(column.null_count, 'null')}",
             hint="drop those rows or fill them in; only fields written with ? can be null",
         )
     try:

@@ -13,7 +13,7 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.expiry import Retention, plan_expiry
 from sleeper_nb.operations.garbage import collectable_files
-from sleeper_nb.report import Bytes, Grid, Report
+from sleeper_nb.report import Bytes, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
 
 
@@ -108,16 +108,16 @@ class TableStatus(Report):
         """Return one row a fact, and below them what to do next."""
         now = self.snapshot
         references = f" in {self.references:,} references" if self.references != self.files else ""
-        waiting = f"{self.waiting_files:,} data files, {Bytes(self.waiting_bytes)}"
-        waiting += f"; {self.waiting_metadata:,} metadata files"
+        waiting = f"{counted(self.waiting_files, 'data file')}, {Bytes(self.waiting_bytes)}"
+        waiting += f"; {counted(self.waiting_metadata, 'metadata file')}"
         rows: list[tuple[object, ...]] = [
             ("state store", f"{self.state_store} on {self.catalog}"),
             ("snapshot", f"{now.id:,} ({now.operation}, {now.time:%Y-%m-%d %H:%M:%S} UTC)"),
-            ("data", f"{self.rows:,} rows, {self.files:,} files{references}, {Bytes(self.bytes)}"),
+            ("data", f"{counted(self.rows, 'row')}, {counted(self.files, 'file')}{references}, {Bytes(self.bytes)}"),
             ("leaf partitions", f"{self.leaves:,}"),
-            ("versions", f"{self.snapshots:,} snapshots, {self.savepoints:,} savepoints"),
-            ("metadata", f"{self.metadata_files:,} files, {Bytes(self.metadata_bytes)}"),
-            ("log to replay", f"{self.log_length:,} transactions"),
+            ("versions", f"{counted(self.snapshots, 'snapshot')}, {counted(self.savepoints, 'savepoint')}"),
+            ("metadata", f"{counted(self.metadata_files, 'file')}, {Bytes(self.metadata_bytes)}"),
+            ("log to replay", counted(self.log_length, "transaction")),
             ("compaction jobs", f"{self.claims:,} running"),
             ("out of use", waiting),
         ]
@@ -180,8 +180,11 @@ def advise(full: int, batch_size: int, expired: int, files: int, metadata: int) 
     leaves = "1 leaf partition has" if full == 1 else f"{full:,} leaf partitions have"
     steps = (
         (full, Advice("compact", f"{leaves} {batch_size} files or more")),
-        (expired, Advice("expire", f"{expired:,} snapshots are older than the table keeps them")),
-        (files + metadata, Advice("collect-garbage", f"{files:,} data and {metadata:,} metadata files can go")),
+        (expired, Advice("expire", f"{counted(expired, 'snapshot')} can be forgotten")),
+        (
+            files + metadata,
+            Advice("collect-garbage", f"{counted(files, 'data file')} and {counted(metadata, 'metadata file')} can go"),
+        ),
     )
     return tuple(advice for due, advice in steps if due)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.render import bounded, partition_map, timeline
+from sleeper_nb.report import counted
 
 if TYPE_CHECKING:
     from sleeper_nb.model.snapshots import Snapshot
@@ -149,7 +150,8 @@ class ExploreModel:
         rows = _shown(line, first, partition_map(at))
         leaves = len(at.partitions.leaves)
         # The moment stays out of the text: two runs of one notebook are compared by it.
-        text = f"{found.name} at {at.resolved}: {count:,} rows, {files:,} files, {leaves:,} partitions"
+        what = ", ".join((counted(count, "row"), counted(files, "file"), counted(leaves, "partition")))
+        text = f"{found.name} at {at.resolved}: {what}"
         return Preview(line, head + rows.html, text)
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
-from sleeper_nb.report import Answer, Grid, data_rows
+from sleeper_nb.report import Answer, Grid, counted, data_rows
 from sleeper_nb.storage.filesystem import Storage
 
 _TIME = pa.timestamp("us", tz="UTC")
@@ -45,7 +45,7 @@ def inspect(
         raise InvalidInput("the statement gives no rows", hint="ask: select status, count(*) from files group by all")
     rows = relations.to_arrow(found)
     cells = data_rows(column.to_pylist() for column in rows.columns)
-    count = f"{rows.num_rows:,} row{'s' * (rows.num_rows != 1)}"
+    count = counted(rows.num_rows, "row")
     return Answer(Grid(tuple(rows.column_names), cells, footer=f"{count} · {footer}"))
 
 
