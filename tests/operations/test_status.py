@@ -71,7 +71,7 @@ def test_what_can_go_is_told_when_it_can(store: StateStore, clock: ManualClock):
     assert [step.why for step in status.next_steps] == ["2 data files and 0 metadata files can go"]
     clock.advance(timedelta(minutes=15))
     assert [s.why for s in table_status(store, "t", old).next_steps] == [
-        f"2 data and {status.waiting_metadata} metadata files can go"
+        f"2 data files and {status.waiting_metadata} metadata files can go"
     ]
 
 
