@@ -44,7 +44,7 @@ def main():
         for name, writer in WRITERS.items():
             times = times_of(writer, given.appends, given.rows)
             rates[name].append(given.appends / sum(times))
-            slowing[name].append(sum(times[-20:]) / sum(times[:20]))
+            slowing[name].append(statistics.median(times[-20:]) / statistics.median(times[:20]))
     peer = statistics.median(rates["Lance"])
     print(f"{given.appends} appends of {given.rows} rows, {given.rounds} rounds")
     for name in WRITERS:
