@@ -9,20 +9,16 @@ asleep meanwhile still names the old head as its condition, and loses.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from sleeper_nb.catalog.base import Catalog
-from sleeper_nb.clock import Clock
 from sleeper_nb.errors import NotFound, StorageError
 from sleeper_nb.model.log_entries import to_entry
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.state_store.steps import Step
-from sleeper_nb.storage.filesystem import Storage
 
 CHECKPOINT_EVERY = 100
 """Snapshots between two checkpoints at least; with many files, whose checkpoint takes longer, their square root."""
@@ -33,17 +29,8 @@ class TransactionLogStateStore(StateStore):
 
     changes_per_commit: ClassVar[int] = 64
 
-    def __init__(
-        self,
-        table_id: str,
-        catalog: Catalog,
-        storage: Storage,
-        clock: Clock,
-        retry: Retry,
-        successor: Callable[[str], StateStore] | None = None,
-    ) -> None:
-        super().__init__(table_id, catalog, storage, clock, retry, successor)
-        self._checkpoint = 0
+    _checkpoint = 0
+    """The newest snapshot that this store knows to have its full metadata as Parquet."""
 
     def publish(self, head: Snapshot, steps: Sequence[Step]) -> tuple[Snapshot, ...] | None:
         entries = [to_entry(step.transaction, step.snapshot.time) for step in steps]
