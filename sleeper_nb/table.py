@@ -3,40 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any
 
 from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.components import Components
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.maintenance import SPARK_BYTES, Maintenance
 from sleeper_nb.model.properties import TableProperties
-from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Savepoint, Snapshot, VersionReference, parse_moment, parse_version
-from sleeper_nb.operations import (
-    checking,
-    compaction,
-    expiry,
-    findings,
-    garbage,
-    ingest,
-    orphans,
-    savepoints,
-    sources,
-    status,
-    versions,
-)
-from sleeper_nb.operations.strategies import StrategySettings
+from sleeper_nb.operations import ingest, savepoints, sources, versions
 from sleeper_nb.operations.versions import Resolved
 from sleeper_nb.report import Listing
 from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.table_at import TableAt
 
-SPARK_BYTES = 256 * 2**20
-"""From this size on, files that are ingested go through Spark, and compaction on ``engine="auto"`` runs there."""
 
-
-class Table(TableAt):
+class Table(Maintenance, TableAt):
     """A table: every call reads or changes its current version.
 
     Made by `Session.create_table` and `Session.table`.
@@ -127,76 +111,6 @@ class Table(TableAt):
         spark, author = self._components.spark(), self._components.author
         return pipeline.bulk_import(spark, self._store, data, message=message, author=author)
 
-    def compact(
-        self,
-        strategy: str | None = None,
-        *,
-        engine: Literal["auto", "spark", "local"] = "auto",
-        dry_run: bool = False,
-    ) -> compaction.CompactionReport:
-        """Merge the files of leaves; no row changes, and every older version still reads the old files.
-
-        Parameters
-        ----------
-        strategy
-            ``"size-ratio"``, ``"basic"`` or ``"all"``; None is the table's property.
-        engine
-            ``"spark"`` runs each job as a Spark task, ``"local"`` in process, ``"auto"`` by the size of the inputs.
-        dry_run
-            Only return what would be merged.
-        """
-        if engine not in {"auto", "spark", "local"}:
-            raise InvalidInput(f"no engine {engine!r}", hint="the engines are auto, spark and local")
-        properties, progress = self.properties, self._components.progress
-        settings = StrategySettings(
-            properties["sleeper.table.compaction.files.batch.size"],
-            properties["sleeper.table.compaction.strategy.sizeratio.ratio"],
-        )
-        try:
-            return compaction.compact(
-                self._store,
-                self._runner(engine),
-                strategy=strategy or properties["sleeper.table.compaction.strategy.class"],
-                settings=settings,
-                dry_run=dry_run,
-                progress=progress,
-                author=self._components.author,
-            )
-        finally:
-            progress.finish()
-
-    def _runner(self, engine: str) -> compaction.Runner:
-        local = compaction.run_in_process(self._store.storage)
-
-        def run(jobs: Sequence[compaction.CompactionJob], schema: Schema) -> Any:
-            size = sum(file.bytes for job in jobs for file in job.inputs)
-            in_reach = self._store.storage.local  # of the Spark that we start
-            if engine == "local" or (engine == "auto" and (size < SPARK_BYTES or not in_reach)):
-                return local(jobs, schema)
-            from sleeper_nb.engines.spark import pipeline
-
-            return pipeline.run_on_spark(self._components.spark(), self._store.storage)(jobs, schema)
-
-        return run
-
-    def status(self) -> status.TableStatus:
-        """Return how the table is, what waits, and what to do next. Nothing is changed, and no Spark is started."""
-        return status.table_status(self._store, self.name, status.Housekeeping.of(self.properties))
-
-    def check(self, deep: bool = False) -> findings.CheckReport:
-        """Look for anything that is wrong with a retained version or its files; change nothing.
-
-        Parameters
-        ----------
-        deep
-            Also read every data file: its rows, their order and their keys.
-        """
-        progress = self._components.progress
-        try:
-            return checking.check_table(self._store, self.name, deep=deep, progress=progress)
-        finally:
-            progress.finish()
-
     def snapshots(self) -> Listing[Snapshot]:
         """Return the retained snapshots, newest first."""
         found = self._components.catalog.snapshots(self.entry.id)
@@ -244,52 +158,6 @@ class Table(TableAt):
         assert isinstance(found, Savepoint)  # noqa: S101 - a savepoint's reference resolves to nothing else
         savepoints.delete_savepoint(self._store, found)
         return found
-
-    def expire_snapshots(
-        self,
-        dry_run: bool = True,
-        *,
-        time_retained: timedelta | None = None,
-        num_retained_min: int | None = None,
-        num_retained_max: int | None = None,
-    ) -> expiry.ExpiryReport:
-        """Forget old snapshots; by default only say which.
-
-        What is None is the table's property: ``snapshot.time-retained`` (7 d), ``snapshot.num-retained.min`` (10) and
-        ``snapshot.num-retained.max``. Savepoints stay, and so do the files that they need.
-        """
-        retention = expiry.Retention.of(self.properties, time_retained, num_retained_min, num_retained_max)
-        return expiry.expire_snapshots(self._store, retention, dry_run=dry_run)
-
-    def collect_garbage(self, dry_run: bool = True, *, delay: timedelta | None = None) -> garbage.GarbageReport:
-        """Delete files that no version can need any more; by default only say which.
-
-        Parameters
-        ----------
-        dry_run
-            Only return what would be deleted.
-        delay
-            How long a file stays after nothing refers to it; None is the property
-            ``sleeper.table.gc.delay.minutes`` (15).
-        """
-        wait = timedelta(minutes=self.properties["sleeper.table.gc.delay.minutes"]) if delay is None else delay
-        return garbage.collect_garbage(self._store, delay=wait, dry_run=dry_run, author=self._components.author)
-
-    def sweep_orphans(self, dry_run: bool = True, *, older_than: timedelta | None = None) -> orphans.OrphanReport:
-        """Delete files that no version ever named, of writers that crashed or failed; by default only say which.
-
-        Parameters
-        ----------
-        dry_run
-            Only return what would be deleted.
-        older_than
-            A younger file may be of a commit that is under way; None is 3 days, and a day is the least.
-        """
-        progress, age = self._components.progress, checking.ORPHAN_AGE if older_than is None else older_than
-        try:
-            return orphans.sweep_orphans(self._store, self.name, older_than=age, dry_run=dry_run, progress=progress)
-        finally:
-            progress.finish()
 
 
 def _reference(version: int | str | None, timestamp: datetime | str | None) -> VersionReference | None:
