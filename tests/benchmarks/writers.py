@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -61,16 +62,19 @@ class OursOnServers(Ours):
     """The same in a bucket of versitygw, with its catalog in DynamoDB Local."""
 
     def connect(self, folder: Path) -> sl.Session:
-        """Open the warehouse that belongs to a folder; its bucket and instance have the folder's name."""
-        name = folder.name.replace("_", "-").lower()
-        return sl.connect(f"s3://{name}", name)
+        """Open the warehouse that belongs to a folder."""
+        return sl.connect(f"s3://{self._name(folder)}", self._name(folder))
+
+    def _name(self, folder: Path) -> str:
+        """Return the name of the bucket and the instance: a folder's own may have what no bucket's can."""
+        return hashlib.sha256(folder.name.encode()).hexdigest()[:20]
 
     def create(self, folder: Path) -> None:
         """Start the servers, which other processes find by the environment, and make the bucket and the table."""
         s3, dynamodb = once.versitygw(), once.dynamodb_local()
         os.environ |= s3.environment()
         os.environ |= {"AWS_ENDPOINT_URL_S3": s3.endpoint_url, "AWS_ENDPOINT_URL_DYNAMODB": dynamodb.endpoint_url}
-        s3.client("s3").create_bucket(Bucket=folder.name.replace("_", "-").lower())
+        s3.client("s3").create_bucket(Bucket=self._name(folder))
         super().create(folder)
 
 
