@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import re
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from sleeper_nb.progress import Progress, Silent
 from sleeper_nb.session import Session
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage, open_storage
+from sleeper_nb.storage.local import LocalPlace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,12 +63,12 @@ def connect(
     """
     if not _INSTANCE.fullmatch(instance):
         raise InvalidInput(f"no instance can be called {instance!r}", hint="use letters, digits, - and _")
-    place = partial(open_storage, warehouse, region=region, endpoint_url=endpoint_url)
-    settings = _settings(place().below(instance), properties or {})
-    storage = place(sync=settings[SYNC]).below(instance)
+    storage = open_storage(warehouse, region=region, endpoint_url=endpoint_url).below(instance)
+    settings = _settings(storage, properties or {})
     clock, progress = clock or Clock(), progress or Silent()
     catalog: Catalog
     if storage.local:
+        storage = Storage(LocalPlace(storage.root, sync=settings[SYNC]))
         catalog = SqliteCatalog(Path(storage.locate(paths.CATALOG)), sync=settings[SYNC])
     else:
         from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog

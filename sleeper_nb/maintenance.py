@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations import checking, compaction, expiry, findings, garbage, orphans, status
 from sleeper_nb.operations.strategies import StrategySettings
+from sleeper_nb.progress import Progress
 from sleeper_nb.state_store.base import StateStore
 
 SPARK_BYTES = 256 * 2**20
@@ -46,12 +48,12 @@ class Maintenance:
         """
         if engine not in {"auto", "spark", "local"}:
             raise InvalidInput(f"no engine {engine!r}", hint="the engines are auto, spark and local")
-        properties, progress = self.properties, self._components.progress
+        properties = self.properties
         settings = StrategySettings(
             properties["sleeper.table.compaction.files.batch.size"],
             properties["sleeper.table.compaction.strategy.sizeratio.ratio"],
         )
-        try:
+        with self._watched() as progress:
             return compaction.compact(
                 self._store,
                 self._runner(engine),
@@ -61,8 +63,6 @@ class Maintenance:
                 progress=progress,
                 author=self._components.author,
             )
-        finally:
-            progress.finish()
 
     def _runner(self, engine: str) -> compaction.Runner:
         local = compaction.run_in_process(self._store.storage)
@@ -90,11 +90,8 @@ class Maintenance:
         deep
             Also read every data file: its rows, their order and their keys.
         """
-        progress = self._components.progress
-        try:
+        with self._watched() as progress:
             return checking.check_table(self._store, self.name, deep=deep, progress=progress)
-        finally:
-            progress.finish()
 
     def expire_snapshots(
         self,
@@ -123,7 +120,7 @@ class Maintenance:
             How long a file stays after nothing refers to it; None is the property
             ``sleeper.table.gc.delay.minutes`` (15).
         """
-        wait = timedelta(minutes=self.properties["sleeper.table.gc.delay.minutes"]) if delay is None else delay
+        wait = garbage.delay_of(self.properties) if delay is None else delay
         return garbage.collect_garbage(self._store, delay=wait, dry_run=dry_run, author=self._components.author)
 
     def sweep_orphans(self, dry_run: bool = True, *, older_than: timedelta | None = None) -> orphans.OrphanReport:
@@ -136,8 +133,14 @@ class Maintenance:
         older_than
             A younger file may be of a commit that is under way; None is 3 days, and a day is the least.
         """
-        progress, age = self._components.progress, checking.ORPHAN_AGE if older_than is None else older_than
-        try:
+        age = checking.ORPHAN_AGE if older_than is None else older_than
+        with self._watched() as progress:
             return orphans.sweep_orphans(self._store, self.name, older_than=age, dry_run=dry_run, progress=progress)
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[Progress]:
+        """Give what shows the progress of long work, and clear it away behind the work, however that ends."""
+        try:
+            yield self._components.progress
         finally:
-            progress.finish()
+            self._components.progress.finish()

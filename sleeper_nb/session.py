@@ -21,9 +21,9 @@ from sleeper_nb.operations.planning import plan_scan
 from sleeper_nb.progress import Progress
 from sleeper_nb.query import ENGINES, Engine, QueryResult, Source, run_query
 from sleeper_nb.report import Bytes, Listing
+from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.opening import open_state_store
-from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table import Table

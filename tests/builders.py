@@ -22,10 +22,10 @@ from sleeper_nb.operations import compaction, garbage, planning, reading, savepo
 from sleeper_nb.operations.ingest import ingest_arrow
 from sleeper_nb.operations.strategies import StrategySettings
 from sleeper_nb.progress import Silent
+from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.state_store.opening import open_state_store
-from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage.filesystem import Storage
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

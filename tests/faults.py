@@ -68,7 +68,7 @@ class Trap:
 class TrappedStorage(Storage):
     """A folder whose changing calls go through a trap."""
 
-    def __init__(self, real: Storage, trap: Trap) -> None:
+    def __init__(self, real: Storage, trap: Trap | Fault) -> None:
         super().__init__(real.place)
         self.trap = trap
 
@@ -153,6 +153,10 @@ class DeadError(BaseException):
     """The process has ended: nothing that it does afterwards has an effect."""
 
 
+def no_disk() -> StorageError:
+    return StorageError("the disk does not answer")
+
+
 @dataclass
 class Fault:
     """What happens at one of the next calls.
@@ -179,7 +183,7 @@ class Fault:
 
     @contextlib.contextmanager
     def around(
-        self, name: str, broken: Callable[[], Exception], call: Callable[[], object] | None = None
+        self, name: str, broken: Callable[[], Exception] = no_disk, call: Callable[[], object] | None = None
     ) -> Iterator[None]:
         if self.dead:
             raise DeadError
@@ -236,28 +240,9 @@ class Faulty:
         return called
 
 
-def no_disk() -> StorageError:
-    return StorageError("the disk does not answer")
-
-
-class FaultyStorage(Storage):
-    def __init__(self, real: Storage, fault: Fault) -> None:
-        super().__init__(real.place)
-        self._fault = fault
-
-    @contextlib.contextmanager
-    def output(self, path: str) -> Iterator[pa.NativeFile]:
-        with self._fault.around("output", no_disk), super().output(path) as stream:
-            yield stream
+class FaultyStorage(TrappedStorage):
+    """A folder whose every call, reading too, may meet the fault."""
 
     def input(self, path: str) -> pa.NativeFile:
-        with self._fault.around("input", no_disk):
+        with self.trap.around("input"):
             return super().input(path)
-
-    def write(self, path: str, content: bytes) -> None:
-        with self._fault.around("write", no_disk):
-            super().write(path, content)
-
-    def delete(self, path: str) -> None:
-        with self._fault.around("delete", no_disk):
-            super().delete(path)

@@ -31,8 +31,8 @@ from sleeper_nb.operations.checking import check_table
 from sleeper_nb.operations.ingest import ingest_arrow
 from sleeper_nb.operations.migration import migrate_state_store
 from sleeper_nb.progress import Silent
+from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.opening import open_state_store
-from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage.filesystem import Storage
 from tests.builders import EMBEDDED, START, collect, compact, on_disk, reachable, reopened, save, scan
 from tests.servers.memory import memory_catalog

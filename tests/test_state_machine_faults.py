@@ -28,10 +28,10 @@ from sleeper_nb.errors import OutcomeUnknown, SleeperError
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences
 from sleeper_nb.operations import expiry, migration
+from sleeper_nb.retry import Retry
 from sleeper_nb.state_store import transaction_log
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.opening import open_state_store
-from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.local import LocalPlace
 from tests.builders import EMBEDDED, KEYED, START, a_file, a_tree, collect, save

@@ -11,9 +11,11 @@ import os
 import zlib
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 from sleeper_nb.clock import Clock
+from sleeper_nb.retry import Retry
 
 try:
     import fcntl
@@ -22,7 +24,7 @@ except ImportError:  # Windows: writers try at once there
 
 LONGEST_WAIT = timedelta(seconds=0.5)
 """Of a process that has been stopped in its turn, or whose commit takes long; then the next one tries all the same."""
-FIRST_POLL, LAST_POLL = 0.0005, 0.01
+POLL = Retry(first_wait=0.0005, max_wait=0.01)
 
 
 class Turns:
@@ -52,13 +54,12 @@ class Turns:
 
     def _wait(self, byte: int, clock: Clock) -> None:
         """Return when it is this process's turn; also after a while, and where there are no such locks."""
-        poll, end = FIRST_POLL, clock.now() + LONGEST_WAIT
+        polls, end = count(), clock.now() + LONGEST_WAIT
         try:
             if self._file is None and fcntl is not None:
                 self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
             while self._file is not None and not self._taken(self._file, byte) and clock.now() < end:
-                clock.sleep(clock.jitter(poll))
-                poll = min(2 * poll, LAST_POLL)
+                POLL.wait(clock, next(polls))
         except OSError:  # a full disk, or a network's file system without locks
             return
 

@@ -44,6 +44,12 @@ class Totals(NamedTuple):
         return Totals(self.files + len(references), self.rows + rows, self.bytes + size)
 
 
+def data_files(references: pa.Table) -> tuple[int, int]:
+    """Return the number of data files and their bytes; a file that several partitions share counts once."""
+    sizes = references.group_by("filename").aggregate([("bytes", "max")])
+    return sizes.num_rows, pc.sum(sizes["bytes_max"]).as_py() or 0
+
+
 Batches = tuple[pa.RecordBatch, ...]
 FEW = 64
 """So many references may wait to become columns."""

@@ -7,17 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sleeper_nb.model.file_reference import FileReference
-from sleeper_nb.model.keys import KeyValue, key_text
+from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.findings import Suspicion
 from sleeper_nb.progress import Progress
-from sleeper_nb.storage.data_files import is_sorted
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.sorted_keys import SortedKeys
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +31,6 @@ class DataUse:
     def filename(self) -> str:
         """The file."""
         return self.reference.filename
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What reading a data file told: rows, whether they are in order, least and greatest value of each row key."""
-
-    rows: int
-    in_order: bool
-    least: tuple[KeyValue | None, ...]
-    greatest: tuple[KeyValue | None, ...]
 
 
 def data_faults(storage: Storage, uses: Sequence[DataUse], progress: Progress) -> Iterator[Suspicion]:
@@ -62,29 +51,18 @@ def data_faults(storage: Storage, uses: Sequence[DataUse], progress: Progress) -
             yield Suspicion("data file", f"{filename} {what}", means, filename=filename)
 
 
-def read_through(storage: Storage, filename: str, schema: Schema) -> Found:
+def read_through(storage: Storage, filename: str, schema: Schema) -> SortedKeys:
     """Read the keys of a data file from its begin to its end, some batches at a time."""
-    keys = [key.name for key in schema.row_keys]
-    columns = pa.schema([schema.arrow.field(name) for name in schema.sort_order])
-    least: list[KeyValue | None] = [None] * len(keys)
-    greatest: list[KeyValue | None] = [None] * len(keys)
-    rows, in_order, last = 0, True, columns.empty_table()
+    found, columns = SortedKeys(schema), pa.schema([schema.arrow.field(name) for name in schema.sort_order])
     with storage.input(filename) as stream, pq.ParquetFile(stream, page_checksum_verification=True) as file:
         for batch in file.iter_batches(columns=schema.sort_order):
-            table = pa.Table.from_batches([batch]).select(schema.sort_order).cast(columns)
-            in_order = in_order and is_sorted(pa.concat_tables([last, table]))
-            last = table.slice(max(0, table.num_rows - 1))
-            rows += table.num_rows
-            for i, key in enumerate(keys):
-                ends = pc.min_max(table[key]).as_py()
-                least[i] = min((v for v in (least[i], ends["min"]) if v is not None), default=None)
-                greatest[i] = max((v for v in (greatest[i], ends["max"]) if v is not None), default=None)
-        if rows != file.metadata.num_rows:
-            raise pa.ArrowInvalid(f"its footer says {file.metadata.num_rows:,} rows, it has {rows:,}")
-    return Found(rows, in_order, tuple(least), tuple(greatest))
+            found.see(pa.Table.from_batches([batch]).select(schema.sort_order).cast(columns))
+        if found.rows != file.metadata.num_rows:
+            raise pa.ArrowInvalid(f"its footer says {file.metadata.num_rows:,} rows, it has {found.rows:,}")
+    return found
 
 
-def _faults(found: Found, uses: Sequence[DataUse]) -> Iterator[tuple[str, str]]:
+def _faults(found: SortedKeys, uses: Sequence[DataUse]) -> Iterator[tuple[str, str]]:
     if not found.in_order:
         order = ", ".join(uses[0].schema.sort_order)
         yield f"is not sorted by {order}", "scans and compactions may give rows in a wrong order, or miss some"
@@ -102,6 +80,6 @@ def _faults(found: Found, uses: Sequence[DataUse]) -> Iterator[tuple[str, str]]:
             here = use.region.ranges[i]
             if said.only_this_partition and not (low in here and high in here):
                 yield f"{keys}, outside its partition's {here}", "a query for those keys misses its rows"
-            elif low < said.min_key[i] or high > said.max_key[i]:  # type: ignore[operator]
+            elif low < said.min_key[i] or high > said.max_key[i]:
                 recorded = f"{key_text(said.min_key[i])} to {key_text(said.max_key[i])}"
                 yield f"{keys}, recorded as {recorded}", "a query for those keys may miss its rows"

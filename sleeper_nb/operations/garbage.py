@@ -20,6 +20,7 @@ from datetime import datetime, timedelta
 
 import pyarrow.compute as pc
 
+from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import DeleteFiles
 from sleeper_nb.report import NOTHING_DONE, Bytes, Grid, Report
@@ -56,6 +57,11 @@ class GarbageReport(Report):
         )
         footer = NOTHING_DONE if self.dry_run and (self.data_files or self.metadata_files) else ""
         return Grid(("", "what", "files", "bytes"), rows, "garbage collection", footer)
+
+
+def delay_of(properties: TableProperties) -> timedelta:
+    """Return how long a table's file stays after nothing refers to it."""
+    return timedelta(minutes=properties["sleeper.table.gc.delay.minutes"])
 
 
 def collectable_files(state: TableState, retained: Iterable[int], now: datetime, delay: timedelta) -> tuple[str, ...]:

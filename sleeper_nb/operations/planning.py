@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.files import data_files
 from sleeper_nb.model.keys import KeyValue, check_key
 from sleeper_nb.model.partitions import Partition, Range, Region
 from sleeper_nb.model.schema import Field, Schema
@@ -85,7 +86,7 @@ def plan_scan(state: TableState, regions: Sequence[Region] | None = None) -> Sca
         files = tuple(file for part in inside for file in _files(state, leaf, part))
         if inside:
             leaves.append(PlannedLeaf(leaf, files))
-    all_files, all_bytes = _files_of(state)
+    all_files, all_bytes = files_of(state)
     return ScanPlan(
         state.schema,
         state.snapshot_id,
@@ -96,14 +97,13 @@ def plan_scan(state: TableState, regions: Sequence[Region] | None = None) -> Sca
     )
 
 
-def _files_of(state: TableState) -> tuple[int, int]:
-    """Return the number of files and their bytes; a file that several partitions share counts once."""
+def files_of(state: TableState) -> tuple[int, int]:
+    """Return the number of data files of a state and their bytes; a file that several partitions share counts once."""
     active = state.files.active
     if pc.all(active["only_this_partition"], min_count=0).as_py():
         files, _, size = state.totals()
         return files, size
-    sizes = active.group_by("filename").aggregate([("bytes", "max")])
-    return sizes.num_rows, pc.sum(sizes["bytes_max"]).as_py()
+    return data_files(active)
 
 
 def _files(state: TableState, leaf: Partition, part: Region) -> list[PlannedFile]:

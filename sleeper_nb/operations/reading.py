@@ -131,8 +131,11 @@ def check_files(files: Sequence[PlannedFile], storage: Storage) -> None:
         Naming the first such file.
     """
     names = list(dict.fromkeys(file.filename for file in files))
-    with ThreadPoolExecutor(_ASKING) as pool:  # one after the other, a server's answers would be slow
-        sizes = dict(zip(names, (map if storage.local else pool.map)(storage.size, names), strict=True))
+    if storage.local:
+        sizes = {name: storage.size(name) for name in names}
+    else:
+        with ThreadPoolExecutor(_ASKING) as pool:  # one after the other, a server's answers would be slow
+            sizes = dict(zip(names, pool.map(storage.size, names), strict=True))
     for file in files:
         if sizes[file.filename] != file.bytes:
             raise StorageError(

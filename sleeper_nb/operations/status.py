@@ -8,11 +8,13 @@ from datetime import timedelta
 
 import pyarrow.compute as pc
 
+from sleeper_nb.model.files import data_files
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.expiry import Retention, plan_expiry
-from sleeper_nb.operations.garbage import collectable_files
+from sleeper_nb.operations.garbage import collectable_files, delay_of
+from sleeper_nb.operations.planning import files_of
 from sleeper_nb.report import Bytes, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
 
@@ -40,7 +42,7 @@ class Housekeeping:
         """Return what a table's properties say."""
         return cls(
             properties["sleeper.table.compaction.files.batch.size"],
-            timedelta(minutes=properties["sleeper.table.gc.delay.minutes"]),
+            delay_of(properties),
             Retention.of(properties),
         )
 
@@ -139,8 +141,8 @@ def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableSt
     collectable = len(collectable_files(state, retained, now, keeping.gc_delay))
     collectable_metadata = sum(now - since >= keeping.gc_delay for _, since in garbage)
     expired = len(plan_expiry(snapshots, keeping.retention, now))
-    files, size = _distinct(state, active=True)
-    waiting, waiting_bytes = _distinct(state, active=False)
+    files, size = files_of(state)
+    waiting, waiting_bytes = _waiting(state)
     return TableStatus(
         table=name,
         state_store=head.state_store,
@@ -195,11 +197,8 @@ def _log_length(store: StateStore, head: Snapshot) -> int:
     return head.id - store.catalog.checkpoint(store.table_id, head.id).id
 
 
-def _distinct(state: TableState, *, active: bool) -> tuple[int, int]:
-    """Return the number of data files and their bytes; a file that several partitions share counts once."""
-    used = state.files.active
-    rows = used if active else state.files.ready_for_gc
-    if not active:  # what another partition still reads does not wait
-        rows = rows.filter(pc.invert(pc.is_in(rows["filename"], used["filename"].combine_chunks())))
-    sizes = rows.group_by("filename").aggregate([("bytes", "max")])
-    return sizes.num_rows, pc.sum(sizes["bytes_max"]).as_py() or 0
+def _waiting(state: TableState) -> tuple[int, int]:
+    """Return the number of data files that nothing reads any more, and their bytes."""
+    waiting = state.files.ready_for_gc
+    used = pc.is_in(waiting["filename"], state.files.active["filename"].combine_chunks())
+    return data_files(waiting.filter(pc.invert(used)))

@@ -28,9 +28,9 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
 from sleeper_nb.model.state import CommitPoint, TableState
 from sleeper_nb.model.transactions import MigrateStateStore, Transaction, initial_state
+from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.commit_queue import Change, CommitQueue, Waiting
 from sleeper_nb.state_store.history import History, Metadata
-from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.state_store.steps import Step, snapshot_of
 from sleeper_nb.storage import metadata_files, paths
 from sleeper_nb.storage.filesystem import Storage
@@ -191,7 +191,7 @@ class StateStore(ABC):
         try:
             while attempt < self.retry.max_attempts:
                 if attempt:
-                    self.clock.sleep(self.clock.jitter(self.retry.ceiling(attempt - 1)))
+                    self.retry.wait(self.clock, attempt - 1)
                 # one commit may hold less than the batch: the rest is another commit, with tries of its own
                 with self.catalog.turn(self.table_id, self.clock):
                     won = self._try([waiting for waiting in batch if not waiting.settled.is_set()])

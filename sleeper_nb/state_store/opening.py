@@ -8,9 +8,9 @@ from functools import cache, partial
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import NotFound
+from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.dynamodb.store import DynamoDBStateStore
-from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.state_store.s3 import S3StateStore
 from sleeper_nb.state_store.transaction_log import TransactionLogStateStore
 from sleeper_nb.storage.filesystem import Storage

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from functools import reduce
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.sorted_keys import SortedKeys
 
 ROW_GROUP_ROWS = 100_000
 """Rows of a row group (``sleeper.table.parquet.rowgroup.rows.max``); its first keys are an equi-depth sample."""
@@ -50,10 +49,7 @@ class DataFileWriter:
         self._stack = contextlib.ExitStack()
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
-        self._last: pa.Table | None = None
-        self._rows = 0
-        self._least: list[Any] = [None] * len(schema.row_keys)
-        self._greatest: list[Any] = [None] * len(schema.row_keys)
+        self._keys = SortedKeys(schema)
 
     def __enter__(self) -> Self:
         return self
@@ -69,10 +65,13 @@ class DataFileWriter:
         if not table.num_rows:
             return
         table = table.cast(self._schema.arrow)
-        self._check_order(table)
-        self._widen(table)
+        self._keys.see(table)
+        if not self._keys.in_order:
+            raise StorageError(
+                f"rows of {self._filename} are not sorted by {', '.join(self._schema.sort_order)}",
+                hint="this is a fault of the writer: nothing was committed",
+            )
         self._waiting.append(table)
-        self._rows += table.num_rows
         if sum(t.num_rows for t in self._waiting) >= ROW_GROUP_ROWS:
             self._flush(whole_groups_only=True)
 
@@ -83,7 +82,7 @@ class DataFileWriter:
             return None
         self._stack.close()
         size = self._storage.size(self._filename)
-        return DataFile(self._filename, self._rows, size, tuple(self._least), tuple(self._greatest))
+        return DataFile(self._filename, self._keys.rows, size, tuple(self._keys.least), tuple(self._keys.greatest))
 
     def _flush(self, *, whole_groups_only: bool) -> None:
         if not self._waiting:
@@ -109,40 +108,8 @@ class DataFileWriter:
             )
         )
 
-    def _check_order(self, table: pa.Table) -> None:
-        keys = table.select(self._schema.sort_order)
-        joined = keys if self._last is None else pa.concat_tables([self._last, keys])
-        if not is_sorted(joined):
-            raise StorageError(
-                f"rows of {self._filename} are not sorted by {', '.join(self._schema.sort_order)}",
-                hint="this is a fault of the writer: nothing was committed",
-            )
-        self._last = keys.slice(keys.num_rows - 1)
-
-    def _widen(self, table: pa.Table) -> None:
-        for i, field in enumerate(self._schema.row_keys):
-            bounds = pc.min_max(table[field.name]).as_py()
-            first = self._least[i] is None
-            self._least[i] = bounds["min"] if first else min(self._least[i], bounds["min"])
-            self._greatest[i] = bounds["max"] if first else max(self._greatest[i], bounds["max"])
-
 
 def _with_statistics(schema: Schema) -> list[str]:
     """Return the columns whose least and greatest values are kept; of floats they pass over NaN and mislead readers."""
     bare = {"float", "double", "list", "map"}
     return [field.name for field in schema.fields if field.type.name not in bare]
-
-
-def is_sorted(keys: pa.Table) -> bool:
-    """Return whether the rows are in ascending order of the columns, first column first."""
-    if keys.num_rows < 2:
-        return True
-    before = [column.slice(0, keys.num_rows - 1) for column in keys.columns]
-    after = [column.slice(1) for column in keys.columns]
-    pairs = list(zip(before, after, strict=True))
-    # a row may follow another when its first key is greater, or equal and the rest may follow
-    last = pc.less_equal(*pairs[-1])
-    in_order = reduce(
-        lambda rest, pair: pc.or_(pc.less(*pair), pc.and_(pc.equal(*pair), rest)), reversed(pairs[:-1]), last
-    )
-    return bool(pc.all(in_order).as_py())

@@ -22,9 +22,7 @@ __all__ = ["Storage", "StoredFile", "open_storage"]
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 
 
-def open_storage(
-    uri: str | Path, *, region: str | None = None, endpoint_url: str | None = None, sync: bool = True
-) -> Storage:
+def open_storage(uri: str | Path, *, region: str | None = None, endpoint_url: str | None = None) -> Storage:
     """Return the storage at an address. Nothing is opened yet: a wrong key or bucket shows with the first file.
 
     Parameters
@@ -35,8 +33,6 @@ def open_storage(
         The bucket's; from the environment or the AWS profile when None. Of no use for a folder.
     endpoint_url
         The server, for one that is not Amazon's; from the environment or the AWS profile when None.
-    sync
-        Whether a file of a folder counts as written only when the disk has it; an object of a bucket always does.
 
     Raises
     ------
@@ -45,7 +41,7 @@ def open_storage(
     """
     found = _SCHEME.fullmatch(str(uri))
     if found is None or found[1] == "file":
-        return Storage(LocalPlace(Path(found[2] if found else uri).expanduser(), sync=sync))
+        return Storage(Path(found[2] if found else uri).expanduser())
     if found[1] != "s3":
         raise InvalidInput(f"cannot open {uri}", hint="give a folder, or s3://bucket/prefix")
     from sleeper_nb.storage.s3 import S3Connection, S3Place

@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 
 from sleeper_nb.catalog.base import Assignment, TableEntry
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
-from sleeper_nb.catalog.dynamodb.client import MAX_WAIT, TRIES, UNANSWERED_TRIES
+from sleeper_nb.catalog.dynamodb.client import RETRY, TRIES, UNANSWERED_TRIES
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import StorageError
 from tests.builders import START, savepoint, snapshot
@@ -160,7 +160,7 @@ def test_tries_are_bounded(error: Exception, tries: int, catalog: DynamoDBCatalo
     ):
         catalog.commit("t", snapshot(1), snapshot(2))
     assert len(faulty.writes) == tries
-    assert max(clock.slept) <= MAX_WAIT
+    assert max(clock.slept) <= RETRY.max_wait
     faulty.before.clear()
     assert not catalog.has_commit("t", "commit-2")
 

@@ -30,9 +30,9 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.transactions import AddFiles
+from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.history import Metadata
-from sleeper_nb.state_store.retry import Retry
 from sleeper_nb.storage.filesystem import Storage
 from tests.backends import BACKENDS, Backend
 from tests.builders import (

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.storage.data_files import is_sorted
+from sleeper_nb.storage.sorted_keys import is_sorted
 
 pytestmark = pytest.mark.spark
 

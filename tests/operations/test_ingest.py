@@ -17,8 +17,9 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.ingest import add_written, cut_by_leaf
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import data_files
-from sleeper_nb.storage.data_files import DataFileWriter, is_sorted
+from sleeper_nb.storage.data_files import DataFileWriter
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.sorted_keys import is_sorted
 from tests.builders import KEYED, a_store, in_order, ingest, keys_in, on_disk, reopened, rows_of, scan
 from tests.faults import Trap, TrappedCatalog, TrappedStorage, interrupt, lose_answer
 

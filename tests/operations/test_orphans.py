@@ -40,13 +40,8 @@ def sweep(store: StateStore, *, dry_run: bool = False, older_than: timedelta = t
 
 def test_files_of_an_ingest_that_failed_without_an_answer_go_once_they_are_old(store: StateStore):
     before = on_disk(store)
-
-    def no_answer() -> None:
-        lose_answer()
-
-    trap = Trap(None, no_answer)
-    catalog = TrappedCatalog(store.catalog, trap)
-    catalog.commit = catalog.has_commit = lambda *_, **__: no_answer()
+    catalog = TrappedCatalog(store.catalog, Trap(None, lose_answer))
+    catalog.commit = catalog.has_commit = lambda *_, **__: lose_answer()
     with pytest.raises(StorageError):
         ingest_arrow(reopened(store, catalog), scan(store))
     (left,) = {path for path in on_disk(store) - before if path.startswith("data/")}

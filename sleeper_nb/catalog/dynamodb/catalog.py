@@ -175,7 +175,7 @@ class DynamoDBCatalog(Catalog):
         table_id, expected, new, log
             As in `Catalog.commit`.
         also
-            More parts of the same transaction, as `dynamodb_items` makes them; a condition of theirs that does not hold
+            More parts of the same transaction, as `items` makes them; a condition of theirs that does not hold
             loses the commit.
         """
         return commits.commit(self.rows(table_id), expected, new, log, also, self.max_items)

@@ -25,12 +25,12 @@ from sleeper_nb.catalog.dynamodb.items import CLAIMS, JOB, Item
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import ConflictError, InvalidInput
 from sleeper_nb.model.snapshots import from_micros, to_micros
+from sleeper_nb.retry import Retry
 
 CHUNK_BYTES = 300_000
 CLAIM_BYTES = 3_500_000
 """What one claim can hold; a transaction of DynamoDB has at most 4 MB."""
-TRIES = 40
-FIRST_WAIT, MAX_WAIT = 0.02, 1.0
+RETRY = Retry(max_attempts=40, first_wait=0.02, max_wait=1.0)
 
 Jobs = dict[str, list[Item]]
 
@@ -38,10 +38,9 @@ Jobs = dict[str, list[Item]]
 def claim(rows: Rows, wanted: Assignment, now: datetime, max_items: int) -> bool:
     """Claim files; `ConflictError` when others claimed in between in every try."""
     chunks = _chunks(wanted)
-    clock = rows.db.clock
-    for attempt in range(TRIES):
+    for attempt in range(RETRY.max_attempts):
         if attempt:
-            clock.sleep(clock.jitter(min(MAX_WAIT, FIRST_WAIT * 2**attempt)))
+            RETRY.wait(rows.db.clock, attempt)
         last, jobs = _read(rows)
         others = (chunk for job, items in jobs.items() if job != wanted.job_id for chunk in items)
         if any(_holds(chunk, wanted, now) for chunk in others):
@@ -50,7 +49,8 @@ def claim(rows: Rows, wanted: Assignment, now: datetime, max_items: int) -> bool
         if _write(rows, wanted, chunks, last, jobs, now, max_items):
             return True
     raise ConflictError(
-        f"other jobs claimed files in between in each of {TRIES} tries", hint="nothing was claimed; run it again"
+        f"other jobs claimed files in between in each of {RETRY.max_attempts} tries",
+        hint="nothing was claimed; run it again",
     )
 
 

@@ -13,22 +13,32 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from sleeper_nb.catalog.dynamodb import errors
 from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable, decode_item, encode_item
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import StorageError
+from sleeper_nb.retry import Retry
 
 TRIES = 16
 UNANSWERED_TRIES = 5
-FIRST_WAIT, MAX_WAIT = 0.02, 2.0
+RETRY = Retry(max_attempts=TRIES, first_wait=0.02, max_wait=2.0)
 PATIENCE = timedelta(seconds=60)
 """No request is tried again after so long, and none is waited for longer than two of `TIMEOUT_SECONDS`."""
 TIMEOUT_SECONDS = 15
 BATCH = 25
 TRANSACTION_GETS = 100
 TABLE_POLLS = 120
+
+_T = TypeVar("_T")
+
+
+def in_chunks(values: Iterable[_T], most: int) -> Iterator[list[_T]]:
+    """Yield values, at most so many at a time."""
+    rest = iter(values)
+    while chunk := list(islice(rest, most)):
+        yield chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +121,7 @@ class DynamoDB:
                     return error.response
                 if not again:
                     raise errors.explain(error, operation, self._where(request), tries) from error
-                self.clock.sleep(self.clock.jitter(min(MAX_WAIT, FIRST_WAIT * 2 ** (tries - 1))))
+                RETRY.wait(self.clock, tries - 1)
 
     def _where(self, request: dict[str, Any]) -> str:
         found = {request["TableName"]} if "TableName" in request else set(request.get("RequestItems", ()))
@@ -139,6 +149,13 @@ class DynamoDB:
             raise StorageError(f"DynamoDB refused a transaction of {len(parts)} items: {said}")
         return Lost(failed, tuple(decode_item(reason["Item"]) if reason.get("Item") else None for reason in reasons))
 
+    def transact_each(self, parts: Iterable[Item], most: int) -> None:
+        """Do those of the parts whose conditions hold, at most so many at a time."""
+        for chunk in in_chunks(parts, most):
+            left = chunk
+            while left and (lost := self.transact(left)) is not None:
+                left = [part for part, failed in zip(left, lost.parts, strict=True) if not failed]
+
     def get(self, table: KeyedTable, key: Item) -> Item | None:
         """Return an item as it is now; None when it, or the DynamoDB table, is not there."""
         answer = self.call(
@@ -151,8 +168,8 @@ class DynamoDB:
 
         A plain read can see some items of a transaction a moment before the others.
         """
-        found, rest = [], iter(keys)
-        while chunk := list(islice(rest, TRANSACTION_GETS)):
+        found = []
+        for chunk in in_chunks(keys, TRANSACTION_GETS):
             gets = [{"Get": {"TableName": table.name, "Key": encode_item(key)}} for key in chunk]
             answer = self.call("TransactGetItems", TransactItems=gets)
             found += [decode_item(one["Item"]) for one in answer["Responses"] if one.get("Item")]
@@ -172,18 +189,18 @@ class DynamoDB:
 
     def write_batches(self, table: KeyedTable, requests: Iterable[Item]) -> None:
         """Put and delete items without conditions; a crash leaves some undone."""
-        rest = iter(requests)
-        while chunk := list(islice(rest, BATCH)):
+        for chunk in in_chunks(requests, BATCH):
+            left = chunk
             for attempt in range(TRIES):
                 if attempt:
-                    self.clock.sleep(self.clock.jitter(min(MAX_WAIT, FIRST_WAIT * 2**attempt)))
-                answer = self.call("BatchWriteItem", RequestItems={table.name: chunk})
-                chunk = answer.get("UnprocessedItems", {}).get(table.name, [])
-                if not chunk:
+                    RETRY.wait(self.clock, attempt)
+                answer = self.call("BatchWriteItem", RequestItems={table.name: left})
+                left = answer.get("UnprocessedItems", {}).get(table.name, [])
+                if not left:
                     break
             else:
                 hint = "it is busy; run it again"
-                raise StorageError(f"DynamoDB did not take {len(chunk)} items of {table.name}", hint=hint)
+                raise StorageError(f"DynamoDB did not take {len(left)} items of {table.name}", hint=hint)
 
     def make_tables(self, tables: Sequence[KeyedTable], on_create: Callable[[str], None] | None = None) -> None:
         """Make the tables that are not there, pay-per-request, and wait until all can be used.

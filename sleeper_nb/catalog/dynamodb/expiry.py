@@ -29,13 +29,9 @@ def mark_snapshots(rows: Rows, ids: Collection[int]) -> None:
     """Hide snapshots; never the current one."""
     found, wanted = snapshot_rows(rows), set(ids)
     doomed = [row["item"] for row in found[1:] if row["id"] in wanted and not row.get("expired")]
-    for start in range(0, len(doomed), MARKS):
-        parts = [
-            rows.update(item, "SET #expired = :true", "attribute_exists(#item)", true=True)
-            for item in doomed[start : start + MARKS]
-        ]
-        while parts and (lost := rows.db.transact(parts)) is not None:  # another expiry has removed some
-            parts = [part for part, gone in zip(parts, lost.parts, strict=True) if not gone]
+    # another expiry may have removed some
+    marks = (rows.update(item, "SET #expired = :true", "attribute_exists(#item)", true=True) for item in doomed)
+    rows.db.transact_each(marks, MARKS)
 
 
 def mark_savepoint(rows: Rows, savepoint_id: int) -> None:

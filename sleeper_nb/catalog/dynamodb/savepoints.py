@@ -6,9 +6,9 @@ from sleeper_nb.catalog.dynamodb.items import SAVEPOINT, SAVEPOINT_COUNTER, SAVE
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import AlreadyExists, ConflictError, NotFound
 from sleeper_nb.model.snapshots import Savepoint
+from sleeper_nb.retry import Retry
 
-TRIES = 40
-FIRST_WAIT, MAX_WAIT = 0.02, 1.0
+RETRY = Retry(max_attempts=40, first_wait=0.02, max_wait=1.0)
 
 
 def reserve(rows: Rows) -> int:
@@ -16,10 +16,9 @@ def reserve(rows: Rows) -> int:
 
     The counter goes up by a transaction, not by DynamoDB's own adding: adding again after a lost answer would skip one.
     """
-    clock = rows.db.clock
-    for attempt in range(TRIES):
+    for attempt in range(RETRY.max_attempts):
         if attempt:
-            clock.sleep(clock.jitter(min(MAX_WAIT, FIRST_WAIT * 2**attempt)))
+            RETRY.wait(rows.db.clock, attempt)
         counter = rows.get(SAVEPOINT_COUNTER)
         if counter is None:
             part = rows.put(SAVEPOINT_COUNTER, {"last": 1}, new=True)
@@ -28,7 +27,7 @@ def reserve(rows: Rows) -> int:
             part = rows.update(SAVEPOINT_COUNTER, change, condition, next=counter["last"] + 1, last=counter["last"])
         if rows.db.transact([part]) is None:
             return int(counter["last"]) + 1 if counter else 1
-    raise ConflictError(f"others made savepoints in between in each of {TRIES} tries", hint="run it again")
+    raise ConflictError(f"others made savepoints in between in each of {RETRY.max_attempts} tries", hint="run it again")
 
 
 def add(rows: Rows, savepoint: Savepoint) -> None:

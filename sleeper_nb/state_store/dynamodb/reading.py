@@ -32,11 +32,11 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
+from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.dynamodb.items import Tables, partition_tree, reference_row
 from sleeper_nb.state_store.dynamodb.staging import UNDER_WAY
 
-TRIES = 12
-FIRST_WAIT, MAX_WAIT = 0.02, 1.0
+RETRY = Retry(max_attempts=12, first_wait=0.02, max_wait=1.0)
 
 
 def read_state(
@@ -51,9 +51,9 @@ def read_state(
     StorageError
         When what is there is not the snapshot in every try.
     """
-    for attempt in range(TRIES):
+    for attempt in range(RETRY.max_attempts):
         if attempt:
-            clock.sleep(clock.jitter(min(MAX_WAIT, FIRST_WAIT * 2**attempt)))
+            RETRY.wait(clock, attempt)
         state = _read(tables, snapshot, schema)
         if state is not None and (attempt or _has_what_it_removed(state, snapshot)):
             return state

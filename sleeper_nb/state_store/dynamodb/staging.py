@@ -14,12 +14,12 @@ which refuses it for ever if not, and stops a writer that still stages, before i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, islice
-from typing import Any, TypeVar
+from itertools import chain
 
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
+from sleeper_nb.catalog.dynamodb.client import in_chunks
 from sleeper_nb.catalog.dynamodb.items import Item, check, delete, put, update
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.state_store.dynamodb.changes import Change
@@ -31,8 +31,6 @@ NAMES_PER_ITEM = 300
 MOST_AT_ONCE = 25
 COLLISIONS = 5
 _GOING_ON = "attribute_exists(#commit) AND attribute_not_exists(#stopped)"
-
-_T = TypeVar("_T")
 
 
 class Staging:
@@ -82,11 +80,8 @@ class Staging:
         staged = "attribute_exists(#staged) AND #commit = :commit"
         change = "REMOVE #staged"
         for rows, names in keys.items():
-            each_that_holds(
-                rows,
-                (update(rows.table, rows.key(name), change, staged, commit=commit_id) for name in names),
-                self._most,
-            )
+            marked = (update(rows.table, rows.key(name), change, staged, commit=commit_id) for name in names)
+            rows.db.transact_each(marked, self._most)
         named = list(self._tables.active.query(UNDER_WAY + commit_id))
         self._tables.ready.write_each({}, chain.from_iterable(item["forgotten"] for item in named))
         self._forget(named)
@@ -94,7 +89,7 @@ class Staging:
     def remove(self, commit_id: str, keys: Mapping[Rows, Sequence[str]]) -> None:
         """Remove the staged items of a commit that can never win."""
         for rows, names in keys.items():
-            each_that_holds(rows, map(partial(written_by, rows, commit_id), names), self._most)
+            rows.db.transact_each(map(partial(written_by, rows, commit_id), names), self._most)
         self._forget(list(self._tables.active.query(UNDER_WAY + commit_id)))
 
     def sweep(self) -> int:
@@ -148,18 +143,3 @@ def _under_way(commit_id: str, at: int) -> str:
 def written_by(rows: Rows, commit_id: str, key: str) -> Item:
     """Return the part of a transaction that removes an item if that commit wrote it."""
     return delete(rows.table, rows.key(key), "#commit = :commit", commit=commit_id)
-
-
-def each_that_holds(rows: Rows, parts: Iterable[Any], most: int) -> None:
-    """Do those of the parts whose conditions hold, some at a time."""
-    for chunk in in_chunks(parts, most):
-        left = list(chunk)
-        while left and (lost := rows.db.transact(left)) is not None:
-            left = [part for part, failed in zip(left, lost.parts, strict=True) if not failed]
-
-
-def in_chunks(values: Iterable[_T], most: int) -> Iterator[list[_T]]:
-    """Yield values some at a time."""
-    rest = iter(values)
-    while chunk := list(islice(rest, most)):
-        yield chunk

@@ -3,7 +3,7 @@
 A commit is one transaction of DynamoDB with the catalog's: a compaction moves its inputs to `ready-for-gc-files`, adds
 its output to `active-files` and makes the snapshot current. What it costs does not depend on the number of files, but
 the number of items in a transaction bounds the inputs of a compaction. Bigger changes are staged, see
-`dynamodb_staging`.
+`staging`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import ClassVar, cast
 
 from sleeper_nb.catalog.base import Catalog, TableEntry
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
-from sleeper_nb.catalog.dynamodb.client import DynamoDB
+from sleeper_nb.catalog.dynamodb.client import DynamoDB, in_chunks
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import AlreadyExists, ConflictError, InvalidInput, StorageError
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
+from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.dynamodb.changes import Change, difference, everything
 from sleeper_nb.state_store.dynamodb.items import Tables, partition_items
 from sleeper_nb.state_store.dynamodb.reading import read_state
-from sleeper_nb.state_store.dynamodb.staging import Staging, each_that_holds, in_chunks, written_by
-from sleeper_nb.state_store.retry import Retry
+from sleeper_nb.state_store.dynamodb.staging import Staging, written_by
 from sleeper_nb.state_store.steps import Step
 from sleeper_nb.storage.filesystem import Storage
 
@@ -179,7 +179,7 @@ class DynamoDBStateStore(StateStore):
             raise ConflictError("the table is kept in DynamoDBStateStore", hint="migrate it first")
         for rows in self._tables.all:
             mine = (written_by(of, commit_id, key) for of, commit_id, key in found if of is rows)
-            each_that_holds(rows, mine, self._shared.max_items)
+            rows.db.transact_each(mine, self._shared.max_items)
 
     def _make(self) -> None:
         self._known_tables = Tables.chosen_for(self._shared, self.table_id)

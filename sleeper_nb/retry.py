@@ -1,13 +1,15 @@
-"""How often, and how patiently, a commit that lost is tried again."""
+"""How often, and how patiently, something that lost or failed is tried again."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sleeper_nb.clock import Clock
+
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Bounds of a commit's tries; each wait is a random part of a ceiling that doubles ("full jitter").
+    """Bounds of tries, by default a commit's; each wait is a random part of a ceiling that doubles ("full jitter").
 
     Parameters
     ----------
@@ -25,3 +27,7 @@ class Retry:
     def ceiling(self, attempt: int) -> float:
         """Return the longest wait after try number `attempt`, counted from 0."""
         return float(min(self.max_wait, self.first_wait * 2**attempt))
+
+    def wait(self, clock: Clock, attempt: int) -> None:
+        """Wait at most `ceiling` of `attempt`."""
+        clock.sleep(clock.jitter(self.ceiling(attempt)))

@@ -1,0 +1,66 @@
+"""The keys of rows that come batch by batch: whether they are in order, and their least and greatest values."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sleeper_nb.model.schema import Schema
+
+
+class SortedKeys:
+    """What the batches of a data file, seen one behind the other, turn out to hold.
+
+    Parameters
+    ----------
+    schema
+        The table's schema. Batches must have its row keys and sort keys, with their types.
+
+    Attributes
+    ----------
+    rows
+        How many were seen.
+    in_order
+        Whether they are sorted by row keys, then sort keys, across batches too.
+    least, greatest
+        Of each row key; None before the first row, or where every value is null.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._names, self._row_keys = schema.sort_order, [key.name for key in schema.row_keys]
+        self._last: pa.Table | None = None
+        self.rows, self.in_order = 0, True
+        self.least: list[Any] = [None] * len(self._row_keys)
+        self.greatest: list[Any] = [None] * len(self._row_keys)
+
+    def see(self, table: pa.Table) -> None:
+        """Look at the next batch."""
+        if not table.num_rows:
+            return
+        keys = table.select(self._names)
+        joined = keys if self._last is None else pa.concat_tables([self._last, keys])
+        self.in_order = self.in_order and is_sorted(joined)
+        self._last = keys.slice(keys.num_rows - 1)
+        self.rows += table.num_rows
+        for i, name in enumerate(self._row_keys):
+            ends = pc.min_max(table[name]).as_py()
+            self.least[i] = min((v for v in (self.least[i], ends["min"]) if v is not None), default=None)
+            self.greatest[i] = max((v for v in (self.greatest[i], ends["max"]) if v is not None), default=None)
+
+
+def is_sorted(keys: pa.Table) -> bool:
+    """Return whether the rows are in ascending order of the columns, first column first."""
+    if keys.num_rows < 2:
+        return True
+    before = [column.slice(0, keys.num_rows - 1) for column in keys.columns]
+    after = [column.slice(1) for column in keys.columns]
+    pairs = list(zip(before, after, strict=True))
+    # a row may follow another when its first key is greater, or equal and the rest may follow
+    last = pc.less_equal(*pairs[-1])
+    in_order = reduce(
+        lambda rest, pair: pc.or_(pc.less(*pair), pc.and_(pc.equal(*pair), rest)), reversed(pairs[:-1]), last
+    )
+    return bool(pc.all(in_order).as_py())
