@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from sleeper_nb.components import Components
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.properties import TableProperties
+from sleeper_nb.model.properties import SPLITTING_THRESHOLD, TableProperties
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations import checking, compaction, expiry, findings, garbage, orphans, status
+from sleeper_nb.operations import checking, compaction, expiry, findings, garbage, orphans, splitting, status
 from sleeper_nb.operations.strategies import StrategySettings
 from sleeper_nb.progress import Progress
 from sleeper_nb.state_store.base import StateStore
@@ -34,6 +34,7 @@ class Maintenance:
         *,
         engine: Literal["auto", "spark", "local"] = "auto",
         dry_run: bool = False,
+        partition: str | None = None,
     ) -> compaction.CompactionReport:
         """Merge the files of leaves; no row changes, and every older version still reads the old files.
 
@@ -45,24 +46,60 @@ class Maintenance:
             ``"spark"`` runs each job as a Spark task, ``"local"`` in process, ``"auto"`` by the size of the inputs.
         dry_run
             Only return what would be merged.
+        partition
+            Only the leaf with this id.
         """
         if engine not in {"auto", "spark", "local"}:
             raise InvalidInput(f"no engine {engine!r}", hint="the engines are auto, spark and local")
-        properties = self.properties
-        settings = StrategySettings(
-            properties["sleeper.table.compaction.files.batch.size"],
-            properties["sleeper.table.compaction.strategy.sizeratio.ratio"],
-        )
         with self._watched() as progress:
             return compaction.compact(
                 self._store,
                 self._runner(engine),
-                strategy=strategy or properties["sleeper.table.compaction.strategy.class"],
-                settings=settings,
+                strategy=strategy or self.properties["sleeper.table.compaction.strategy.class"],
+                settings=StrategySettings.of(self.properties),
                 dry_run=dry_run,
                 progress=progress,
                 author=self._components.author,
+                partition_id=partition,
             )
+
+    def split_partitions(
+        self,
+        dry_run: bool = False,
+        *,
+        at: Any = None,
+        key: str | None = None,
+        partition: str | None = None,
+        threshold: int | None = None,
+    ) -> splitting.SplitReport:
+        """Cut leaves with too many rows at the median of a row key, in one commit; no data file is rewritten.
+
+        The first row key that has a median other than its least value is taken; the parts are cut again until each has
+        fewer rows than the threshold (Sleeper's rule, which cuts once a run).
+
+        Parameters
+        ----------
+        dry_run
+            Only return what would be split.
+        at
+            Split here instead, whatever the rows: every leaf whose keys lie on both sides of the value.
+        key
+            The row key that `at` is a value of; the first when None.
+        partition
+            Only the leaf with this id.
+        threshold
+            Rows of a leaf that are too many; None is the property ``sleeper.table.partition.splitting.threshold``.
+
+        Raises
+        ------
+        InvalidInput, NotFound
+            When the value splits no leaf, or the row key or partition is unknown. Nothing is changed.
+        """
+        most = self.properties[SPLITTING_THRESHOLD] if threshold is None else threshold
+        request = splitting.request_of(self._store.load(), most, at=at, key=key, partition_id=partition)
+        with self._watched() as progress:
+            author = self._components.author
+            return splitting.split_partitions(self._store, request, dry_run=dry_run, progress=progress, author=author)
 
     def _runner(self, engine: str) -> compaction.Runner:
         local = compaction.run_in_process(self._store.storage)

@@ -18,7 +18,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import AddFiles, CommitPoint, initial_state
-from sleeper_nb.operations import compaction, garbage, planning, reading, savepoints, sources, versions
+from sleeper_nb.operations import compaction, garbage, planning, reading, savepoints, sources, splitting, versions
 from sleeper_nb.operations.ingest import ingest_arrow
 from sleeper_nb.operations.strategies import StrategySettings
 from sleeper_nb.progress import Silent
@@ -96,9 +96,25 @@ def in_order(rows: Iterable[dict[str, Any]]) -> list[str]:
 
 def compact(store: StateStore, strategy: str = "all", **options: Any) -> compaction.CompactionReport:
     """Compact in process."""
-    dry_run, settings = options.pop("dry_run", False), StrategySettings(**options)
+    dry_run, partition_id = options.pop("dry_run", False), options.pop("partition_id", None)
+    settings = StrategySettings(**options)
     runner = compaction.run_in_process(store.storage)
-    return compaction.compact(store, runner, strategy=strategy, settings=settings, dry_run=dry_run, progress=Silent())
+    return compaction.compact(
+        store,
+        runner,
+        strategy=strategy,
+        settings=settings,
+        dry_run=dry_run,
+        progress=Silent(),
+        partition_id=partition_id,
+    )
+
+
+def split(store: StateStore, threshold: int = 10**9, **options: Any) -> splitting.SplitReport:
+    """Split leaves with so many rows; `at` and `key` say where instead."""
+    dry_run = options.pop("dry_run", False)
+    request = splitting.request_of(store.load(), threshold, **options)
+    return splitting.split_partitions(store, request, dry_run=dry_run, progress=Silent())
 
 
 def collect(store: StateStore, delay: timedelta = NOW, *, dry_run: bool = False) -> garbage.GarbageReport:

@@ -23,18 +23,19 @@ from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
-from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Moment, SavepointReference, SnapshotReference
 from sleeper_nb.operations import expiry, garbage, savepoints, sources, versions
 from sleeper_nb.operations.checking import check_table
 from sleeper_nb.operations.ingest import ingest_arrow
 from sleeper_nb.operations.migration import migrate_state_store
+from sleeper_nb.operations.splitting import SplitReport
 from sleeper_nb.progress import Silent
 from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.opening import open_state_store
 from sleeper_nb.storage.filesystem import Storage
-from tests.builders import EMBEDDED, START, collect, compact, on_disk, reachable, reopened, save, scan
+from tests.builders import EMBEDDED, START, collect, compact, on_disk, reachable, reopened, save, scan, split
 from tests.servers.memory import memory_catalog
 
 SCHEMA = Schema({"word": "string", "n": "int"}, {"s": "long"}, {"v": "double?"})
@@ -53,6 +54,10 @@ Rows = Counter[tuple[Any, ...]]
 
 def counted(table: pa.Table) -> Rows:
     return Counter(zip(*(table[name].to_pylist() for name in SCHEMA.names), strict=True))
+
+
+def bounds(leaf: Partition) -> dict[str, Any]:
+    return {key.name: (r.min, r.max) for key, r in zip(SCHEMA.row_keys, leaf.region.ranges, strict=True)}
 
 
 class TableMachine(RuleBasedStateMachine):
@@ -115,6 +120,32 @@ class TableMachine(RuleBasedStateMachine):
         assert not self.catalog.assignments("id", self.clock.now())
         for snapshot in done.snapshots:
             self.committed(snapshot.id, self.history[self.head])
+
+    @rule(threshold=st.integers(2, 6))
+    def split(self, threshold: int) -> None:
+        self.clock.advance(timedelta(seconds=1))
+        self.check_split(split(self.store, threshold, dry_run=True), split(self.store, threshold))
+
+    @rule(word=words.filter(bool), number=st.integers(1, 4), by_number=st.booleans())
+    def split_at(self, word: str, number: int, by_number: bool) -> None:
+        self.clock.advance(timedelta(seconds=1))
+        at, key = (number, "n") if by_number else (word, "word")
+        try:
+            planned = split(self.store, at=at, key=key, dry_run=True)
+        except InvalidInput:
+            return
+        self.check_split(planned, split(self.store, at=at, key=key))
+
+    def check_split(self, planned: SplitReport, done: SplitReport) -> None:
+        """Hold a dry run to be what was done, and the rows of all new leaves to be those of the old ones."""
+        assert [(leaf.region, leaf.rows) for leaf in planned.splits] == [
+            (leaf.region, leaf.rows) for leaf in done.splits
+        ]
+        for leaf in done.splits:
+            assert sum(rows for _, _, rows in leaf.parts) == leaf.rows
+        if done.splits:
+            assert done.snapshot is not None
+            self.committed(done.snapshot.id, self.history[self.head])
 
     @rule(target=saved, name=st.none() | st.sampled_from(["x", "é", "z"]), pick=st.integers(0, 99))
     def save(self, name: str | None, pick: int) -> int:
@@ -269,9 +300,11 @@ class TableMachine(RuleBasedStateMachine):
             sum((word, 0) in leaf.region for leaf in state.tree.leaves) == 1 for word in WORDS
         )  # each key is in one leaf
         for leaf in state.tree.leaves:
+            held = counted(scan(self.store, region=bounds(leaf))).total()
+            assert sum(file.rows for file in state.files.active_in({leaf.id})) == held
             for file in state.files.active_in({leaf.id}):
-                assert file.min_key in leaf.region
-                assert file.max_key in leaf.region
+                assert not file.only_this_partition or file.min_key in leaf.region
+                assert not file.only_this_partition or file.max_key in leaf.region
 
     def teardown(self) -> None:
         if hasattr(self, "store"):

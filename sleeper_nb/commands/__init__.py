@@ -20,6 +20,7 @@ from sleeper_nb.commands import (
     querying,
     saving,
     scanning,
+    splitting,
 )
 from sleeper_nb.commands.parsing import CommandTable
 
@@ -34,6 +35,7 @@ COMMANDS = CommandTable(
         querying,
         scanning,
         compacting,
+        splitting,
         saving,
         cleaning,
         migrating,

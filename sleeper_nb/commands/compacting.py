@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 def _compact(context: Context, arguments: Namespace) -> CompactionReport:
     table = context.table(arguments.table)
-    return table.compact(arguments.strategy, engine=arguments.engine, dry_run=arguments.dry_run)
+    return table.compact(
+        arguments.strategy, engine=arguments.engine, dry_run=arguments.dry_run, partition=arguments.partition
+    )
 
 
 COMMANDS = (
@@ -34,6 +36,7 @@ COMMANDS = (
                 choices=("auto", "spark", "local"),
                 default="auto",
             ),
+            option("--partition", text="only this leaf, by its id", metavar="P"),
             DRY_RUN,
         ),
         _compact,

@@ -12,12 +12,25 @@ from typing import Any
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import KeyValue
+from sleeper_nb.model.partitions import PartitionSplit
 from sleeper_nb.model.snapshots import from_micros, to_micros
-from sleeper_nb.model.transactions import AddFiles, DeleteFiles, MigrateStateStore, ReplaceFileReferences, Transaction
+from sleeper_nb.model.transactions import (
+    AddFiles,
+    DeleteFiles,
+    MigrateStateStore,
+    ReplaceFileReferences,
+    SplitPartitions,
+    Transaction,
+)
 
 _KINDS: Mapping[str, type[Transaction]] = {
-    kind.__name__: kind for kind in (AddFiles, ReplaceFileReferences, DeleteFiles, MigrateStateStore)
+    kind.__name__: kind for kind in (AddFiles, ReplaceFileReferences, SplitPartitions, DeleteFiles, MigrateStateStore)
 }
+_PARTS: Mapping[str, tuple[Any, tuple[str, ...]]] = {
+    "reference": (FileReference, ("min_key", "max_key")),
+    "split": (PartitionSplit, ("point",)),
+}
+"""What a transaction is made of: the word for it, its class, and its fields that hold keys."""
 
 
 def to_entry(transaction: Transaction, time: datetime) -> bytes:
@@ -50,25 +63,29 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, FileReference):
-        fields = _fields(value)
-        keys = {name: [_plain_key(key) for key in fields[name]] for name in ("min_key", "max_key")}
-        return {"reference": {**fields, **keys}}
+    for word, (kind, keys) in _PARTS.items():
+        if isinstance(value, kind):
+            fields = _fields(value)
+            return {word: {**fields, **{name: _plain_key(fields[name]) for name in keys}}}
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
 def _value(plain: Any) -> Any:
     if isinstance(plain, Mapping):
-        fields: dict[str, Any] = dict(plain["reference"])
-        keys = {name: tuple(_key(key) for key in fields[name]) for name in ("min_key", "max_key")}
-        return FileReference(**{**fields, **keys})
+        ((word, fields),) = plain.items()
+        kind, keys = _PARTS[word]
+        found = {**fields, **{name: _key(fields[name]) for name in keys}}
+        return kind(**{name: tuple(each) if isinstance(each, list) else each for name, each in found.items()})
     return tuple(_value(each) for each in plain) if isinstance(plain, list) else plain
 
 
-def _plain_key(key: KeyValue) -> Any:
+def _plain_key(key: KeyValue | tuple[KeyValue, ...]) -> Any:
+    if isinstance(key, tuple):
+        return [_plain_key(each) for each in key]
     return {"base64": base64.b64encode(key).decode()} if isinstance(key, bytes) else key
 
 
-def _key(plain: Any) -> KeyValue:
-    key: KeyValue = base64.b64decode(plain["base64"]) if isinstance(plain, Mapping) else plain
-    return key
+def _key(plain: Any) -> Any:
+    if isinstance(plain, list):
+        return tuple(_key(each) for each in plain)
+    return base64.b64decode(plain["base64"]) if isinstance(plain, Mapping) else plain

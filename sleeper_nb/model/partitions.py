@@ -88,6 +88,28 @@ class Partition:
         return not self.child_ids
 
 
+@dataclass(frozen=True, slots=True)
+class PartitionSplit:
+    """A leaf is cut in two at one value of one row key.
+
+    Parameters
+    ----------
+    partition_id
+        The leaf.
+    dimension
+        The place of the row key in the schema.
+    point
+        Smaller values go to the left child, the others to the right one.
+    child_ids
+        New ids: of the left and the right child.
+    """
+
+    partition_id: str
+    dimension: int
+    point: KeyValue
+    child_ids: tuple[str, str]
+
+
 @dataclass(frozen=True)
 class PartitionTree:
     """All partitions of a table at one snapshot; `partitions` is in the order root first, left before right."""
@@ -158,28 +180,37 @@ class PartitionTree:
         return tuple(found)
 
     def split(self, leaf_id: str, dimension: int, point: KeyValue, child_ids: tuple[str, str]) -> PartitionTree:
-        """Return the tree with one leaf split in two.
+        """Return the tree with one leaf split in two; errors as in `with_splits`."""
+        return self.with_splits([PartitionSplit(leaf_id, dimension, point, child_ids)])
+
+    def with_splits(self, splits: Iterable[PartitionSplit]) -> PartitionTree:
+        """Return the tree with leaves split one after the other; a split can be of a child that one before it made.
 
         Raises
         ------
         InvalidInput
-            When it is no leaf, or `point` does not leave two parts of its region.
+            When a partition is no leaf, a point does not leave two parts of its region, or an id is not new.
         """
-        leaf = self[leaf_id]
-        if not leaf.is_leaf:
-            raise InvalidInput(f"partition {leaf_id!r} is split already", hint="split one of its leaves")
-        here = leaf.region.ranges[dimension]
-        if point not in here or point == here.min:
-            raise InvalidInput(f"{key_text(point)} does not split {here}", hint="take a value inside the range")
-        if len({*child_ids}) < 2 or any(name in self for name in child_ids):
-            raise InvalidInput(f"partitions {' and '.join(child_ids)} are not two new ones", hint="take new ids")
-        children = tuple(
-            Partition(name, leaf.region.narrowed(dimension, part), leaf.id)
-            for name, part in zip(child_ids, (Range(here.min, point), Range(point, here.max)), strict=True)
-        )
-        parent = Partition(leaf.id, leaf.region, leaf.parent_id, child_ids, dimension)
-        kept = [parent if p.id == leaf_id else p for p in self.partitions]
-        return PartitionTree((*kept, *children))
+        nodes = dict(self._by_id)
+        for split in splits:
+            if split.partition_id not in nodes:
+                raise NotFound.of("partition", split.partition_id, nodes)
+            leaf = nodes[split.partition_id]
+            if not leaf.is_leaf:
+                raise InvalidInput(f"partition {leaf.id!r} is split already", hint="split one of its leaves")
+            here = leaf.region.ranges[split.dimension]
+            if split.point not in here or split.point == here.min:
+                raise InvalidInput(
+                    f"{key_text(split.point)} does not split {here}", hint="take a value inside the range"
+                )
+            left, right = split.child_ids
+            if left == right or left in nodes or right in nodes:
+                raise InvalidInput(f"partitions {left} and {right} are not two new ones", hint="take new ids")
+            parts = Range(here.min, split.point), Range(split.point, here.max)
+            nodes[leaf.id] = Partition(leaf.id, leaf.region, leaf.parent_id, split.child_ids, split.dimension)
+            for name, part in zip(split.child_ids, parts, strict=True):
+                nodes[name] = Partition(name, leaf.region.narrowed(split.dimension, part), leaf.id)
+        return PartitionTree(tuple(nodes.values()))
 
     def check(self) -> None:
         """Hold the tree's own rule: every split leaves two parts that meet at one point and tile their parent.

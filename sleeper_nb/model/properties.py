@@ -62,6 +62,7 @@ def parse_duration(text: str) -> timedelta:
 
 STATE_STORE = "sleeper.table.statestore.classname"
 STATE_STORES = ("S3StateStore", "TransactionLogStateStore", "DynamoDBStateStore")
+SPLITTING_THRESHOLD = "sleeper.table.partition.splitting.threshold"
 _DURATION = "duration, such as 7 d, 6 h or 30 min"
 _COUNT = "whole number"
 PROPERTIES: dict[str, Property] = {
@@ -82,6 +83,12 @@ PROPERTIES: dict[str, Property] = {
         Property("sleeper.table.compaction.files.batch.size", "12", _whole(2), _COUNT, "files of a compaction job"),
         Property("sleeper.table.compaction.strategy.sizeratio.ratio", "3", _whole(1), _COUNT,
                  "files merge when all but the largest have so many times its rows"),
+        Property("sleeper.table.compaction.strategy.sizeratio.max.concurrent.jobs.per.partition", "2147483647",
+                 _whole(1), _COUNT, "jobs of the size-ratio strategy that merge files of one partition at a time"),
+        Property("sleeper.table.compaction.job.creation.limit", "100000", _whole(1), _COUNT,
+                 "compaction jobs of the table that are under way at a time"),
+        Property(SPLITTING_THRESHOLD, "1000000000", _whole(2), _COUNT,
+                 "a leaf partition with so many rows is split"),
         Property("snapshot.time-retained", "7 d", parse_duration, _DURATION, "how long a snapshot stays at least"),
         Property("snapshot.num-retained.min", "10", _whole(1), _COUNT, "so many of the newest snapshots always stay"),
         Property("snapshot.num-retained.max", "2147483647", _whole(1), _COUNT, "never more snapshots than this stay"),

@@ -8,17 +8,18 @@ calls both again.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.errors import AlreadyExists, StateRuleBroken
+from sleeper_nb.errors import AlreadyExists, InvalidInput, StateRuleBroken
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.files import FileReferences
-from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.partitions import PartitionSplit, PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import CommitPoint, TableState
 
@@ -112,6 +113,64 @@ class ReplaceFileReferences(Transaction):
 
 
 @dataclass(frozen=True, slots=True)
+class SplitPartitions(Transaction):
+    """Leaves are cut into smaller ones, and their references move there; no data file is written or deleted.
+
+    Parameters
+    ----------
+    splits
+        In order; a split can be of a child that one before it made.
+    references
+        Each file of the leaves once more, for every new leaf that takes rows from it. A file whose rows all lie in one
+        new leaf keeps its `only_this_partition`; the others' readers filter.
+    """
+
+    splits: tuple[PartitionSplit, ...]
+    references: tuple[FileReference, ...]
+    operation: ClassVar[str] = "split"
+
+    @property
+    def leaves(self) -> tuple[str, ...]:
+        """The ids of the leaves that are split, of the state before."""
+        made = {child for split in self.splits for child in split.child_ids}
+        return tuple(split.partition_id for split in self.splits if split.partition_id not in made)
+
+    def validate(self, state: TableState) -> None:
+        """The partitions are leaves still, and the new references are those of their files, row for row."""
+        for name in self.leaves:
+            if name not in state.tree or not state.tree[name].is_leaf:
+                raise StateRuleBroken(f"partition {name!r} was split meanwhile", hint="split again")
+        try:
+            after = state.tree.with_splits(self.splits)
+        except InvalidInput as error:
+            raise StateRuleBroken(error.message, hint=error.hint) from error
+        rows: Counter[tuple[str, str]] = Counter()
+        leaves = frozenset(self.leaves)
+        for reference in self.references:
+            rows[_leaf_above(after, reference.partition_id, leaves), reference.filename] += reference.rows
+        _check_regions(self.references, after)
+        for file in state.files.active_in(self.leaves):
+            moved = rows.pop((file.partition_id, file.filename), None)
+            if (moved is None and file.rows) or (file.rows_exact and (moved or 0) != file.rows):
+                raise StateRuleBroken(
+                    f"a split gives {moved or 0:,} of the {file.rows:,} rows of {file.filename} to the new leaves",
+                    hint="its partition was changed meanwhile; split again",
+                )
+        if rows:
+            _, filename = next(iter(rows))
+            raise StateRuleBroken(f"file {filename} left its partition while that was split", hint="split again")
+
+    def apply(self, state: TableState, point: CommitPoint) -> TableState:
+        """Cut the leaves, and move the references."""
+        files = state.files
+        for name in self.leaves:
+            filenames = files.active_rows_in({name})["filename"].to_pylist()
+            files = files.with_removed(filenames, name, point.snapshot_id, point.time)
+        files = files.with_added(self.references, point.snapshot_id, point.time)
+        return state.at(point, files=files, tree=state.tree.with_splits(self.splits))
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteFiles(Transaction):
     """Files that are gone from storage, and with them every trace in the state."""
 
@@ -148,8 +207,12 @@ def _check_new(references: Sequence[FileReference], state: TableState) -> None:
     if state.files.knows(*(reference.filename for reference in references)):
         known = next(reference.filename for reference in references if state.files.knows(reference.filename))
         raise AlreadyExists(f"file {known} is in the table already")
+    _check_regions(references, state.tree)
+
+
+def _check_regions(references: Sequence[FileReference], tree: PartitionTree) -> None:
     for reference in references:
-        region = state.tree[reference.partition_id].region
+        region = tree[reference.partition_id].region
         # the keys of a file that feeds several partitions may lie outside: its readers filter
         if (
             reference.rows
@@ -160,3 +223,12 @@ def _check_new(references: Sequence[FileReference], state: TableState) -> None:
                 f"file {reference.filename} has keys outside its partition {reference.partition_id!r}",
                 hint="this is a fault of the writer: keep the file and report it",
             )
+
+
+def _leaf_above(tree: PartitionTree, partition_id: str, leaves: Collection[str]) -> str:
+    """Return which of some split leaves a new leaf comes from."""
+    if tree[partition_id].is_leaf:
+        for above in tree.ancestors(partition_id):
+            if above.id in leaves:
+                return above.id
+    raise StateRuleBroken(f"partition {partition_id!r} is no new leaf of this split")

@@ -12,14 +12,17 @@ A job's safety, in steps:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from sleeper_nb.catalog.base import Assignment
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import OutcomeUnknown, StateRuleBroken
+from sleeper_nb.errors import InvalidInput, OutcomeUnknown, StateRuleBroken
+from sleeper_nb.model.partitions import Partition
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
@@ -27,7 +30,7 @@ from sleeper_nb.model.transactions import ReplaceFileReferences
 from sleeper_nb.operations.ingest import discard_files, reference_to, write_sorted
 from sleeper_nb.operations.planning import PlannedFile
 from sleeper_nb.operations.reading import merged
-from sleeper_nb.operations.strategies import StrategySettings, strategy_named, within
+from sleeper_nb.operations.strategies import Candidate, StrategySettings, reason, strategy_named, within
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Bytes, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
@@ -48,6 +51,7 @@ class CompactionJob:
     region: str
     inputs: tuple[PlannedFile, ...]
     rows_exact: bool
+    why: str = ""
 
     @property
     def rows(self) -> int:
@@ -79,6 +83,8 @@ class CompactionReport(Report):
         Jobs that came too late: other writers had taken their inputs. Nothing of them is left.
     strategy
         The strategy that chose the files.
+    waiting
+        Jobs beyond the table's limits, which a later run will do.
     """
 
     jobs: tuple[CompactionJob, ...]
@@ -86,6 +92,7 @@ class CompactionReport(Report):
     refused: tuple[CompactionJob, ...]
     strategy: str
     dry_run: bool
+    waiting: int = 0
 
     @property
     def rows(self) -> int:
@@ -93,24 +100,39 @@ class CompactionReport(Report):
         return sum(job.rows for job in self.jobs)
 
     def grid(self) -> Grid:
-        """Return one row a job, with the snapshot that it made if it was done."""
-        refused = f"{counted(len(self.refused), 'job')} came too late and left nothing" if self.refused else ""
+        """Return one row a job: what merges into what and why, and the snapshot that it made if it was done."""
+        late = f"{counted(len(self.refused), 'job')} came too late and left nothing" if self.refused else ""
+        more = f"{counted(self.waiting, 'job')} wait for the next run: see the limits in the properties"
+        footer = " · ".join(filter(None, (late, more if self.waiting else "")))
         if not self.jobs:
-            return Grid(("",), (), f"compaction ({self.strategy}): nothing to merge", refused)
+            return Grid(("",), (), f"compaction ({self.strategy}): nothing to merge", footer)
         made = [()] * len(self.jobs) if self.dry_run else [(snapshot.id,) for snapshot in self.snapshots]
         rows = tuple(
-            (job.region, len(job.inputs), job.rows, Bytes(sum(file.bytes for file in job.inputs)), *snapshot)
+            (job.region, len(job.inputs), job.rows, Bytes(sum(file.bytes for file in job.inputs)), job.why,
+             ", ".join(map(_short, job.filenames)), _short(job.output), *snapshot)
             for job, snapshot in zip(self.jobs, made, strict=True)
-        )
+        )  # fmt: skip
         files = sum(len(job.inputs) for job in self.jobs)
         would = "would merge" if self.dry_run else "merged"
         title = f"compaction ({self.strategy}): {would} {counted(files, 'file')} into {len(self.jobs):,}"
-        columns = ("partition", "files", "rows", "bytes", *(() if self.dry_run else ("snapshot",)))
-        return Grid(columns, rows, title, refused)
+        columns = ("partition", "files", "rows", "bytes", "why", "merges", "into")
+        return Grid((*columns, *(() if self.dry_run else ("snapshot",))), rows, title, footer)
+
+
+def _short(filename: str) -> str:
+    """Return the first digits of a data file's name: enough to find it among a table's files."""
+    return filename.rpartition("/")[2][:8]
 
 
 Runner = Callable[[Sequence[CompactionJob], Schema], Generator[tuple[CompactionJob, DataFile | None]]]
 """Runs jobs and yields each with its output as it finishes; an engine's way to do `run_job`."""
+
+
+class CompactionPlan(NamedTuple):
+    """The jobs to run now, and how many more the strategy proposes beyond the limits."""
+
+    jobs: tuple[CompactionJob, ...]
+    waiting: int
 
 
 def plan_compaction(
@@ -120,23 +142,53 @@ def plan_compaction(
     claimed: Sequence[Assignment],
     clock: Clock,
     most_inputs: int | None = None,
-) -> tuple[CompactionJob, ...]:
-    """Return the jobs that a strategy proposes for each leaf; files that a job has claimed are left out.
+    partition_id: str | None = None,
+) -> CompactionPlan:
+    """Plan the jobs that a strategy proposes for each leaf, or for one; files that a job has claimed are left out.
 
-    No job has more than `most_inputs` files, which is as many as the state store can replace at once.
+    No job has more than `most_inputs` files, which is as many as the state store can replace at once. Beyond the limits
+    of `settings`, jobs wait: in one partition as in Sleeper, in the table those of the leaves on the right.
     """
     choose = within(strategy_named(strategy), most_inputs)
+    if partition_id is not None and not state.tree[partition_id].is_leaf:
+        raise InvalidInput(f"partition {partition_id!r} is no leaf", hint="name one that partitions lists")
     taken = {(claim.partition_id, name) for claim in claimed for name in claim.filenames}
-    jobs = []
+    running = Counter(claim.partition_id for claim in claimed)
+    free = _candidates(state, taken)
+    jobs, proposed = [], 0
     for leaf in state.tree.leaves:
-        free = [f for f in state.files.active_in({leaf.id}) if (leaf.id, f.filename) not in taken]
-        for batch in choose(free, settings):
-            inputs = tuple(
-                PlannedFile(f.filename, f.rows, f.bytes, None if f.only_this_partition else leaf.region) for f in batch
-            )
-            exact = all(f.rows_exact for f in batch)
-            jobs.append(CompactionJob(clock.new_id(), leaf.id, leaf.region.text(state.schema), inputs, exact))
-    return tuple(jobs)
+        if partition_id not in {None, leaf.id}:
+            continue
+        batches = choose(free.get(leaf.id, ()), settings)
+        proposed += len(batches)
+        most = settings.jobs_per_partition - running[leaf.id] if strategy == "size-ratio" else len(batches)
+        jobs += [_job(leaf, batch, strategy, settings, state, clock) for batch in batches[: max(0, most)]]
+    kept = jobs[: max(0, settings.jobs - len(claimed))]
+    return CompactionPlan(tuple(kept), proposed - len(kept))
+
+
+def _candidates(state: TableState, taken: Collection[tuple[str, str]]) -> dict[str, list[Candidate]]:
+    """Return the free files of each partition. By columns, as there may be hundreds of thousands."""
+    active = state.files.active
+    files = map(Candidate, *(active[name].to_pylist() for name in Candidate._fields))
+    found: dict[str, list[Candidate]] = {}
+    for partition_id, file in zip(active["partition_id"].to_pylist(), files, strict=True):
+        if not taken or (partition_id, file.filename) not in taken:
+            found.setdefault(partition_id, []).append(file)
+    return found
+
+
+def _job(
+    leaf: Partition,
+    batch: Sequence[Candidate],
+    strategy: str,
+    settings: StrategySettings,
+    state: TableState,
+    clock: Clock,
+) -> CompactionJob:
+    inputs = (PlannedFile(f.filename, f.rows, f.bytes, None if f.only_this_partition else leaf.region) for f in batch)
+    exact, why = all(f.rows_exact for f in batch), reason(strategy, batch, settings)
+    return CompactionJob(clock.new_id(), leaf.id, leaf.region.text(state.schema), tuple(inputs), exact, why)
 
 
 def run_job(job: CompactionJob, schema: Schema, storage: Storage) -> DataFile | None:
@@ -169,13 +221,16 @@ def compact(
     dry_run: bool,
     progress: Progress,
     author: str | None = None,
+    partition_id: str | None = None,
 ) -> CompactionReport:
     """Plan, claim, run and commit; each job is committed as it finishes, so an interrupt loses only those running."""
     state, now = store.load(), store.clock.now()
     claimed = store.catalog.assignments(store.table_id, now)
-    proposed = plan_compaction(state, strategy, settings, claimed, store.clock, store.most_compaction_inputs)
+    proposed, waiting = plan_compaction(
+        state, strategy, settings, claimed, store.clock, store.most_compaction_inputs, partition_id
+    )
     if dry_run:
-        return CompactionReport(proposed, (), (), strategy, dry_run=True)
+        return CompactionReport(proposed, (), (), strategy, dry_run=True, waiting=waiting)
     jobs: list[CompactionJob] = []
     done: list[tuple[CompactionJob, Snapshot]] = []
     refused: list[CompactionJob] = []
@@ -200,7 +255,7 @@ def compact(
     _clean_up(store, jobs, {job.id for job, _ in done})
     done.sort(key=lambda pair: jobs.index(pair[0]))
     finished, snapshots = zip(*done, strict=True) if done else ((), ())
-    return CompactionReport(finished, snapshots, tuple(refused), strategy, dry_run=False)
+    return CompactionReport(finished, snapshots, tuple(refused), strategy, dry_run=False, waiting=waiting)
 
 
 def _claim(store: StateStore, job: CompactionJob, now: datetime) -> bool:

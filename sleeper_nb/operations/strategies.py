@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from sleeper_nb.errors import NotFound
-from sleeper_nb.model.file_reference import FileReference
+from sleeper_nb.model.properties import TableProperties
+from sleeper_nb.report import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,24 +21,52 @@ class StrategySettings:
         Files of a job (``sleeper.table.compaction.files.batch.size``).
     ratio
         Of the size-ratio strategy (``sleeper.table.compaction.strategy.sizeratio.ratio``).
+    jobs_per_partition
+        Of the size-ratio strategy: so many jobs at most merge files of one partition at a time
+        (``sleeper.table.compaction.strategy.sizeratio.max.concurrent.jobs.per.partition``).
+    jobs
+        So many jobs at most are under way in the table (``sleeper.table.compaction.job.creation.limit``).
     """
 
     batch_size: int = 12
     ratio: int = 3
+    jobs_per_partition: int = 2**31 - 1
+    jobs: int = 100_000
+
+    @classmethod
+    def of(cls, properties: TableProperties) -> StrategySettings:
+        """Return what a table's properties say."""
+        prefix = "sleeper.table.compaction"
+        return cls(
+            properties[f"{prefix}.files.batch.size"],
+            properties[f"{prefix}.strategy.sizeratio.ratio"],
+            properties[f"{prefix}.strategy.sizeratio.max.concurrent.jobs.per.partition"],
+            properties[f"{prefix}.job.creation.limit"],
+        )
 
 
-Batches = list[list[FileReference]]
-Strategy = Callable[[Sequence[FileReference], StrategySettings], Batches]
+class Candidate(NamedTuple):
+    """A file of a leaf that no job has claimed: what a strategy and a job need to know of its reference."""
+
+    filename: str
+    rows: int
+    bytes: int
+    rows_exact: bool = True
+    only_this_partition: bool = True
 
 
-def basic(files: Sequence[FileReference], settings: StrategySettings) -> Batches:
+Batches = list[list[Candidate]]
+Strategy = Callable[[Sequence[Candidate], StrategySettings], Batches]
+
+
+def basic(files: Sequence[Candidate], settings: StrategySettings) -> Batches:
     """Merge the smallest files in batches of exactly the batch size; a remainder waits for more files."""
     ordered = _by_rows(files)
     size = settings.batch_size
     return [ordered[i : i + size] for i in range(0, len(ordered) - size + 1, size)]
 
 
-def size_ratio(files: Sequence[FileReference], settings: StrategySettings) -> Batches:
+def size_ratio(files: Sequence[Candidate], settings: StrategySettings) -> Batches:
     """Merge files of about the same size, so that a row is rewritten a logarithmic number of times.
 
     Files may merge when all but the largest together have at least `ratio` times the rows of the largest. Largest
@@ -60,7 +90,7 @@ def size_ratio(files: Sequence[FileReference], settings: StrategySettings) -> Ba
     return jobs
 
 
-def everything(files: Sequence[FileReference], _settings: StrategySettings) -> Batches:
+def everything(files: Sequence[Candidate], _settings: StrategySettings) -> Batches:
     """Merge all files of the leaf into one, whatever their sizes; a leaf of one whole file is left alone."""
     done = len(files) == 1 and files[0].only_this_partition
     return [] if done or not files else [_by_rows(files)]
@@ -68,6 +98,19 @@ def everything(files: Sequence[FileReference], _settings: StrategySettings) -> B
 
 STRATEGIES: dict[str, Strategy] = {"size-ratio": size_ratio, "basic": basic, "all": everything}
 """The strategies by the names that users type; the first is the default."""
+
+
+def reason(strategy: str, batch: Sequence[Candidate], settings: StrategySettings) -> str:
+    """Return in a few words why a strategy merges a batch."""
+    if len(batch) == 1:
+        return "its file has rows of other partitions"
+    if strategy == "basic":
+        return f"a full batch of {settings.batch_size} files"
+    if strategy == "size-ratio":
+        *others, largest = batch
+        times = f"{sum(file.rows for file in others) / largest.rows:.1f} ×" if largest.rows else "as many as"
+        return f"{counted(len(others), 'file')} hold {times} the rows of the largest (ratio {settings.ratio})"
+    return "every file of the partition"
 
 
 def strategy_named(name: str) -> Strategy:
@@ -85,7 +128,7 @@ def within(strategy: Strategy, most: int | None) -> Strategy:
     if most is None:
         return strategy
 
-    def bounded(files: Sequence[FileReference], settings: StrategySettings) -> Batches:
+    def bounded(files: Sequence[Candidate], settings: StrategySettings) -> Batches:
         batches = strategy(files, replace(settings, batch_size=min(settings.batch_size, most)))
         pieces = [batch[at : at + most] for batch in batches for at in range(0, len(batch), most)]
         return [piece for piece in pieces if len(piece) > 1 or not piece[0].only_this_partition]
@@ -93,9 +136,9 @@ def within(strategy: Strategy, most: int | None) -> Strategy:
     return bounded
 
 
-def _similar(ordered: Sequence[FileReference], ratio: int) -> bool:
+def _similar(ordered: Sequence[Candidate], ratio: int) -> bool:
     return sum(file.rows for file in ordered[:-1]) >= ratio * ordered[-1].rows
 
 
-def _by_rows(files: Sequence[FileReference]) -> list[FileReference]:
+def _by_rows(files: Sequence[Candidate]) -> list[Candidate]:
     return sorted(files, key=lambda file: (file.rows, file.filename))

@@ -9,18 +9,28 @@ from hypothesis import strategies as st
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.log_entries import from_entry, to_entry
-from sleeper_nb.model.transactions import AddFiles, DeleteFiles, MigrateStateStore, ReplaceFileReferences
+from sleeper_nb.model.partitions import PartitionSplit
+from sleeper_nb.model.transactions import (
+    AddFiles,
+    DeleteFiles,
+    MigrateStateStore,
+    ReplaceFileReferences,
+    SplitPartitions,
+)
 from tests.builders import START
 
 texts = st.text(max_size=5)
-keys = st.tuples(st.integers(-(2**63), 2**63 - 1) | texts | st.binary(max_size=3) | st.none(), texts)
+key_values = st.integers(-(2**63), 2**63 - 1) | texts | st.binary(max_size=3)
+keys = st.tuples(key_values | st.none(), texts)
 references = st.builds(
     FileReference, texts, texts, st.integers(0, 2**40), st.integers(0, 2**40), keys, keys,
     rows_exact=st.booleans(), only_this_partition=st.booleans(), job_id=st.none() | texts,
 )  # fmt: skip
+splits = st.builds(PartitionSplit, texts, st.integers(0, 3), key_values, st.tuples(texts, texts))
 transactions = (
     st.builds(AddFiles, st.lists(references, max_size=3).map(tuple))
     | st.builds(ReplaceFileReferences, texts, texts, st.lists(texts).map(tuple), st.none() | references)
+    | st.builds(SplitPartitions, st.lists(splits, max_size=3).map(tuple), st.lists(references, max_size=3).map(tuple))
     | st.builds(DeleteFiles, st.lists(texts).map(tuple))
     | st.builds(MigrateStateStore, texts)
 )

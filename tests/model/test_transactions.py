@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 
 from sleeper_nb.errors import AlreadyExists, NotFound, SleeperError, StateRuleBroken
+from sleeper_nb.model.partitions import PartitionSplit
 from sleeper_nb.model.state import TableState
-from sleeper_nb.model.transactions import AddFiles, DeleteFiles, ReplaceFileReferences, Transaction
+from sleeper_nb.model.transactions import AddFiles, DeleteFiles, ReplaceFileReferences, SplitPartitions, Transaction
 from tests.builders import START, a_file, a_state, a_tree, point_after
 
 TREE = a_tree("m")
@@ -118,3 +119,70 @@ def test_only_files_out_of_use_can_be_deleted():
 def test_the_partitions_stay_the_same_value_when_files_change():
     before = state()
     assert done(AddFiles((a_file("f", LEFT),)), before).tree is before.tree
+
+
+CUT = PartitionSplit(LEFT, 0, "b", ("a-b", "b-m"))
+
+
+def split(*references, splits=(CUT,)) -> SplitPartitions:
+    return SplitPartitions(splits, references)
+
+
+def test_a_split_moves_each_file_to_the_new_leaves_that_have_its_rows():
+    before = state(
+        a_file("f", LEFT, 3, keys=("a", "c")),
+        a_file("g", LEFT, 2, keys=("b", "c")),
+        a_file("h", RIGHT, keys=("m", "z")),
+    )
+    both = (
+        a_file("f", "a-b", 1, keys=("a", "c"), only_this_partition=False),
+        a_file("f", "b-m", 2, keys=("a", "c"), only_this_partition=False),
+    )
+    after = done(split(*both, a_file("g", "b-m", 2, keys=("b", "c"))), before)
+    assert [leaf.id for leaf in after.tree.leaves] == ["a-b", "b-m", RIGHT]
+    assert {(r.filename, r.partition_id, r.rows) for r in after.files.active_in(["a-b", "b-m", LEFT])} == {
+        ("f", "a-b", 1), ("f", "b-m", 2), ("g", "b-m", 2)
+    }  # fmt: skip
+    assert after.totals().rows == before.totals().rows
+    assert set(after.files.ready_for_gc["partition_id"].to_pylist()) == {LEFT}
+    assert before.tree[LEFT].is_leaf
+
+
+def test_a_split_can_cut_what_it_made():
+    again = PartitionSplit("b-m", 1, 5, ("low", "high"))
+    after = done(split(a_file("f", "high", keys=("b", "b"), only_this_partition=False), splits=(CUT, again)),
+                 state(a_file("f", LEFT, keys=("b", "b"))))  # fmt: skip
+    assert [leaf.id for leaf in after.tree.leaves] == ["a-b", "low", "high", RIGHT]
+    assert split(splits=(CUT, again)).leaves == (LEFT,)
+    after.tree.check()
+
+
+@pytest.mark.parametrize(
+    ("references", "words"),
+    [
+        ((), "0 of the 2 rows of f"),
+        ((a_file("f", "a-b", 1, keys=("a", "a")),), "1 of the 2 rows of f"),
+        ((a_file("f", "a-b", 3, keys=("a", "a")),), "3 of the 2 rows of f"),
+        ((a_file("f", "a-b", 2, keys=("a", "a")), a_file("x", "a-b", 1, keys=("a", "a"))), "x left its partition"),
+        ((a_file("f", "b-m", 2, keys=("a", "a")),), "outside"),
+        ((a_file("f", RIGHT, 2, keys=("a", "a")),), "no new leaf"),
+        ((a_file("f", LEFT, 2, keys=("a", "a")),), "no new leaf"),
+    ],
+)
+def test_a_split_that_does_not_conserve_rows_is_refused(references, words: str):
+    refused(split(*references), state(a_file("f", LEFT, 2, keys=("a", "a"))), StateRuleBroken, words)
+
+
+@pytest.mark.parametrize(
+    ("cut", "words"),
+    [
+        (PartitionSplit("root", 0, "b", ("x", "y")), "split meanwhile"),
+        (PartitionSplit("nowhere", 0, "b", ("x", "y")), "split meanwhile"),
+        (PartitionSplit(LEFT, 0, "m", ("x", "y")), "does not split"),
+        (PartitionSplit(RIGHT, 0, "m", ("x", "y")), "does not split"),
+        (PartitionSplit(LEFT, 0, "b", ("x", "x")), "not two new ones"),
+        (PartitionSplit(LEFT, 0, "b", ("x", RIGHT)), "not two new ones"),
+    ],
+)
+def test_a_split_of_what_cannot_be_split_is_refused(cut: PartitionSplit, words: str):
+    refused(split(splits=(cut,)), state(), StateRuleBroken, words)

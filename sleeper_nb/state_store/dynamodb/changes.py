@@ -13,7 +13,13 @@ from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.file_reference import Addition, FileReference, to_batch
 from sleeper_nb.model.snapshots import to_micros
-from sleeper_nb.model.transactions import AddFiles, DeleteFiles, MigrateStateStore, ReplaceFileReferences
+from sleeper_nb.model.transactions import (
+    AddFiles,
+    DeleteFiles,
+    MigrateStateStore,
+    ReplaceFileReferences,
+    SplitPartitions,
+)
 from sleeper_nb.state_store.dynamodb.items import Items, Tables, partition_items, reference_items, reference_key
 from sleeper_nb.state_store.steps import Step
 
@@ -30,6 +36,8 @@ class Change:
         References that are active no more; they are among `ready`.
     forgotten
         References that are no longer ready for garbage collection.
+    can_be_staged
+        Whether it may be larger than one transaction.
     """
 
     active: Items = field(default_factory=dict)
@@ -37,6 +45,7 @@ class Change:
     partitions: Items = field(default_factory=dict)
     leaving: Sequence[str] = ()
     forgotten: Sequence[str] = ()
+    can_be_staged: bool = True
 
     def parts(self, tables: Tables) -> Iterator[Item]:
         """Yield the parts of the one transaction that does it.
@@ -72,9 +81,15 @@ def difference(step: Step) -> Change:
         case AddFiles(references):
             return Change(_added(references, step))
         case ReplaceFileReferences(_, partition_id, inputs, output):
-            moved = _named(files.active_rows_in({partition_id}), inputs)
-            ready = reference_items(moved, new.commit_id, removed=new.id, removed_time=to_micros(new.time))
-            return Change(_added([] if output is None else [output], step), ready, leaving=[*ready])
+            ready = _leaving(_named(files.active_rows_in({partition_id}), inputs), step)
+            added = _added([] if output is None else [output], step)
+            # the specification bounds the inputs of a compaction by one transaction
+            return Change(added, ready, leaving=[*ready], can_be_staged=False)
+        case SplitPartitions(_, references) as split:
+            ready = _leaving(files.active_rows_in(split.leaves), step)
+            known = len(step.before.tree.partitions)
+            new_ones = partition_items(step.after.tree.partitions[known:], new.id, new.commit_id, first=known)
+            return Change(_added(references, step), ready, new_ones, leaving=[*ready])
         case DeleteFiles(filenames):
             gone = _named(files.ready_for_gc, filenames).select(["partition_id", "filename"]).to_pylist()
             return Change(forgotten=[reference_key(**row) for row in gone])
@@ -89,7 +104,7 @@ def everything(step: Step) -> Change:
     return Change(
         reference_items(files.active, new.commit_id),
         reference_items(files.ready_for_gc, new.commit_id),
-        partition_items(step.after.tree, new.id, new.commit_id),
+        partition_items(step.after.tree.partitions, new.id, new.commit_id),
     )
 
 
@@ -97,6 +112,11 @@ def _added(references: Iterable[FileReference], step: Step) -> dict[str, Item]:
     new = step.snapshot
     added = [Addition(reference, new.id, new.time) for reference in references]
     return reference_items(to_batch(added, step.before.files.schema), new.commit_id)
+
+
+def _leaving(rows: pa.Table, step: Step) -> dict[str, Item]:
+    new = step.snapshot
+    return reference_items(rows, new.commit_id, removed=new.id, removed_time=to_micros(new.time))
 
 
 def _named(rows: pa.Table, filenames: Sequence[str]) -> pa.Table:

@@ -7,6 +7,7 @@ only once that commit has won. Behind `!` in `active-files` lie the commits unde
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -109,34 +110,49 @@ def reference_row(item: Item, schema: Schema, snapshot_id: int) -> dict[str, Any
     }
 
 
-def partition_items(tree: PartitionTree, snapshot_id: int, commit_id: str) -> dict[str, Item]:
-    """Return the items of a tree's partitions, live from a snapshot on."""
+def partition_items(
+    partitions: Iterable[Partition], snapshot_id: int, commit_id: str, *, first: int = 0
+) -> dict[str, Item]:
+    """Return the items of partitions that are live from a snapshot on; `first` is the place of the first in the tree.
+
+    An item never changes. That a partition was split is told by its children, which are live from then on.
+    """
     return {
         p.id: {
             "position": position,
-            "leaf": p.is_leaf,
             "parent_id": p.parent_id,
-            "child_ids": p.child_ids,
-            "dimension": p.dimension,
             "min": _cells(r.min for r in p.region.ranges),
             "max": _cells(r.max for r in p.region.ranges),
             "commit": commit_id,
             "added": snapshot_id,
         }
-        for position, p in enumerate(tree.partitions)
+        for position, p in enumerate(partitions, first)
     }
 
 
 def partition_tree(found: Iterable[Item]) -> PartitionTree:
-    """Return the tree that `partition_items` wrote."""
+    """Return the tree of the partitions that `partition_items` wrote, as far as they are live."""
     ordered = sorted(found, key=lambda item: item["position"])
-    return PartitionTree(tuple(map(_partition, ordered)))
+    regions = {item[PARTITION]: _region(item) for item in ordered}
+    children: dict[str, list[str]] = defaultdict(list)
+    for item in ordered:  # a left child comes before its right one
+        if item.get("parent_id") is not None:
+            children[item["parent_id"]].append(item[PARTITION])
+    return PartitionTree(tuple(_partition(item, regions, children) for item in ordered))
 
 
-def _partition(item: Item) -> Partition:
+def _partition(item: Item, regions: Mapping[str, Region], children: Mapping[str, Sequence[str]]) -> Partition:
+    name, dimension = item[PARTITION], -1
+    below = tuple(children.get(name, ()))
+    if below:
+        ranges = zip(regions[name].ranges, regions[below[0]].ranges, strict=True)
+        dimension = next((i for i, (here, part) in enumerate(ranges) if here != part), -1)
+    return Partition(name, regions[name], item.get("parent_id"), below, dimension)
+
+
+def _region(item: Item) -> Region:
     bounds = zip(_values(item["min"]), _values(item["max"]), strict=True)
-    region = Region(tuple(Range(low, high) for low, high in bounds))
-    return Partition(item[PARTITION], region, item.get("parent_id"), tuple(item["child_ids"]), item["dimension"])
+    return Region(tuple(Range(low, high) for low, high in bounds))
 
 
 def _cells(values: Iterable[KeyValue | None]) -> list[list[KeyValue]]:

@@ -107,15 +107,11 @@ def _is_live(item: Item, won: set[str]) -> bool:
 
 
 def _tree(partitions: Rows, at: int, won: set[str]) -> PartitionTree | None:
-    live = [
-        item
-        for item in partitions.query()
-        if _is_live(item, won) and item["added"] <= at and (item.get("removed") is None or item["removed"] > at)
-    ]
-    tree = partition_tree(live)
+    live = [item for item in partitions.query() if _is_live(item, won) and item["added"] <= at]
     try:
+        tree = partition_tree(live)
         tree.check()
-    except (InvalidInput, NotFound):
+    except (InvalidInput, NotFound, ValueError):  # one child was read, the other not yet
         return None
     return tree if live else None
 

@@ -2,11 +2,12 @@
 
 Why nobody ever sees a part of one, in steps:
 
-1. An item behind `!` names the commit to come, and the references that it will forget.
+1. An item behind `!` names the commit to come, and the references that it will move away or forget.
 2. The new items are written, each marked `staged` with the commit's id. Readers pass over them.
 3. The commit's own transaction sets `won` on the item of step 1. That publishes all of them at once.
-4. The marks are taken off, what is to be forgotten is deleted, and last the item of step 1. A crash before that leaves
-   marks of a commit that won: readers take them as live, and forget what it forgot.
+4. The marks are taken off, what has left or is to be forgotten is deleted, and last the item of step 1. A crash before
+   that leaves marks of a commit that won: readers take them as live, forget what it forgot, and of a reference that is
+   found twice take the one that is ready for garbage collection.
 
 A commit that lost removes its staged items. After a crash `sweep` does: it asks the catalog whether the commit won,
 which refuses it for ever if not, and stops a writer that still stages, before it removes anything.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, zip_longest
 
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.client import in_chunks
@@ -46,9 +47,11 @@ class Staging:
         Returns None when the commit has lost: a reference is there already, or `sweep` has stopped it.
         """
         active = self._tables.active
-        chunks = list(in_chunks(change.forgotten, NAMES_PER_ITEM)) or [[]]
-        for at, names in enumerate(chunks):
-            named = {"commit": commit_id, "number": number, "forgotten": names}
+        forgotten, leaving = (in_chunks(names, NAMES_PER_ITEM) for names in (change.forgotten, change.leaving))
+        nothing: list[str] = []
+        chunks = list(zip_longest(forgotten, leaving, fillvalue=nothing)) or [(nothing, nothing)]
+        for at, (going, moving) in enumerate(chunks):
+            named = {"commit": commit_id, "number": number, "forgotten": going, "leaving": moving}
             active.db.transact([active.put(_under_way(commit_id, at), named)])
         for rows, items in zip(self._tables.all, (change.active, change.ready, change.partitions), strict=True):
             for chunk in in_chunks(items.items(), self._most - 1):
@@ -83,7 +86,8 @@ class Staging:
             marked = (update(rows.table, rows.key(name), change, staged, commit=commit_id) for name in names)
             rows.db.transact_each(marked, self._most)
         named = list(self._tables.active.query(UNDER_WAY + commit_id))
-        self._tables.ready.write_each({}, chain.from_iterable(item["forgotten"] for item in named))
+        for rows, gone in ((self._tables.active, "leaving"), (self._tables.ready, "forgotten")):
+            rows.write_each({}, chain.from_iterable(item[gone] for item in named))
         self._forget(named)
 
     def remove(self, commit_id: str, keys: Mapping[Rows, Sequence[str]]) -> None:

@@ -91,7 +91,7 @@ class DynamoDBStateStore(StateStore):
         """Write the partitions, and only then make the table count."""
         self._make()
         rows = self._tables.partitions
-        items = partition_items(state.tree, snapshot.id, snapshot.commit_id)
+        items = partition_items(state.tree.partitions, snapshot.id, snapshot.commit_id)
         self._staged[snapshot.commit_id] = {rows: [*items]}
         for chunk in in_chunks(items.items(), self._shared.max_items):
             if rows.db.transact([rows.put(key, item, new=True) for key, item in chunk]) is not None:
@@ -120,7 +120,7 @@ class DynamoDBStateStore(StateStore):
     def _commit_change(self, head: Snapshot, new: Snapshot, change: Change) -> bool:
         also = list(change.parts(self._tables)) if self._fits(change) else []
         if not self._fits(change) or len(repr(also)) > TRANSACTION_BYTES:
-            if change.leaving:
+            if not change.can_be_staged:
                 raise InvalidInput(
                     f"a compaction of {len(change.leaving)} files; DynamoDBStateStore takes "
                     f"{self.most_compaction_inputs} at once",

@@ -1,0 +1,256 @@
+"""The row keys in the files of one leaf: where its middle lies, and how many rows of each file lie in a region.
+
+Files are sorted, so the least key of each row group is an equi-depth sample that costs only the footers; Sleeper
+keeps sketches beside its files instead. A leaf of few rows is read whole, its row keys only. Counts are exact in both
+cases: of a large leaf, the row groups that a border cuts are read.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sleeper_nb.errors import StorageError
+from sleeper_nb.model.file_reference import FileReference
+from sleeper_nb.model.keys import KeyValue
+from sleeper_nb.model.partitions import Partition, Range, Region
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.storage.filesystem import Storage
+
+READ_ROWS = 2_000_000
+"""Up to so many rows of a leaf are read for its medians."""
+_FILE = "file"
+
+
+class LeafKeys(ABC):
+    """What the files of a leaf hold of each row key."""
+
+    @abstractmethod
+    def rows(self, region: Region) -> int:
+        """Return how many rows lie in a region, about."""
+
+    @abstractmethod
+    def median(self, dimension: int, region: Region) -> KeyValue | None:
+        """Return the value of a row key in the middle of a region's rows; None when no row there has a smaller one."""
+
+    @abstractmethod
+    def second(self, dimension: int, region: Region) -> KeyValue | None:
+        """Return the least value but one of a row key in a region; None when its rows have one value only."""
+
+    @abstractmethod
+    def counts(self, regions: Sequence[Region]) -> Mapping[str, Sequence[int]]:
+        """Return for each file how many of its rows lie in each of some regions, exactly."""
+
+
+def leaf_keys(
+    storage: Storage, schema: Schema, leaf: Partition, references: Sequence[FileReference], read_rows: int = READ_ROWS
+) -> LeafKeys:
+    """Open the files of a leaf; one of at most `read_rows` rows is read whole."""
+    if sum(reference.rows for reference in references) <= read_rows:
+        return KeysInMemory.read(storage, schema, leaf, references)
+    return KeysOfRowGroups(storage, schema, leaf, references, read_rows)
+
+
+class KeysInMemory(LeafKeys):
+    """The row keys of all rows that were read.
+
+    Parameters
+    ----------
+    keys
+        A column for each row key, and `file`, the number of the file in `filenames`.
+    """
+
+    def __init__(self, keys: pa.Table, filenames: Sequence[str], schema: Schema) -> None:
+        self._keys, self._filenames, self._schema = keys, filenames, schema
+
+    @classmethod
+    def read(
+        cls, storage: Storage, schema: Schema, leaf: Partition, references: Sequence[FileReference]
+    ) -> KeysInMemory:
+        """Read the row keys of files; of a file that other leaves share, those of this one."""
+        tables = []
+        for number, reference in enumerate(references):
+            with _opened(storage, reference.filename) as file:
+                keys = file.read(columns=_names(schema), use_threads=False)
+            inside = keys if reference.only_this_partition else keys.filter(in_region(keys, leaf.region, schema))
+            tables.append(_numbered(inside, number))
+        return cls(_joined(tables, schema), [reference.filename for reference in references], schema)
+
+    def rows(self, region: Region) -> int:
+        """Count them, exactly."""
+        return int(self._in(region).num_rows)
+
+    def median(self, dimension: int, region: Region) -> KeyValue | None:
+        """Return the value in the middle when a row is below it."""
+        values = self._values(dimension, region)
+        if not len(values):
+            return None
+        place = len(values) // 2
+        middle: KeyValue = values[pc.partition_nth_indices(values, pivot=place)[place].as_py()].as_py()
+        return middle if middle > pc.min(values).as_py() else None
+
+    def second(self, dimension: int, region: Region) -> KeyValue | None:
+        """Return the least value above the least."""
+        values = self._values(dimension, region)
+        above = values.filter(pc.greater(values, pc.min(values)))
+        found: KeyValue | None = pc.min(above).as_py()
+        return found
+
+    def counts(self, regions: Sequence[Region]) -> Mapping[str, Sequence[int]]:
+        """Count the rows that were read."""
+        found = {filename: [0] * len(regions) for filename in self._filenames}
+        for i, region in enumerate(regions):
+            for each in pc.value_counts(self._in(region)[_FILE]).to_pylist():
+                found[self._filenames[each["values"]]][i] = each["counts"]
+        return found
+
+    def _in(self, region: Region) -> pa.Table:
+        return self._keys.filter(in_region(self._keys, region, self._schema))
+
+    def _values(self, dimension: int, region: Region) -> pa.Array:
+        return self._in(region)[self._schema.row_keys[dimension].name].combine_chunks()
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """A row group of a file: its number there, its rows, and the region that its statistics tell of."""
+
+    file: int
+    number: int
+    rows: int
+    least: tuple[KeyValue, ...]
+    greatest: tuple[KeyValue, ...]
+
+    def meets(self, region: Region) -> bool:
+        """Return whether some of its rows can lie in a region."""
+        ends = zip(self.least, self.greatest, region.ranges, strict=True)
+        return all(_begins_below(low, r.max) and (r.min is None or high >= r.min) for low, high, r in ends)  # type: ignore[operator]
+
+    def is_in(self, region: Region) -> bool:
+        """Return whether all of its rows lie in a region."""
+        return self.least in region and self.greatest in region
+
+
+class KeysOfRowGroups(LeafKeys):
+    """The least row key of each row group, from the footers; other keys, from row groups spread over the files."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        schema: Schema,
+        leaf: Partition,
+        references: Sequence[FileReference],
+        read_rows: int = READ_ROWS,
+    ) -> None:
+        self._storage, self._schema, self._leaf, self._read_rows = storage, schema, leaf, read_rows
+        self._filenames = [reference.filename for reference in references]
+        groups = (group for number in range(len(references)) for group in self._groups_of(number))
+        self._groups = [group for group in groups if group.meets(leaf.region)]
+
+    def rows(self, region: Region) -> int:
+        """Count the row groups that begin in the region."""
+        return sum(group.rows for group in self._groups if group.least[0] in region.ranges[0] and group.meets(region))
+
+    def median(self, dimension: int, region: Region) -> KeyValue | None:
+        """Return the first key of the row group in the middle; where that tells nothing, the middle of the sample."""
+        found = None if dimension else self._middle(region)
+        return self._sample.median(dimension, region) if found is None else found
+
+    def _middle(self, region: Region) -> KeyValue | None:
+        begins = sorted((group.least[0], group.rows) for group in self._groups if group.meets(region))
+        middle, before, here = sum(rows for _, rows in begins) / 2, 0, region.ranges[0]
+        for value, rows in begins:
+            before += rows
+            # a row group that begins below the region says nothing of where its rows in the region begin
+            if before > middle and value in here:
+                return None if value in {begins[0][0], here.min} else value
+        return None
+
+    def second(self, dimension: int, region: Region) -> KeyValue | None:
+        """Return what the sample says."""
+        return self._sample.second(dimension, region)
+
+    def counts(self, regions: Sequence[Region]) -> Mapping[str, Sequence[int]]:
+        """Count whole row groups by their statistics, and read those that a border cuts."""
+        found = {filename: [0] * len(regions) for filename in self._filenames}
+        for group in self._groups:
+            met = [i for i, region in enumerate(regions) if group.meets(region)]
+            of_file = found[self._filenames[group.file]]
+            if len(met) == 1 and group.is_in(regions[met[0]]):
+                of_file[met[0]] += group.rows
+                continue
+            keys = self._read(group)
+            for i in met:
+                of_file[i] += pc.sum(in_region(keys, regions[i], self._schema)).as_py() or 0
+        return found
+
+    @cached_property
+    def _sample(self) -> KeysInMemory:
+        step = max(1, -(-sum(group.rows for group in self._groups) // self._read_rows))
+        tables = [_numbered(self._read(group), group.file) for group in self._groups[::step]]
+        return KeysInMemory(_joined(tables, self._schema), self._filenames, self._schema)
+
+    def _groups_of(self, number: int) -> Iterator[RowGroup]:
+        with _opened(self._storage, self._filenames[number]) as file:
+            places = {file.metadata.schema.column(i).path: i for i in range(file.metadata.num_columns)}
+            for i in range(file.metadata.num_row_groups):
+                group = file.metadata.row_group(i)
+                told = [group.column(places[name]).statistics for name in _names(self._schema)]
+                if any(each is None or not each.has_min_max for each in told):
+                    raise StorageError(
+                        f"data file {self._filenames[number]} has no statistics of its keys",
+                        hint="compact its partition first",
+                    )
+                ends = ([_exact(getattr(each, end)) for each in told] for end in ("min", "max"))
+                least, greatest = map(tuple, ends)
+                yield RowGroup(number, i, group.num_rows, least, greatest)
+
+    def _read(self, group: RowGroup) -> pa.Table:
+        with _opened(self._storage, self._filenames[group.file]) as file:
+            return file.read_row_group(group.number, columns=_names(self._schema), use_threads=False)
+
+
+def in_region(keys: pa.Table, region: Region, schema: Schema) -> pa.ChunkedArray:
+    """Return for each row whether its row keys lie in a region."""
+    tests = [pa.chunked_array([pa.repeat(pa.scalar(True), keys.num_rows)])]  # noqa: FBT003 - a value
+    for field, r in zip(schema.row_keys, region.ranges, strict=True):
+        if r.min is not None:
+            tests.append(pc.greater_equal(keys[field.name], pa.scalar(r.min, field.type.arrow)))
+        if r.max is not None:
+            tests.append(pc.less(keys[field.name], pa.scalar(r.max, field.type.arrow)))
+    return reduce(pc.and_, tests)
+
+
+def _opened(storage: Storage, filename: str) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(storage.input(filename))
+    except pa.ArrowException as error:
+        raise StorageError(f"cannot read data file {filename}: {error}", hint="restore it from a copy") from error
+
+
+def _names(schema: Schema) -> list[str]:
+    return [key.name for key in schema.row_keys]
+
+
+def _numbered(keys: pa.Table, number: int) -> pa.Table:
+    return keys.append_column(_FILE, pa.repeat(pa.scalar(number, pa.int32()), keys.num_rows))
+
+
+def _joined(tables: Sequence[pa.Table], schema: Schema) -> pa.Table:
+    columns = [pa.field(key.name, key.type.arrow) for key in schema.row_keys]
+    columns.append(pa.field(_FILE, pa.int32()))
+    return pa.concat_tables([table.cast(pa.schema(columns)) for table in tables] or [pa.schema(columns).empty_table()])
+
+
+def _exact(value: object) -> KeyValue:
+    return bytes(value) if isinstance(value, bytearray | memoryview) else value  # type: ignore[return-value]
+
+
+def _begins_below(value: KeyValue, bound: KeyValue | None) -> bool:
+    return value in Range(None, bound)
