@@ -11,7 +11,7 @@ import contextlib
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -25,8 +25,10 @@ from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import OutcomeUnknown, SleeperError
+from sleeper_nb.model.partitions import PartitionSplit
 from sleeper_nb.model.snapshots import SnapshotReference
-from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences
+from sleeper_nb.model.state import TableState
+from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences, SplitPartitions
 from sleeper_nb.operations import expiry, migration
 from sleeper_nb.retry import Retry
 from sleeper_nb.state_store import transaction_log
@@ -81,6 +83,7 @@ class FaultMachine(RuleBasedStateMachine):
         self.fresh(self.kinds[kind % len(self.kinds)]).create("table", KEYED, a_tree())
         self.reader = self.fresh()
         self.versions: dict[int, frozenset[str]] = {1: frozenset()}
+        self.splits = {1: 0}
         self.rivals: dict[int, str] = {}
         self.saved: dict[int, int] = {}
         self.stalled: list[Stalled] = []
@@ -106,18 +109,26 @@ class FaultMachine(RuleBasedStateMachine):
 
     def rival(self) -> None:
         name = self.new_name()
-        self.rivals[self.fresh().commit(AddFiles((a_file(name),))).id] = name
+        self.rivals[self.fresh().commit(self.adding(name)).id] = name
 
-    def settle(self, added: set[str], removed: set[str]) -> int:
+    def adding(self, *names: str) -> AddFiles:
+        """Return what adds files of the keys that all of them have."""
+        return AddFiles(tuple(a_file(name, self.leaf()) for name in sorted(names)))
+
+    def leaf(self) -> str:
+        return self.fresh().load().tree.leaf_of(("a", 0)).id
+
+    def settle(self, added: set[str], removed: set[str], splits: int = 0) -> int:
         """Note what every new version must have; return how many of them are not a rival's."""
         ours = 0
         for number in range(self.head + 1, self.catalog.current("id").id + 1):
             rival, before = self.rivals.get(number), self.versions[number - 1]
             self.versions[number] = before | {rival} if rival else before - removed | added
+            self.splits[number] = self.splits[number - 1] + (0 if rival else splits)
             ours += rival is None
         return ours
 
-    def attempt(self, work: Callable[[], object], added: set[str], removed: set[str]) -> None:
+    def attempt(self, work: Callable[[], object], added: set[str], removed: set[str], splits: int = 0) -> None:
         """Do some work that commits once, and hold that its outcome is what it said."""
         said = "done"
         try:
@@ -126,7 +137,7 @@ class FaultMachine(RuleBasedStateMachine):
             said = "unknown"
         except SleeperError:
             said = "not done"
-        ours = self.settle(added, removed)
+        ours = self.settle(added, removed, splits)
         assert ours in {0, 1}
         assert said == "unknown" or bool(ours) == (said == "done")
 
@@ -134,15 +145,30 @@ class FaultMachine(RuleBasedStateMachine):
     def add(self, count: int, fault: tuple[str, int]) -> None:
         names = {self.new_name() for _ in range(count)}
         store = self.faulty(fault)
-        self.attempt(lambda: store.commit(AddFiles(tuple(a_file(name) for name in sorted(names)))), names, set())
+        change = self.adding(*names)
+        self.attempt(lambda: store.commit(change), names, set())
 
     @precondition(lambda self: len(self.versions[self.head]) > 1)
     @rule(fault=faults, keep=st.integers(0, 2))
     def merge(self, fault: tuple[str, int], keep: int) -> None:
         inputs, output = sorted(self.versions[self.head])[keep:], self.new_name()
-        change = ReplaceFileReferences("job", "root", tuple(inputs), a_file(output))
+        leaf = self.leaf()
+        change = ReplaceFileReferences("job", leaf, tuple(inputs), a_file(output, leaf))
         store = self.faulty(fault)
         self.attempt(lambda: store.commit(change), {output}, set(inputs))
+
+    @rule(fault=faults)
+    def split(self, fault: tuple[str, int]) -> None:
+        """Cut the leaf of all files above their keys: each moves to the left one."""
+        self.used += 1
+        cut = PartitionSplit(self.leaf(), 0, f"c{10**6 - self.used}", (f"left-{self.used}", f"right-{self.used}"))
+
+        def change(state: TableState) -> SplitPartitions:
+            moved = (replace(file, partition_id=cut.child_ids[0]) for file in state.files.active_in({cut.partition_id}))
+            return SplitPartitions((cut,), tuple(moved))
+
+        store = self.faulty(fault)
+        self.attempt(lambda: store.commit(change), set(), set(), splits=1)
 
     @rule(fault=faults, kind=st.integers(0, 2))
     def migrate(self, fault: tuple[str, int], kind: int) -> None:
@@ -176,10 +202,11 @@ class FaultMachine(RuleBasedStateMachine):
     def stall(self, count: int, at: int) -> None:
         """A writer looks at the head, prepares, and falls asleep right before a request that publishes, or may."""
         names = {self.new_name() for _ in range(count)}
+        change = self.adding(*names)
         store = self.faulty(("stalls", at), only=self.publishing)
         head = self.head
         with contextlib.suppress(DeadError):
-            store.commit(AddFiles(tuple(a_file(name) for name in sorted(names))))
+            store.commit(change)
         won = self.settle(names, set())
         assert won or self.fault.held
         if self.fault.held is not None:  # what is still to be sent behind a commit that has won adds nothing
@@ -206,6 +233,7 @@ class FaultMachine(RuleBasedStateMachine):
         for version in (*retained, *self.catalog.savepoints("id")):
             state = (anew if version in {retained[0], retained[-1]} else self.reader).load(version)
             assert set(state.files.active["filename"].to_pylist()) == self.versions[version.number]
+            assert len(state.tree.leaves) == 1 + self.splits[version.number]
         assert {s.id: s.saved_snapshot_id for s in self.catalog.savepoints("id")} == self.saved
 
     def teardown(self) -> None:

@@ -26,10 +26,10 @@ from sleeper_nb.errors import (
     StorageError,
 )
 from sleeper_nb.model.file_reference import files_schema
-from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.partitions import PartitionSplit, PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.model.transactions import AddFiles
+from sleeper_nb.model.transactions import AddFiles, SplitPartitions
 from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.history import Metadata
@@ -153,6 +153,28 @@ def test_older_snapshots_and_savepoints_never_change(store: StateStore):
     versions = store.catalog.snapshots(store.table_id)
     assert [names(reopened(store), version) for version in (*versions, kept)] == [["f", "g"], ["f"], [], ["f"]]
     assert reopened(store).load(kept).snapshot_id == 2
+
+
+@pytest.mark.parametrize("count", [2, 60])
+def test_a_split_shows_whole_and_older_versions_keep_their_partitions(store: StateStore, count: int):
+    files = tuple(a_file(f"f{number}") for number in range(count))
+    store.commit(AddFiles(files))
+    kept = save(store)
+    cuts = PartitionSplit("root", 0, "m", ("left", "right")), PartitionSplit("right", 1, 5, ("low", "high"))
+    made = store.commit(SplitPartitions(cuts, tuple(dataclasses.replace(file, partition_id="left") for file in files)))
+    assert (made.operation, made.files, made.rows) == ("split", count, count)
+    for fresh in (store, reopened(store)):
+        state = fresh.load()
+        assert [leaf.id for leaf in state.tree.leaves] == ["left", "low", "high"]
+        assert {file.partition_id for file in state.files.active_in(["root", "left"])} == {"left"}
+        assert state.files.ready_for_gc.num_rows == count
+        for version in (kept, store.catalog.snapshots(store.table_id)[1]):
+            before = fresh.load(version)
+            assert (before.tree.leaves, len(before.files.active_in(["root"]))) == ((before.tree.root,), count)
+            before.tree.check()
+        state.tree.check()
+    store.commit(added("later", partition_id="high", keys=("x", "y"), only_this_partition=False))
+    assert len(names(reopened(store))) == count + 1
 
 
 def test_a_rule_that_does_not_hold_changes_nothing(store: StateStore):
