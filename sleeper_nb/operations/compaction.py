@@ -22,7 +22,6 @@ from typing import NamedTuple
 from sleeper_nb.catalog.base import Assignment
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import InvalidInput, OutcomeUnknown, StateRuleBroken
-from sleeper_nb.model.partitions import Partition
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
@@ -30,7 +29,7 @@ from sleeper_nb.model.transactions import ReplaceFileReferences
 from sleeper_nb.operations.ingest import discard_files, reference_to, write_sorted
 from sleeper_nb.operations.planning import PlannedFile
 from sleeper_nb.operations.reading import merged
-from sleeper_nb.operations.strategies import Candidate, StrategySettings, reason, strategy_named, within
+from sleeper_nb.operations.strategies import StrategySettings, reason, strategy_named, within
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Bytes, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
@@ -51,7 +50,6 @@ class CompactionJob:
     region: str
     inputs: tuple[PlannedFile, ...]
     rows_exact: bool
-    why: str = ""
 
     @property
     def rows(self) -> int:
@@ -83,6 +81,8 @@ class CompactionReport(Report):
         Jobs that came too late: other writers had taken their inputs. Nothing of them is left.
     strategy
         The strategy that chose the files.
+    settings
+        The numbers that it went by.
     waiting
         Jobs beyond the table's limits, which a later run will do.
     """
@@ -91,8 +91,9 @@ class CompactionReport(Report):
     snapshots: tuple[Snapshot, ...]
     refused: tuple[CompactionJob, ...]
     strategy: str
+    settings: StrategySettings
+    waiting: int
     dry_run: bool
-    waiting: int = 0
 
     @property
     def rows(self) -> int:
@@ -107,16 +108,18 @@ class CompactionReport(Report):
         if not self.jobs:
             return Grid(("",), (), f"compaction ({self.strategy}): nothing to merge", footer)
         made = [()] * len(self.jobs) if self.dry_run else [(snapshot.id,) for snapshot in self.snapshots]
-        rows = tuple(
-            (job.region, len(job.inputs), job.rows, Bytes(sum(file.bytes for file in job.inputs)), job.why,
-             ", ".join(map(_short, job.filenames)), _short(job.output), *snapshot)
-            for job, snapshot in zip(self.jobs, made, strict=True)
-        )  # fmt: skip
+        rows = tuple((*self._row(job), *snapshot) for job, snapshot in zip(self.jobs, made, strict=True))
         files = sum(len(job.inputs) for job in self.jobs)
         would = "would merge" if self.dry_run else "merged"
         title = f"compaction ({self.strategy}): {would} {counted(files, 'file')} into {len(self.jobs):,}"
         columns = ("partition", "files", "rows", "bytes", "why", "merges", "into")
         return Grid((*columns, *(() if self.dry_run else ("snapshot",))), rows, title, footer)
+
+    def _row(self, job: CompactionJob) -> tuple[object, ...]:
+        why = reason(self.strategy, job.inputs, self.settings)
+        size = Bytes(sum(file.bytes for file in job.inputs))
+        merges = ", ".join(map(_short, job.filenames))
+        return job.region, len(job.inputs), job.rows, size, why, merges, _short(job.output)
 
 
 def _short(filename: str) -> str:
@@ -154,41 +157,34 @@ def plan_compaction(
         raise InvalidInput(f"partition {partition_id!r} is no leaf", hint="name one that partitions lists")
     taken = {(claim.partition_id, name) for claim in claimed for name in claim.filenames}
     running = Counter(claim.partition_id for claim in claimed)
-    free = _candidates(state, taken)
-    jobs, proposed = [], 0
+    free = _free_files(state, taken)
+    jobs: list[CompactionJob] = []
+    proposed = 0
     for leaf in state.tree.leaves:
         if partition_id not in {None, leaf.id}:
             continue
         batches = choose(free.get(leaf.id, ()), settings)
         proposed += len(batches)
         most = settings.jobs_per_partition - running[leaf.id] if strategy == "size-ratio" else len(batches)
-        jobs += [_job(leaf, batch, strategy, settings, state, clock) for batch in batches[: max(0, most)]]
+        words = leaf.region.text(state.schema) if batches else ""
+        for batch in batches[: max(0, most)]:
+            exact = all(file.rows_exact for file in batch)
+            jobs.append(CompactionJob(clock.new_id(), leaf.id, words, tuple(batch), exact))
     kept = jobs[: max(0, settings.jobs - len(claimed))]
     return CompactionPlan(tuple(kept), proposed - len(kept))
 
 
-def _candidates(state: TableState, taken: Collection[tuple[str, str]]) -> dict[str, list[Candidate]]:
+def _free_files(state: TableState, taken: Collection[tuple[str, str]]) -> dict[str, list[PlannedFile]]:
     """Return the free files of each partition. By columns, as there may be hundreds of thousands."""
     active = state.files.active
-    files = map(Candidate, *(active[name].to_pylist() for name in Candidate._fields))
-    found: dict[str, list[Candidate]] = {}
-    for partition_id, file in zip(active["partition_id"].to_pylist(), files, strict=True):
-        if not taken or (partition_id, file.filename) not in taken:
-            found.setdefault(partition_id, []).append(file)
+    names = ("filename", "partition_id", "rows", "bytes", "only_this_partition", "rows_exact")
+    filenames, owners, rows, sizes, alone, exact = (active[name].to_pylist() for name in names)
+    regions = (None if each else state.tree[owner].region for each, owner in zip(alone, owners, strict=True))
+    found: dict[str, list[PlannedFile]] = {}
+    for owner, file in zip(owners, map(PlannedFile, filenames, rows, sizes, regions, exact), strict=True):
+        if not taken or (owner, file.filename) not in taken:
+            found.setdefault(owner, []).append(file)
     return found
-
-
-def _job(
-    leaf: Partition,
-    batch: Sequence[Candidate],
-    strategy: str,
-    settings: StrategySettings,
-    state: TableState,
-    clock: Clock,
-) -> CompactionJob:
-    inputs = (PlannedFile(f.filename, f.rows, f.bytes, None if f.only_this_partition else leaf.region) for f in batch)
-    exact, why = all(f.rows_exact for f in batch), reason(strategy, batch, settings)
-    return CompactionJob(clock.new_id(), leaf.id, leaf.region.text(state.schema), tuple(inputs), exact, why)
 
 
 def run_job(job: CompactionJob, schema: Schema, storage: Storage) -> DataFile | None:
@@ -230,7 +226,7 @@ def compact(
         state, strategy, settings, claimed, store.clock, store.most_compaction_inputs, partition_id
     )
     if dry_run:
-        return CompactionReport(proposed, (), (), strategy, dry_run=True, waiting=waiting)
+        return CompactionReport(proposed, (), (), strategy, settings, waiting, dry_run=True)
     jobs: list[CompactionJob] = []
     done: list[tuple[CompactionJob, Snapshot]] = []
     refused: list[CompactionJob] = []
@@ -255,7 +251,7 @@ def compact(
     _clean_up(store, jobs, {job.id for job, _ in done})
     done.sort(key=lambda pair: jobs.index(pair[0]))
     finished, snapshots = zip(*done, strict=True) if done else ((), ())
-    return CompactionReport(finished, snapshots, tuple(refused), strategy, dry_run=False, waiting=waiting)
+    return CompactionReport(finished, snapshots, tuple(refused), strategy, settings, waiting, dry_run=False)
 
 
 def _claim(store: StateStore, job: CompactionJob, now: datetime) -> bool:

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from itertools import count
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +27,8 @@ from sleeper_nb.storage.filesystem import Storage
 
 READ_ROWS = 2_000_000
 """Up to so many rows of a leaf are read for its medians."""
+_AT_ONCE = 8
+"""Files that are read at once: a bucket answers late, and a folder keeps two cores busy."""
 _FILE = "file"
 
 
@@ -64,23 +68,28 @@ class KeysInMemory(LeafKeys):
     ----------
     keys
         A column for each row key, and `file`, the number of the file in `filenames`.
+    region
+        That they all lie in.
     """
 
-    def __init__(self, keys: pa.Table, filenames: Sequence[str], schema: Schema) -> None:
-        self._keys, self._filenames, self._schema = keys, filenames, schema
+    def __init__(self, keys: pa.Table, filenames: Sequence[str], schema: Schema, region: Region) -> None:
+        self._keys, self._filenames, self._schema, self._region = keys, filenames, schema, region
 
     @classmethod
     def read(
         cls, storage: Storage, schema: Schema, leaf: Partition, references: Sequence[FileReference]
     ) -> KeysInMemory:
         """Read the row keys of files; of a file that other leaves share, those of this one."""
-        tables = []
-        for number, reference in enumerate(references):
+
+        def keys_of(number: int, reference: FileReference) -> pa.Table:
             with _opened(storage, reference.filename) as file:
                 keys = file.read(columns=_names(schema), use_threads=False)
             inside = keys if reference.only_this_partition else keys.filter(in_region(keys, leaf.region, schema))
-            tables.append(_numbered(inside, number))
-        return cls(_joined(tables, schema), [reference.filename for reference in references], schema)
+            return _numbered(inside, number)
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            tables = list(pool.map(keys_of, count(), references))
+        return cls(_joined(tables, schema), [reference.filename for reference in references], schema, leaf.region)
 
     def rows(self, region: Region) -> int:
         """Count them, exactly."""
@@ -111,6 +120,8 @@ class KeysInMemory(LeafKeys):
         return found
 
     def _in(self, region: Region) -> pa.Table:
+        if region.covers(self._region):
+            return self._keys
         return self._keys.filter(in_region(self._keys, region, self._schema))
 
     def _values(self, dimension: int, region: Region) -> pa.Array:
@@ -194,7 +205,7 @@ class KeysOfRowGroups(LeafKeys):
     def _sample(self) -> KeysInMemory:
         step = max(1, -(-sum(group.rows for group in self._groups) // self._read_rows))
         tables = [_numbered(self._read(group), group.file) for group in self._groups[::step]]
-        return KeysInMemory(_joined(tables, self._schema), self._filenames, self._schema)
+        return KeysInMemory(_joined(tables, self._schema), self._filenames, self._schema, self._leaf.region)
 
     def _groups_of(self, number: int) -> Iterator[RowGroup]:
         with _opened(self._storage, self._filenames[number]) as file:

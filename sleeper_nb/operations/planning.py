@@ -29,6 +29,11 @@ class PlannedFile(NamedTuple):
     region: Region | None
     rows_exact: bool = True
 
+    @property
+    def only_this_partition(self) -> bool:
+        """Whether all of its rows count."""
+        return self.region is None
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedLeaf:

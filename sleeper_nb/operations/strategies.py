@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.properties import TableProperties
+from sleeper_nb.operations.planning import PlannedFile
 from sleeper_nb.report import counted
 
 
@@ -45,28 +45,18 @@ class StrategySettings:
         )
 
 
-class Candidate(NamedTuple):
-    """A file of a leaf that no job has claimed: what a strategy and a job need to know of its reference."""
-
-    filename: str
-    rows: int
-    bytes: int
-    rows_exact: bool = True
-    only_this_partition: bool = True
+Batches = list[list[PlannedFile]]
+Strategy = Callable[[Sequence[PlannedFile], StrategySettings], Batches]
 
 
-Batches = list[list[Candidate]]
-Strategy = Callable[[Sequence[Candidate], StrategySettings], Batches]
-
-
-def basic(files: Sequence[Candidate], settings: StrategySettings) -> Batches:
+def basic(files: Sequence[PlannedFile], settings: StrategySettings) -> Batches:
     """Merge the smallest files in batches of exactly the batch size; a remainder waits for more files."""
     ordered = _by_rows(files)
     size = settings.batch_size
     return [ordered[i : i + size] for i in range(0, len(ordered) - size + 1, size)]
 
 
-def size_ratio(files: Sequence[Candidate], settings: StrategySettings) -> Batches:
+def size_ratio(files: Sequence[PlannedFile], settings: StrategySettings) -> Batches:
     """Merge files of about the same size, so that a row is rewritten a logarithmic number of times.
 
     Files may merge when all but the largest together have at least `ratio` times the rows of the largest. Largest
@@ -90,7 +80,7 @@ def size_ratio(files: Sequence[Candidate], settings: StrategySettings) -> Batche
     return jobs
 
 
-def everything(files: Sequence[Candidate], _settings: StrategySettings) -> Batches:
+def everything(files: Sequence[PlannedFile], _settings: StrategySettings) -> Batches:
     """Merge all files of the leaf into one, whatever their sizes; a leaf of one whole file is left alone."""
     done = len(files) == 1 and files[0].only_this_partition
     return [] if done or not files else [_by_rows(files)]
@@ -100,7 +90,7 @@ STRATEGIES: dict[str, Strategy] = {"size-ratio": size_ratio, "basic": basic, "al
 """The strategies by the names that users type; the first is the default."""
 
 
-def reason(strategy: str, batch: Sequence[Candidate], settings: StrategySettings) -> str:
+def reason(strategy: str, batch: Sequence[PlannedFile], settings: StrategySettings) -> str:
     """Return in a few words why a strategy merges a batch."""
     if len(batch) == 1:
         return "its file has rows of other partitions"
@@ -128,7 +118,7 @@ def within(strategy: Strategy, most: int | None) -> Strategy:
     if most is None:
         return strategy
 
-    def bounded(files: Sequence[Candidate], settings: StrategySettings) -> Batches:
+    def bounded(files: Sequence[PlannedFile], settings: StrategySettings) -> Batches:
         batches = strategy(files, replace(settings, batch_size=min(settings.batch_size, most)))
         pieces = [batch[at : at + most] for batch in batches for at in range(0, len(batch), most)]
         return [piece for piece in pieces if len(piece) > 1 or not piece[0].only_this_partition]
@@ -136,9 +126,9 @@ def within(strategy: Strategy, most: int | None) -> Strategy:
     return bounded
 
 
-def _similar(ordered: Sequence[Candidate], ratio: int) -> bool:
+def _similar(ordered: Sequence[PlannedFile], ratio: int) -> bool:
     return sum(file.rows for file in ordered[:-1]) >= ratio * ordered[-1].rows
 
 
-def _by_rows(files: Sequence[Candidate]) -> list[Candidate]:
+def _by_rows(files: Sequence[PlannedFile]) -> list[PlannedFile]:
     return sorted(files, key=lambda file: (file.rows, file.filename))

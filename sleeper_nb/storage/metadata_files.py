@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -42,19 +44,17 @@ def partitions_table(tree: PartitionTree, schema: Schema) -> pa.Table:
             *[pa.field(f"{end}_{key.name}", key.type.arrow) for key in keys for end in ("min", "max")],
         ]
     )
-    rows = [
-        {
-            "partition_id": p.id,
-            "leaf_partition": p.is_leaf,
-            "parent_partition_id": p.parent_id,
-            "child_partition_ids": list(p.child_ids),
-            "dimension": p.dimension,
-            **{f"min_{key.name}": r.min for key, r in zip(keys, p.region.ranges, strict=True)},
-            **{f"max_{key.name}": r.max for key, r in zip(keys, p.region.ranges, strict=True)},
-        }
-        for p in tree.partitions
+    values: list[list[Any]] = [
+        [p.id for p in tree.partitions],
+        [p.is_leaf for p in tree.partitions],
+        [p.parent_id for p in tree.partitions],
+        [list(p.child_ids) for p in tree.partitions],
+        [p.dimension for p in tree.partitions],
     ]
-    return pa.Table.from_pylist(rows, schema=columns)
+    for i in range(len(keys)):
+        ranges = [p.region.ranges[i] for p in tree.partitions]
+        values += [r.min for r in ranges], [r.max for r in ranges]
+    return pa.table([pa.array(column, f.type) for column, f in zip(values, columns, strict=True)], schema=columns)
 
 
 def write_partitions(storage: Storage, path: str, tree: PartitionTree, schema: Schema) -> None:
