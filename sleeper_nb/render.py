@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import html
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
+from sleeper_nb.model.files import Totals
 from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.report import Grid, cell_text, counted
+from sleeper_nb.report import Grid, Listing, Report, cell_text, counted
 
 MAX_BYTES = 65_536  # of HTML, about, are saved for one answer
 _MAX_CELLS, _MAX_LEVELS, _MAX_BARS, _MAX_MARKS, _MAX_NAMES = 64, 6, 1000, 50, 5
 _LINE_CHARS = 130  # so many letters fit across 960 px; on a narrower screen the edge of the cell cuts them
 _LEVEL, _LEAF = 22, 58  # heights in px
 _BRAND = "fill:var(--jp-brand-color1,#1976d2)"
+
+
+T = TypeVar("T")
 
 
 class Versioned(Protocol):
@@ -71,6 +74,29 @@ def partition_map(at: Versioned) -> str:
     return _figure(f"partitions of {at.name} at {at.resolved}", levels * _LEVEL + _LEAF, drawn, said)
 
 
+def partition_lines(at: Versioned) -> str:
+    """Return the partitions as a tree of lines: where each is split, and below it the leaves with their rows."""
+    state, lines = at.state, [f"partitions of {at.name} at {at.resolved}"]
+    tree, totals, keys = state.tree, state.files.by_partition(), [key.name for key in state.schema.row_keys]
+
+    def draw(node: Partition, before: str, branch: str, below: str) -> None:
+        held = totals.get(node.id, Totals())
+        if node.is_leaf:
+            words = f"{node.region.text(state.schema)}: {counted(held.rows, 'row')}, {counted(held.files, 'file')}"
+        else:
+            words = f"split at {keys[node.dimension]} = {_clip(key_text(tree.split_point(node)), 60)}"
+        lines.append(f"{before}{branch}{words}")
+        for child in node.child_ids[:-1]:
+            draw(tree[child], before + below, "├─ ", "│  ")
+        for child in node.child_ids[-1:]:
+            draw(tree[child], before + below, "└─ ", "   ")
+
+    if len(tree.leaves) > _MAX_CELLS:
+        return f"{lines[0]}: a tree of {len(tree.leaves):,} leaves, too many to draw as lines"
+    draw(tree.root, "", "", "")
+    return "\n".join(lines)
+
+
 def timeline(snapshots: Sequence[Snapshot], savepoints: Sequence[Savepoint], current: int) -> str:
     """Return the rows of the table over its versions, one bar each, with the savepoints marked.
 
@@ -112,19 +138,47 @@ def bounded(grid: Grid, limit: int = MAX_BYTES) -> Grid:
     return shown
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Pictured(Report, Sequence[T], Generic[T]):
+    """A listing below a picture; where only text is shown, below a drawing of lines."""
+
+    listing: Listing[T]
+    picture: str
+    lines: str
+
+    def grid(self) -> Grid:
+        """Return the listing."""
+        return self.listing.grid()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the columns of the listing."""
+        return self.listing.to_dict()
+
+    def __repr__(self) -> str:
+        return f"{self.lines}\n{replace(self.grid(), title='').text()}"
+
+    def _repr_html_(self) -> str:
+        return f"{self.picture}{bounded(self.grid(), MAX_BYTES - len(self.picture.encode())).html()}"
+
+    def __len__(self) -> int:
+        return len(self.listing)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.listing[index]
+
+
 def _leaf_cells(state: TableState, depth: Sequence[int], step: int) -> list[_Cell]:
     """Return a box for each leaf, or for each `step` neighbours."""
-    leaves, rows, files = state.tree.leaves, Counter[str](), Counter[str]()
-    for reference in state.files.active.select(["partition_id", "rows"]).to_pylist():
-        rows[reference["partition_id"]] += reference["rows"]
-        files[reference["partition_id"]] += 1
+    leaves, totals = state.tree.leaves, state.files.by_partition()
+    nothing = Totals()
     bottom, dimensions = max(depth) * _LEVEL + _LEAF, _split_keys(state.tree)
     cells = []
     for x, i in enumerate(range(0, len(leaves), step)):
         group = leaves[i : i + step]
         ranges = [_hull([leaf.region.ranges[dimension] for leaf in group]) for dimension in dimensions]
         keys = _clip(" × ".join(map(str, ranges)), 100)
-        held, used = sum(rows[leaf.id] for leaf in group), sum(files[leaf.id] for leaf in group)
+        of_group = [totals.get(leaf.id, nothing) for leaf in group]
+        held, used = sum(each.rows for each in of_group), sum(each.files for each in of_group)
         words = (counted(held, "row"), counted(used, "file"))
         tip = " · ".join((keys, *words, *([f"{len(group):,} partitions"] if step > 1 else [])))
         lower = "" if ranges[0].min is None else f"≥ {key_text(ranges[0].min)}"

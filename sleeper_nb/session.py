@@ -17,7 +17,7 @@ from sleeper_nb.model.properties import STATE_STORE, STATE_STORES, TableProperti
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.operations import migration
-from sleeper_nb.operations.planning import plan_scan
+from sleeper_nb.operations.planning import files_of, plan_scan
 from sleeper_nb.progress import Progress
 from sleeper_nb.query import ENGINES, Engine, QueryResult, Source, run_query
 from sleeper_nb.report import Bytes, Listing
@@ -192,9 +192,11 @@ class Session:
         """Return all tables, by name."""
         found = tuple(self.table(entry.name) for entry in self.components.catalog.tables())
         heads = [self.components.catalog.current(table.entry.id) for table in found]
+        states = [table.state for table in found]
+        sizes = map(files_of, states)  # a snapshot counts a file once for each partition that uses it
         cells = tuple(
-            (t.name, h.id, h.rows, h.files, Bytes(h.bytes), len(t.partitions.leaves), h.time)
-            for t, h in zip(found, heads, strict=True)
+            (t.name, h.id, h.rows, files, Bytes(size), len(state.tree.leaves), h.time)
+            for t, h, state, (files, size) in zip(found, heads, states, sizes, strict=True)
         )
         columns = ("table", "snapshot", "rows", "files", "bytes", "partitions", "last change")
         return Listing(found, columns, cells, f"tables of {self.instance}")

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sleeper_nb.components import Components
+from sleeper_nb.model.files import Totals
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations import sources
-from sleeper_nb.operations.planning import plan_scan, regions_of
+from sleeper_nb.operations.planning import files_of, plan_scan, regions_of
 from sleeper_nb.operations.versions import Resolved
+from sleeper_nb.render import Pictured, partition_lines, partition_map
 from sleeper_nb.report import Answer, Bytes, Data, Grid, Listing, Report
 from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.base import StateStore
@@ -104,18 +106,20 @@ class TableAt(Report):
         )
         return Listing(tuple(rows), columns, cells, f"files of {self.name} at {self.resolved}")
 
-    def leaves(self) -> Listing[dict[str, Any]]:
-        """Return the leaf partitions with their regions, files and rows."""
+    def leaves(self) -> Pictured[dict[str, Any]]:
+        """Return the leaf partitions with their regions, files and rows, below a picture of the tree."""
         state = self.state
         items, cells = [], []
+        totals = state.files.by_partition()
         for leaf in state.tree.leaves:
-            files = state.files.active_in({leaf.id})
-            rows, size = sum(f.rows for f in files), sum(f.bytes for f in files)
+            files, rows, size = totals.get(leaf.id, Totals())
             region = leaf.region.text(state.schema)
-            items.append({"partition_id": leaf.id, "region": region, "files": len(files), "rows": rows, "bytes": size})
-            cells.append((region, leaf.id, len(files), rows, Bytes(size)))
+            items.append({"partition_id": leaf.id, "region": region, "files": files, "rows": rows, "bytes": size})
+            cells.append((region, leaf.id, files, rows, Bytes(size)))
         title = f"partitions of {self.name} at {self.resolved}"
-        return Listing(tuple(items), ("keys", "partition", "files", "rows", "bytes"), tuple(cells), title)
+        columns = ("keys", "partition", "files", "rows", "bytes")
+        listing = Listing(tuple(items), columns, tuple(cells), title)
+        return Pictured(listing, partition_map(self), partition_lines(self))
 
     def inspect(self, sql: str) -> Answer:
         """Ask DuckDB about the metadata of the version: ``files``, ``partitions``, ``snapshots``, ``savepoints``.
@@ -140,7 +144,7 @@ class TableAt(Report):
     def grid(self) -> Grid:
         """Return what the version is, in a few lines."""
         state = self.state
-        files, rows, size = state.totals()
+        files, size = files_of(state)
         return Grid(
             ("", ""),
             (
@@ -150,7 +154,7 @@ class TableAt(Report):
                 ("values", ", ".join(f"{f.name} {f.text}" for f in state.schema.values)),
                 ("partitions", f"{len(state.tree.leaves)} leaves"),
                 ("files", files),
-                ("rows", rows),
+                ("rows", state.totals().rows),
                 ("bytes", Bytes(size)),
             ),
             title=f"table {self.name}",
@@ -158,13 +162,13 @@ class TableAt(Report):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schema and the totals."""
-        files, rows, size = self.state.totals()
+        files, size = files_of(self.state)
         version = self.resolved.snapshot_id
         return {
             "table": self.name,
             "version": version,
             "files": files,
-            "rows": rows,
+            "rows": self.state.totals().rows,
             "bytes": size,
             **self.schema.to_dict(),
         }

@@ -10,6 +10,7 @@ from sleeper_nb.commands.context import Context
 
 if TYPE_CHECKING:
     from sleeper_nb.model.snapshots import Snapshot
+    from sleeper_nb.render import Pictured
     from sleeper_nb.report import Listing
     from sleeper_nb.table_at import TableAt
 
@@ -26,7 +27,7 @@ def _files(context: Context, arguments: Namespace) -> Listing[dict[str, Any]]:
     return context.table_at(arguments.table).files()
 
 
-def _partitions(context: Context, arguments: Namespace) -> Listing[dict[str, Any]]:
+def _partitions(context: Context, arguments: Namespace) -> Pictured[dict[str, Any]]:
     return context.table_at(arguments.table).leaves()
 
 
@@ -56,7 +57,7 @@ COMMANDS = (
     ),
     Command(
         "partitions",
-        "list the leaf partitions of a version, with their ranges of keys",
+        "show the leaf partitions of a version: a picture, and their ranges of keys",
         (VERSION,),
         _partitions,
         ("partitions trips", "partitions trips@2026-11-01T10:00"),

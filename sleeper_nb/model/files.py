@@ -132,6 +132,12 @@ class FileReferences:
         """The rows that only older snapshots use."""
         return self._to_table(self._removed)
 
+    def by_partition(self) -> dict[str, Totals]:
+        """Return the totals of each partition that has active references."""
+        sums = self.active.group_by("partition_id").aggregate([("rows", "count"), ("rows", "sum"), ("bytes", "sum")])
+        columns = (sums[name].to_pylist() for name in ("rows_count", "rows_sum", "bytes_sum"))
+        return dict(zip(sums["partition_id"].to_pylist(), map(Totals, *columns), strict=True))
+
     def active_in(self, partition_ids: Collection[str]) -> tuple[FileReference, ...]:
         """Return the active references of some partitions, as values."""
         return tuple(to_values(self.active_rows_in(partition_ids)))

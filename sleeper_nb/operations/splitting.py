@@ -195,8 +195,7 @@ def chosen_leaves(state: TableState, request: SplitRequest) -> Iterator[tuple[Pa
 
     Sleeper counts only rows of files that belong to one partition alone; here every count is exact, so all do.
     """
-    totals = state.files.active.group_by("partition_id").aggregate([("rows", "sum")])
-    rows = dict(zip(totals["partition_id"].to_pylist(), totals["rows_sum"].to_pylist(), strict=True))
+    rows = {name: totals.rows for name, totals in state.files.by_partition().items()}
     if request.partition_id is not None and not state.tree[request.partition_id].is_leaf:
         raise InvalidInput(f"partition {request.partition_id!r} is no leaf", hint="name one that partitions lists")
     leaves = [leaf for leaf in state.tree.leaves if request.partition_id in {None, leaf.id}]

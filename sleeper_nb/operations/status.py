@@ -9,7 +9,7 @@ from datetime import timedelta
 import pyarrow.compute as pc
 
 from sleeper_nb.model.files import data_files
-from sleeper_nb.model.properties import TableProperties
+from sleeper_nb.model.properties import SPLITTING_THRESHOLD, TableProperties
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.expiry import Retention, plan_expiry
@@ -27,6 +27,8 @@ class Housekeeping:
     ----------
     batch_size
         So many files in one leaf are worth a compaction.
+    splitting_threshold
+        So many rows in one leaf are too many.
     gc_delay
         How long a file stays after nothing refers to it.
     retention
@@ -34,6 +36,7 @@ class Housekeeping:
     """
 
     batch_size: int
+    splitting_threshold: int
     gc_delay: timedelta
     retention: Retention
 
@@ -42,6 +45,7 @@ class Housekeeping:
         """Return what a table's properties say."""
         return cls(
             properties["sleeper.table.compaction.files.batch.size"],
+            properties[SPLITTING_THRESHOLD],
             delay_of(properties),
             Retention.of(properties),
         )
@@ -163,8 +167,12 @@ def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableSt
         waiting_bytes=waiting_bytes,
         waiting_metadata=len(garbage),
         next_steps=advise(
-            full_leaves(state, claimed, keeping.batch_size), keeping.batch_size, expired, collectable,
-            collectable_metadata,
+            keeping,
+            big=sum(held.rows >= keeping.splitting_threshold for held in state.files.by_partition().values()),
+            full=full_leaves(state, claimed, keeping.batch_size),
+            expired=expired,
+            files=collectable,
+            metadata=collectable_metadata,
         ),
     )  # fmt: skip
 
@@ -177,11 +185,13 @@ def full_leaves(state: TableState, claimed: set[tuple[str, str]], batch_size: in
     return sum(free.get(leaf.id, 0) >= batch_size for leaf in state.tree.leaves)
 
 
-def advise(full: int, batch_size: int, expired: int, files: int, metadata: int) -> tuple[Advice, ...]:
+def advise(
+    keeping: Housekeeping, *, big: int = 0, full: int = 0, expired: int = 0, files: int = 0, metadata: int = 0
+) -> tuple[Advice, ...]:
     """Return what to do next, the most useful first. Pure."""
-    leaves = "1 leaf partition has" if full == 1 else f"{full:,} leaf partitions have"
     steps = (
-        (full, Advice("compact", f"{leaves} {batch_size} files or more")),
+        (big, Advice("split", f"{_leaves(big)} {counted(keeping.splitting_threshold, 'row')} or more")),
+        (full, Advice("compact", f"{_leaves(full)} {keeping.batch_size} files or more")),
         (expired, Advice("expire", f"{counted(expired, 'snapshot')} can be forgotten")),
         (
             files + metadata,
@@ -189,6 +199,10 @@ def advise(full: int, batch_size: int, expired: int, files: int, metadata: int) 
         ),
     )
     return tuple(advice for due, advice in steps if due)
+
+
+def _leaves(count: int) -> str:
+    return "1 leaf partition has" if count == 1 else f"{count:,} leaf partitions have"
 
 
 def _log_length(store: StateStore, head: Snapshot) -> int:

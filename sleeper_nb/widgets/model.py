@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.operations.planning import files_of
 from sleeper_nb.render import bounded, partition_map, timeline
 from sleeper_nb.report import counted
 
@@ -128,7 +129,8 @@ class ExploreModel:
         if tab == "files":
             return _shown(f"%sleeper files {of}", at.files().grid())
         if tab == "partitions":
-            return _shown(f"%sleeper partitions {of}", at.leaves().grid(), partition_map(at))
+            leaves = at.leaves()
+            return _shown(f"%sleeper partitions {of}", leaves.grid(), leaves.picture)
         if tab == "history":
             return _shown(f"%sleeper history {found.name}", found.snapshots().grid())
         raise InvalidInput(f"no tab {tab!r}", hint=f"the tabs are {', '.join(TABS)}")
@@ -145,7 +147,7 @@ class ExploreModel:
         label = next(v.label for v in self.versions(table) if v.number == at.resolved.snapshot_id)
         line = f"%sleeper explore {found.name}"
         head = f'<div style="margin-bottom:4px;"><b>{html.escape(found.name)}</b> · {html.escape(label)}</div>'
-        files, count, _ = at.state.totals()
+        files, count = files_of(at.state)[0], at.state.totals().rows
         first = replace(at.scan(limit=STATIC_ROWS).grid(), footer=f"first {min(STATIC_ROWS, count)} of {count:,} rows")
         rows = _shown(line, first, partition_map(at))
         leaves = len(at.partitions.leaves)

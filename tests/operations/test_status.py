@@ -29,7 +29,7 @@ from tests.builders import (
     save,
 )
 
-KEEPING = Housekeeping(4, timedelta(minutes=15), Retention())
+KEEPING = Housekeeping(4, 10**9, timedelta(minutes=15), Retention())
 BOTH = pytest.mark.parametrize("kind", EMBEDDED)
 
 
@@ -62,7 +62,7 @@ def test_what_can_go_is_told_when_it_can(store: StateStore, clock: ManualClock):
     compact(store)
     assert table_status(store, "t", KEEPING).next_steps == ()
     clock.advance(timedelta(days=8))
-    old = Housekeeping(4, timedelta(minutes=15), Retention(num_retained_min=1))
+    old = Housekeeping(4, 10**9, timedelta(minutes=15), Retention(num_retained_min=1))
     (step,) = table_status(store, "t", old).next_steps
     assert step == Advice("expire", "3 snapshots can be forgotten")
     forget_all_but_newest(store)
@@ -94,7 +94,14 @@ def test_files_that_leaves_share_count_once():
     state = a_state(*(a_file("s", leaf.id, only_this_partition=False) for leaf in (left, right)), tree=tree)
     assert full_leaves(state, set(), 1) == 2
     assert full_leaves(state, {(left.id, "s")}, 1) == 1
-    assert advise(2, 12, 0, 0, 0) == (Advice("compact", "2 leaf partitions have 12 files or more"),)
+    assert advise(KEEPING, full=2) == (Advice("compact", "2 leaf partitions have 4 files or more"),)
+
+
+def test_a_leaf_with_too_many_rows_is_to_be_split(tmp_path: Path):
+    store = a_store(tmp_path, points=["m"])
+    ingest(store, rows_of(*"abcx"))
+    keeping = Housekeeping(4, 3, timedelta(minutes=15), Retention())
+    assert table_status(store, "t", keeping).next_steps == (Advice("split", "1 leaf partition has 3 rows or more"),)
 
 
 def test_a_table_and_its_commands_tell_its_status(tmp_path: Path):
