@@ -2,7 +2,8 @@
 
 ``python -m tests.benchmarks.many_leaves [--leaves 10000] [--files 200000] [--split 100] [--rows 2000]``. The leaves
 that are split have real files, which are read for their medians; those of the others are not there, as no plan opens
-them. The floor is a bare read and write of the same metadata as Parquet: what a commit of `S3StateStore` costs at least.
+them. The floor is a bare read and write of the same metadata as Parquet, what a commit of `S3StateStore` costs at
+least.
 """
 
 from __future__ import annotations
