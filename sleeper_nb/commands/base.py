@@ -49,7 +49,8 @@ class Argument:
         """How it is written: ``T``, ``[-m MSG]``, ``SRC…``."""
         shown = "|".join(self.choices) or self.metavar or self.dest.upper()
         if self.is_option:
-            return f"[{self.names[0]}{'' if self.is_flag else ' ' + shown}]"
+            again = "…" if self.many else ""
+            return f"[{self.names[0]}{'' if self.is_flag else ' ' + shown}]{again}"
         shown += "…" if self.many else ""
         return f"[{shown}]" if self.optional else shown
 
@@ -68,9 +69,10 @@ def option(
     kind: Kind = "text",
     choices: tuple[str, ...] = (),
     default: str | int | None = None,
+    many: bool = False,
 ) -> Argument:
-    """Return an argument with a name and a value; the last name is the long one."""
-    return Argument(names, text, kind, metavar, choices, default, optional=True)
+    """Return an argument with a name and a value; the last name is the long one. One of `many` can be given again."""
+    return Argument(names, text, kind, metavar, choices, default, many=many, optional=True)
 
 
 def flag(name: str, text: str) -> Argument:

@@ -21,7 +21,17 @@ if TYPE_CHECKING:
 def _create(context: Context, arguments: Namespace) -> Table:
     session = context.opened()
     points = next(csv.reader([arguments.splits], skipinitialspace=True)) if arguments.splits else []
-    return session.create_table(arguments.table, _schema(arguments), points, state_store=arguments.state_store)
+    properties = dict(map(_property, arguments.set))
+    return session.create_table(
+        arguments.table, _schema(arguments), points, state_store=arguments.state_store, properties=properties
+    )
+
+
+def _property(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidInput(f"--set {text!r} gives no value", hint="write --set NAME=VALUE, once for each property")
+    return name.strip(), value.strip()
 
 
 def _schema(arguments: Namespace) -> Schema:
@@ -55,11 +65,13 @@ COMMANDS = (
                    metavar="FILE", kind="path"),
             option("--state-store", text="where its metadata is kept", choices=STATE_STORES,
                    default=STATE_STORES[0]),
+            option("--set", text="a property of the table; once for each", metavar="NAME=VALUE", many=True),
         ),
         _create,
         (
             "create trips --splits g,n,t\ncity STRING KEY, pickup TIMESTAMP SORT, fare DOUBLE NULL",
             "create trips --splits g,n,t --schema trips.ddl",
+            "create sales --set sleeper.table.aggregations=sum(fare)\ncity STRING KEY, fare DOUBLE",
         ),
         aliases=("add",),
         words=("make", "new", "init"),

@@ -172,6 +172,8 @@ def _arguments(command: Command, extra: tuple[Argument, ...], words: list[str]) 
         settings: dict[str, Any] = {} if argument.is_flag else {"default": argument.default}
         if argument.is_flag:
             settings["action"] = "store_true"
+        elif argument.is_option and argument.many:
+            settings = {"action": "append", "default": []}
         elif not argument.is_option:
             settings |= {"metavar": argument.metavar, "nargs": _count(argument)}
         parser.add_argument(*argument.names, **settings)

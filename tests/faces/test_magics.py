@@ -312,3 +312,26 @@ def test_an_ingest_without_rows_does_not_show_what_another_added(shell, tmp_path
     (tmp_path / "none.csv").write_text("id\n")
     shell.run_line_magic("sleeper", "ingest t some.csv")
     assert str(shell.run_line_magic("sleeper", "ingest t none.csv")) == "no rows to add: t stays at snapshot 2"
+
+
+def test_properties_of_a_new_table_are_set_one_by_one(run, fail, shell):
+    run("%sleeper use warehouse")
+    threshold = "sleeper.table.partition.splitting.threshold"
+    made = run(f"%%sleeper create t --set {threshold}=2 --set sleeper.table.gc.delay.minutes=0\nk STRING KEY")
+    assert (made.properties[threshold], made.properties["sleeper.table.gc.delay.minutes"]) == (2, 0)
+    assert "NAME=VALUE" in fail(f"%%sleeper create u --set {threshold}\nk STRING KEY").hint
+    assert "whole number" in fail(f"%%sleeper create u --set {threshold}=x\nk STRING KEY").hint
+    assert threshold in fail(f"%%sleeper create u --set {threshold}s=2\nk STRING KEY").hint
+    assert len(run("%sleeper tables")) == 1
+
+
+def test_leaves_are_split_as_typed(trips, fail):
+    assert trips("%sleeper split trips --dry-run --threshold 3").splits[0].rows == 3
+    done = trips("%sleeper split trips --at Zurich --key city")
+    assert [region for leaf in done.splits for _, region, _ in leaf.parts] == ["city (-∞, Zurich)", "city [Zurich, ∞)"]
+    assert "splits no leaf" in fail("%sleeper split trips --at g").message
+    assert "--at or --auto" in fail("%sleeper split trips --auto --at g").message
+    drawn = repr(trips("%sleeper partitions trips"))
+    assert "├─ " in drawn
+    assert "split at city = Zurich" in drawn
+    assert "<svg" in trips("%sleeper partitions trips")._repr_html_()
