@@ -326,7 +326,7 @@ def test_properties_of_a_new_table_are_set_one_by_one(run, fail, shell):
 
 
 def test_leaves_are_split_as_typed(trips, fail):
-    assert trips("%sleeper split trips --dry-run --threshold 3").splits[0].rows == 3
+    assert trips("%sleeper split trips --dry-run --threshold 6").splits[0].rows == 6
     done = trips("%sleeper split trips --at Zurich --key city")
     assert [region for leaf in done.splits for _, region, _ in leaf.parts] == ["city (-∞, Zurich)", "city [Zurich, ∞)"]
     assert "splits no leaf" in fail("%sleeper split trips --at g").message
