@@ -6,6 +6,7 @@
     ├── InvalidInput  (ValueError)   change what was given
     ├── NotFound      (LookupError)  ask for something that exists; the hint names the nearest candidates
     ├── AlreadyExists (ValueError)   choose another name, or use what is there
+    │   └── JobDone                  the id of the job has made a snapshot before; nothing was changed
     ├── StateRuleBroken              the table's state does not allow this change; nothing was changed
     ├── ConflictError                others were faster, for every allowed try; run it again
     ├── ConfirmationNeeded           a destructive step showed its plan; run it again with ``--force``
@@ -90,6 +91,10 @@ class NotFound(SleeperError, LookupError):  # noqa: N818
 
 class AlreadyExists(SleeperError, ValueError):  # noqa: N818
     """The name or file is taken."""
+
+
+class JobDone(AlreadyExists):
+    """A job with this id has made a snapshot of the table before, so it makes no other."""
 
 
 class StateRuleBroken(SleeperError):  # noqa: N818

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sleeper_nb.clock import Clock
+from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
 
 
@@ -33,7 +34,10 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class CommitLimits:
-    """How much one commit can hold: snapshots in all, and bytes of one entry of the transaction log."""
+    """How much one commit can hold: snapshots in all, and bytes of one entry of the transaction log.
+
+    A snapshot with the id of a job counts as two.
+    """
 
     snapshots: int
     entry_bytes: int
@@ -72,7 +76,7 @@ class Catalog(ABC):
         """Make the last of `new` current on the condition that `expected` still is; return whether it was.
 
         All of `new`, in order of their ids, appear in one step, as do their entries of the transaction log: one for
-        each, or none at all.
+        each, or none at all. When the id of the job of one has made a snapshot before, nothing is changed either.
         """
 
     def turn(self, table_id: str, clock: Clock) -> AbstractContextManager[None]:  # noqa: ARG002 - for others
@@ -145,8 +149,11 @@ class Catalog(ABC):
         """Forget metadata files that were deleted from storage."""
 
     @abstractmethod
-    def assign(self, table_id: str, assignment: Assignment, now: datetime) -> bool:
-        """Claim files for a job, all or none; return False when another job's claim on one has not ended by `now`."""
+    def assign(self, table_id: str, assignment: Assignment, now: datetime, job: Job | None = None) -> bool:
+        """Claim files for a job, all or none; return False when another job's claim on one has not ended by `now`.
+
+        The record of the job, when one is given, is written in the same step.
+        """
 
     @abstractmethod
     def assignments(self, table_id: str, now: datetime) -> tuple[Assignment, ...]:
@@ -155,6 +162,25 @@ class Catalog(ABC):
     @abstractmethod
     def release(self, table_id: str, job_id: str) -> None:
         """End a job's claim; nothing happens when there is none."""
+
+    @abstractmethod
+    def put_job(self, table_id: str, job: Job) -> None:
+        """Write the record of a run of a job, in place of an older one of the same run."""
+
+    @abstractmethod
+    def jobs(self, table_id: str, limit: int) -> tuple[Job, ...]:
+        """Return the newest runs of jobs, newest first."""
+
+    @abstractmethod
+    def prune_jobs(self, table_id: str, before: datetime, keep: int) -> None:
+        """Forget runs that were created before a moment, and all but so many of the newest."""
+
+    @abstractmethod
+    def snapshot_of_job(self, table_id: str, job_id: str) -> int | None:
+        """Return which snapshot the job of an id has made, retained or not; None when it has made none.
+
+        Ids are kept as long as their table is.
+        """
 
     @abstractmethod
     def close(self) -> None:

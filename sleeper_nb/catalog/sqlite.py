@@ -8,7 +8,6 @@ acknowledged commit survive a power cut.
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
 import threading
 from collections.abc import Collection, Iterator, Sequence
@@ -17,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from sleeper_nb.catalog import sqlite_jobs
 from sleeper_nb.catalog.base import Assignment, Catalog, CommitLimits, TableEntry
 from sleeper_nb.catalog.sqlite_tables import (
     FLOOR,
@@ -25,14 +25,15 @@ from sleeper_nb.catalog.sqlite_tables import (
     RETAINED,
     SELECT_CURRENT,
     SELECT_SNAPSHOT,
-    TABLES,
     collect,
     snapshot_row,
     to_snapshot,
+    upgrade,
 )
 from sleeper_nb.catalog.turns import Turns
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
+from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.snapshots import Savepoint, Snapshot, from_micros, to_micros
 
 BUSY_SECONDS = 60.0
@@ -82,9 +83,7 @@ class SqliteCatalog(Catalog):
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if self._sync else 'NORMAL'}")
             if version < FORMAT_VERSION:
                 with self._transaction() as run:
-                    for statement in filter(str.strip, TABLES.split(";")):
-                        run.execute(statement)
-                    run.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+                    upgrade(run)
             if self._connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
                 # SQLite does not wait for this lock; whoever holds it is switching too, or the next to open will.
                 with contextlib.suppress(sqlite3.OperationalError):
@@ -143,15 +142,20 @@ class SqliteCatalog(Catalog):
         return to_snapshot(rows[0])
 
     def commit(self, table_id: str, expected: Snapshot, *new: Snapshot, log: Sequence[bytes] = ()) -> bool:
+        ids = sqlite_jobs.ids_of(table_id, new)
         with self._transaction() as run:
-            won = run.execute(
-                "UPDATE tables SET current_snapshot = ?, current_commit = ? WHERE id = ? AND current_commit = ?",
-                (new[-1].id, new[-1].commit_id, table_id, expected.commit_id),
-            ).rowcount
+            won = (
+                sqlite_jobs.are_new(run, ids)
+                and run.execute(
+                    "UPDATE tables SET current_snapshot = ?, current_commit = ? WHERE id = ? AND current_commit = ?",
+                    (new[-1].id, new[-1].commit_id, table_id, expected.commit_id),
+                ).rowcount
+            )
             if won:
                 run.executemany(INSERT_SNAPSHOT, [(table_id, *snapshot_row(snapshot)) for snapshot in new])
                 entries = zip(new, log, strict=True) if log else ()
                 run.executemany("INSERT INTO log VALUES (?, ?, ?)", [(table_id, s.id, entry) for s, entry in entries])
+                run.executemany("INSERT INTO job_ids VALUES (?, ?, ?)", ids)
             return bool(won)
 
     def turn(self, table_id: str, clock: Clock) -> AbstractContextManager[None]:
@@ -262,35 +266,31 @@ class SqliteCatalog(Catalog):
         with self._transaction() as run:
             run.executemany("DELETE FROM garbage WHERE table_id = ? AND path = ?", [(table_id, path) for path in paths])
 
-    def assign(self, table_id: str, assignment: Assignment, now: datetime) -> bool:
+    def assign(self, table_id: str, assignment: Assignment, now: datetime, job: Job | None = None) -> bool:
         with self._transaction() as run:
-            run.execute(
-                "DELETE FROM assignments WHERE table_id = ? AND (until <= ? OR job_id = ?)",
-                (table_id, to_micros(now), assignment.job_id),
-            )
-            rows = [
-                (table_id, assignment.partition_id, name, assignment.job_id, to_micros(assignment.until))
-                for name in assignment.filenames
-            ]
-            claimed = run.executemany("INSERT OR IGNORE INTO assignments VALUES (?, ?, ?, ?, ?)", rows).rowcount
-            if claimed != len(rows):
-                run.execute("DELETE FROM assignments WHERE table_id = ? AND job_id = ?", (table_id, assignment.job_id))
-            return claimed == len(rows)
+            return sqlite_jobs.claim(run, table_id, assignment, now, job)
 
     def assignments(self, table_id: str, now: datetime) -> tuple[Assignment, ...]:
-        rows = self._rows(
-            "SELECT job_id, partition_id, until, json_group_array(filename) FROM assignments "
-            "WHERE table_id = ? AND until > ? GROUP BY job_id, partition_id, until ORDER BY job_id",
-            (table_id, to_micros(now)),
-        )
-        return tuple(
-            Assignment(job, partition, tuple(json.loads(names)), from_micros(until))
-            for job, partition, until, names in rows
-        )
+        return tuple(map(sqlite_jobs.to_claim, self._rows(sqlite_jobs.SELECT_CLAIMS, (table_id, to_micros(now)))))
 
     def release(self, table_id: str, job_id: str) -> None:
         with self._transaction() as run:
             run.execute("DELETE FROM assignments WHERE table_id = ? AND job_id = ?", (table_id, job_id))
+
+    def put_job(self, table_id: str, job: Job) -> None:
+        with self._transaction() as run:
+            sqlite_jobs.put_job(run, table_id, job)
+
+    def jobs(self, table_id: str, limit: int) -> tuple[Job, ...]:
+        return tuple(map(sqlite_jobs.to_job, self._rows(sqlite_jobs.SELECT_JOBS, (table_id, limit))))
+
+    def prune_jobs(self, table_id: str, before: datetime, keep: int) -> None:
+        with self._transaction() as run:
+            sqlite_jobs.prune(run, table_id, before, keep)
+
+    def snapshot_of_job(self, table_id: str, job_id: str) -> int | None:
+        rows = self._rows("SELECT snapshot_id FROM job_ids WHERE table_id = ? AND job_id = ?", (table_id, job_id))
+        return rows[0][0] if rows else None
 
     def close(self) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""The tables of the SQLite catalog: their columns, and how a snapshot becomes a row and a path garbage."""
+"""The tables of the SQLite catalog: columns, upgrades, and how a snapshot becomes a row and a path garbage."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 TABLES = """
 CREATE TABLE IF NOT EXISTS tables (
   id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, online INTEGER NOT NULL, current_snapshot INTEGER NOT NULL,
@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS snapshots (
   operation TEXT NOT NULL, schema_id INTEGER NOT NULL, files INTEGER NOT NULL, rows INTEGER NOT NULL,
   bytes INTEGER NOT NULL, added_files INTEGER NOT NULL, removed_files INTEGER NOT NULL, added_rows INTEGER NOT NULL,
   files_path TEXT, partitions_path TEXT, state_store TEXT NOT NULL, message TEXT, author TEXT,
-  expired INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (table_id, id)) STRICT;
+  expired INTEGER NOT NULL DEFAULT 0, job_id TEXT, PRIMARY KEY (table_id, id)) STRICT;
 CREATE TABLE IF NOT EXISTS log (
   table_id TEXT NOT NULL, id INTEGER NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (table_id, id)) STRICT;
 CREATE TABLE IF NOT EXISTS savepoints (
@@ -30,11 +30,17 @@ CREATE TABLE IF NOT EXISTS garbage (
 CREATE TABLE IF NOT EXISTS assignments (
   table_id TEXT NOT NULL, partition_id TEXT NOT NULL, filename TEXT NOT NULL, job_id TEXT NOT NULL,
   until INTEGER NOT NULL, PRIMARY KEY (table_id, partition_id, filename)) STRICT;
+CREATE TABLE IF NOT EXISTS jobs (
+  table_id TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, state TEXT NOT NULL, created INTEGER NOT NULL,
+  started INTEGER, finished INTEGER, partition_ids TEXT NOT NULL, files INTEGER NOT NULL, rows_read INTEGER,
+  rows_written INTEGER, snapshot_id INTEGER, reason TEXT, author TEXT, PRIMARY KEY (table_id, created, id)) STRICT;
+CREATE TABLE IF NOT EXISTS job_ids (
+  table_id TEXT NOT NULL, job_id TEXT NOT NULL, snapshot_id INTEGER NOT NULL, PRIMARY KEY (table_id, job_id)) STRICT;
 """
 
 _SNAPSHOT = (
     "id", "commit_id", "time", "operation", "schema_id", "files", "rows", "bytes", "added_files", "removed_files",
-    "added_rows", "files_path", "partitions_path", "state_store", "message", "author",
+    "added_rows", "files_path", "partitions_path", "state_store", "message", "author", "job_id",
 )  # fmt: skip
 SELECT_SNAPSHOT = f"SELECT {', '.join(_SNAPSHOT)} FROM snapshots WHERE table_id = ?"  # noqa: S608 - our own column names
 RETAINED = " AND NOT expired"
@@ -51,6 +57,16 @@ INSERT OR IGNORE INTO garbage (table_id, path, since) SELECT :table, :path, :now
   NOT EXISTS (SELECT 1 FROM snapshots WHERE table_id = :table AND :path IN (files_path, partitions_path)) AND
   NOT EXISTS (SELECT 1 FROM savepoints WHERE table_id = :table AND :path IN (files_path, partitions_path))
 """
+
+
+def upgrade(run: sqlite3.Connection) -> None:
+    """Bring a catalog of any older format, or an empty one, to `FORMAT_VERSION`; another may have done so meanwhile."""
+    (version,) = run.execute("PRAGMA user_version").fetchone()
+    for statement in filter(str.strip, TABLES.split(";")):
+        run.execute(statement)
+    if version == 1:
+        run.execute("ALTER TABLE snapshots ADD COLUMN job_id TEXT")
+    run.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
 
 
 def snapshot_row(snapshot: Snapshot) -> tuple[Any, ...]:

@@ -50,6 +50,8 @@ class Snapshot(Report):
         snapshot in another way.
     state_store
         The class of the state store that keeps the snapshot, by its name without a module.
+    job_id
+        The id that the user gave to what made it, which makes no other snapshot of the table.
     """
 
     id: int
@@ -68,6 +70,7 @@ class Snapshot(Report):
     state_store: str
     message: str | None = None
     author: str | None = None
+    job_id: str | None = None
 
     @property
     def number(self) -> int:
@@ -90,6 +93,8 @@ class Snapshot(Report):
         ]
         if self.message:
             rows.append(("message", self.message))
+        if self.job_id:
+            rows.append(("job id", self.job_id))
         return Grid(("", ""), tuple(rows), title=f"snapshot {self.id}")
 
 

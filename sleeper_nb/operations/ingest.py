@@ -20,7 +20,12 @@ from sleeper_nb.storage.filesystem import Storage
 
 
 def ingest_arrow(
-    store: StateStore, rows: pa.Table, *, message: str | None = None, author: str | None = None
+    store: StateStore,
+    rows: pa.Table,
+    *,
+    message: str | None = None,
+    author: str | None = None,
+    job_id: str | None = None,
 ) -> Snapshot:
     """Add rows that have the table's columns, and return the snapshot that holds them; no row, no new snapshot."""
 
@@ -32,7 +37,7 @@ def ingest_arrow(
             if finished is not None:
                 yield leaf.id, finished
 
-    return add_written(store, write, message=message, author=author)
+    return add_written(store, write, message=message, author=author, job_id=job_id)
 
 
 def add_written(
@@ -41,6 +46,7 @@ def add_written(
     *,
     message: str | None,
     author: str | None,
+    job_id: str | None = None,
 ) -> Snapshot:
     """Write files by `write`, which yields each with the id of its leaf, and add all of them in one commit.
 
@@ -55,7 +61,7 @@ def add_written(
             references.append(reference_to(file, partition_id))
         if not references:
             return head
-        return store.commit(AddFiles(tuple(references)), message=message, author=author)
+        return store.commit(AddFiles(tuple(references)), message=message, author=author, job_id=job_id)
     except OutcomeUnknown:
         raise  # the files may be in the table: they must stay
     except BaseException:

@@ -18,6 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import ClassVar
 
 from sleeper_nb.catalog.base import Catalog, TableEntry
@@ -29,7 +30,7 @@ from sleeper_nb.model.snapshots import Savepoint, Snapshot
 from sleeper_nb.model.state import CommitPoint, TableState
 from sleeper_nb.model.transactions import MigrateStateStore, Transaction, initial_state
 from sleeper_nb.retry import Retry
-from sleeper_nb.state_store.commit_queue import Change, CommitQueue, Waiting
+from sleeper_nb.state_store.commit_queue import Change, CommitQueue, Waiting, fitting
 from sleeper_nb.state_store.history import History, Metadata
 from sleeper_nb.state_store.steps import Step, snapshot_of
 from sleeper_nb.storage import metadata_files, paths
@@ -161,7 +162,9 @@ class StateStore(ABC):
         """Return a snapshot with its full metadata as Parquet, which is written first if need be."""
         return self.history.materialised(snapshot, self.load(snapshot))
 
-    def commit(self, change: Change, *, message: str | None = None, author: str | None = None) -> Snapshot:
+    def commit(
+        self, change: Change, *, message: str | None = None, author: str | None = None, job_id: str | None = None
+    ) -> Snapshot:
         """Publish a change as the next snapshot.
 
         Parameters
@@ -170,9 +173,13 @@ class StateStore(ABC):
             The transaction, or what makes one from the state that it will change.
         message, author
             What history shows of it.
+        job_id
+            The id of the job that it is of, which makes one snapshot of the table at most, whoever commits.
 
         Raises
         ------
+        JobDone
+            When the job has made a snapshot before; nothing was changed.
         StateRuleBroken
             When the newest state does not allow the change; nothing was changed.
         ConflictError
@@ -182,7 +189,7 @@ class StateStore(ABC):
         OutcomeUnknown
             When the catalog failed and cannot be asked whether the commit won.
         """
-        return self._queue.submit(Waiting(change, message, author), self._commit_all)
+        return self._queue.submit(Waiting(change, message, author, job_id), self._commit_all)
 
     def _commit_all(self, batch: Sequence[Waiting]) -> None:
         """Settle every change of a batch: each has won, was refused by its rules, or failed with all others."""
@@ -216,7 +223,9 @@ class StateStore(ABC):
         steps: list[Step] = []
         taken: list[Waiting] = []
         state, time = self.load(head), head.time
-        for waiting in batch[: writer.changes_per_commit]:
+        # asked behind the head: whoever uses a job's id since moves that, and this commit loses
+        done = partial(self.catalog.snapshot_of_job, self.table_id)
+        for waiting in fitting(batch[: writer.changes_per_commit], self.catalog.limits.snapshots, done):
             point = CommitPoint(state.snapshot_id + 1, max(self.clock.now(), time + _TICK))
             try:
                 step = self._step(waiting, state, point, writer.name)
@@ -250,10 +259,8 @@ class StateStore(ABC):
         if isinstance(transaction, MigrateStateStore):
             store = transaction.state_store
         new_id = self.clock.new_id()
-        return Step(
-            transaction, state, after,
-            snapshot_of(after, state, point, new_id, store, transaction.operation, waiting.message, waiting.author),
-        )  # fmt: skip
+        made = snapshot_of(after, state, point, new_id, store, transaction.operation, *waiting.said)
+        return Step(transaction, state, after, made)
 
     def settle(self, snapshot: Snapshot, publish: Callable[[], bool | None], written: set[str]) -> bool:
         """Return whether `publish` made the snapshot count; when it did not, what was written for it is deleted."""

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from sleeper_nb.errors import JobDone
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import Transaction
@@ -21,9 +22,15 @@ class Waiting:
     change: Change
     message: str | None
     author: str | None
+    job_id: str | None = None
     snapshot: Snapshot | None = None
     error: BaseException | None = None
     settled: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def said(self) -> tuple[str | None, str | None, str | None]:
+        """What history tells of it: message, author, and the id of the job."""
+        return self.message, self.author, self.job_id
 
     def succeed(self, snapshot: Snapshot) -> None:
         """Hand out the snapshot that the change made."""
@@ -93,3 +100,31 @@ class CommitQueue:
             left = [item for item in batch if not item.settled.is_set() and item is not mine]
             with self._lock:
                 self._items.extendleft(reversed(left))
+
+
+def fitting(batch: Sequence[Waiting], room: int, done: Callable[[str], int | None]) -> list[Waiting]:
+    """Return the first changes, as many as one commit can hold; those whose job has made a snapshot fail.
+
+    Parameters
+    ----------
+    batch
+        Changes in their order. Of two of one job the second stays, to be looked at behind this commit.
+    room
+        How many snapshots the commit can hold; one of a job takes the room of two.
+    done
+        Returns which snapshot the job of an id has made.
+    """
+    taken: list[Waiting] = []
+    ids: set[str] = set()
+    for waiting in batch:
+        job_id = waiting.job_id
+        room -= 1 if job_id is None else 2
+        if room < 0 and taken:
+            break
+        if job_id is not None and job_id not in ids and (snapshot := done(job_id)) is not None:
+            hint = "nothing was added again"
+            waiting.fail(JobDone(f"job {job_id!r} has made snapshot {snapshot:,} before", hint=hint))
+        elif job_id is None or job_id not in ids:
+            taken.append(waiting)
+            ids |= set() if job_id is None else {job_id}
+    return taken

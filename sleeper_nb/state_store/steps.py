@@ -28,6 +28,7 @@ def snapshot_of(
     operation: str,
     message: str | None,
     author: str | None,
+    job_id: str | None = None,
 ) -> Snapshot:
     """Return what the catalog and history say of a state, in which `before` became `after`."""
     files, rows, size = after.totals()
@@ -50,4 +51,5 @@ def snapshot_of(
         state_store=state_store,
         message=message,
         author=author,
+        job_id=job_id,
     )

@@ -14,7 +14,8 @@ import pytest
 from sleeper_nb.catalog.base import Assignment, Catalog, TableEntry
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
-from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.jobs import Job
+from sleeper_nb.model.snapshots import Snapshot, to_micros
 from tests.backends import DYNAMODB
 from tests.builders import START, savepoint, snapshot
 
@@ -223,6 +224,76 @@ def test_tables_do_not_see_each_other(catalog: Catalog):
     assert catalog.garbage("u") == ()
 
 
+def job(name: str, **changes: object) -> Job:
+    """Return the record of a run, as many minutes after `START` as its name says."""
+    created = START + timedelta(minutes=int(name))
+    return Job(**{"id": name, "kind": "compaction", "state": "CREATED", "created": created, **changes})
+
+
+def test_a_record_of_a_job_comes_back_as_it_was_last_written(catalog: Catalog, opened: Callable[[], Catalog]):
+    made = job("1", partition_ids=("p", "é"), files=3, author="é")
+    catalog.put_job("t", made)
+    assert opened().jobs("t", 10) == (made,)
+    ended = made.running(LATER).done(LATER + timedelta(seconds=2), rows_read=2**40, rows_written=0, snapshot_id=7)
+    catalog.put_job("t", ended)
+    assert opened().jobs("t", 10) == (ended,)
+    assert catalog.jobs("u", 10) == ()
+
+
+def test_the_newest_jobs_come_first_and_as_many_as_are_asked_for(catalog: Catalog):
+    for name in ("2", "30", "1"):
+        catalog.put_job("t", job(name))
+    again = job("31", id="2", state="FAILED", reason="why")  # another run of a job is another record
+    catalog.put_job("t", again)
+    assert catalog.jobs("t", 99) == (again, job("30"), job("2"), job("1"))
+    assert catalog.jobs("t", 2) == (again, job("30"))
+    assert catalog.jobs("t", 0) == ()
+
+
+def test_old_jobs_and_those_beyond_a_number_are_forgotten(catalog: Catalog):
+    for number in range(1, 31):
+        catalog.put_job("t", job(str(number)))
+    catalog.put_job("u", job("1"))
+    catalog.prune_jobs("t", START + timedelta(minutes=11), 99)
+    assert [one.id for one in catalog.jobs("t", 99)] == [str(number) for number in range(30, 10, -1)]
+    for _ in range(2):
+        catalog.prune_jobs("t", START, 3)
+        assert [one.id for one in catalog.jobs("t", 99)] == ["30", "29", "28"]
+    assert len(catalog.jobs("u", 9)) == 1
+
+
+def test_a_job_is_noted_with_its_claim_or_not_at_all(catalog: Catalog):
+    assert catalog.assign("t", claim("1", "a"), START, job("1"))
+    assert not catalog.assign("t", claim("2", "b", "a"), START, job("2"))
+    assert catalog.jobs("t", 9) == (job("1"),)
+    catalog.release("t", "1")
+    assert catalog.jobs("t", 9) == (job("1"),)
+
+
+def test_the_id_of_a_job_makes_one_snapshot_and_is_never_forgotten(catalog: Catalog, opened: Callable[[], Catalog]):
+    assert catalog.snapshot_of_job("t", "2026-11-21/é #1") is None
+    made = snapshot(2, job_id="2026-11-21/é #1")
+    assert catalog.commit("t", snapshot(1), made)
+    assert opened().current("t") == made
+    assert opened().snapshot_of_job("t", made.job_id) == 2
+    assert not catalog.commit("t", made, snapshot(3, job_id=made.job_id))
+    assert not catalog.commit("t", made, snapshot(3, job_id="new"), snapshot(4, job_id=made.job_id))
+    assert catalog.snapshot_of_job("t", "new") is None
+    assert catalog.current("t") == made
+    commit(catalog, 3)
+    catalog.expire_snapshots("t", [2], LATER)
+    catalog.prune_jobs("t", LATER, 0)
+    assert not catalog.commit("t", snapshot(3), snapshot(4, job_id=made.job_id))
+    assert catalog.snapshot_of_job("u", made.job_id) is None
+
+
+def test_a_commit_that_lost_leaves_the_id_of_its_job_free(catalog: Catalog):
+    assert not catalog.commit("t", snapshot(9), snapshot(10, job_id="once"))
+    assert catalog.snapshot_of_job("t", "once") is None
+    assert catalog.commit("t", snapshot(1), snapshot(2, job_id="once"), snapshot(3), log=[b"2", b"3"])
+    assert catalog.snapshot_of_job("t", "once") == 2
+
+
 def _open(kind: str, folder: Path, start: multiprocessing.synchronize.Barrier) -> None:
     start.wait()
     CATALOGS[kind](folder).close()
@@ -273,6 +344,47 @@ def test_a_newer_format_and_a_file_that_is_no_catalog_are_refused(tmp_path: Path
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot open"):
         SqliteCatalog(tmp_path / "file" / "catalog.sqlite")
+
+
+def _first_format(path: Path) -> None:
+    """Make a catalog as the first format had it: no records of jobs, no ids of theirs."""
+    SqliteCatalog(path).close()
+    with sqlite3.connect(path) as behind:
+        behind.executescript(
+            "DROP TABLE jobs; DROP TABLE job_ids; ALTER TABLE snapshots DROP COLUMN job_id; PRAGMA user_version = 1"
+        )
+        behind.execute("INSERT INTO tables VALUES ('t', 'table', 1, 1, 'commit-1')")
+        behind.execute(
+            "INSERT INTO snapshots VALUES ('t', 1, 'commit-1', ?, 'ingest', 1, 0, 0, 0, 0, 0, 0, 'files-1', "
+            "'partitions-1', 'S3StateStore', NULL, NULL, 0)",
+            (to_micros(snapshot(1).time),),
+        )
+    behind.close()
+
+
+def test_a_catalog_of_the_first_format_opens_and_goes_on(tmp_path: Path):
+    _first_format(tmp_path / "catalog.sqlite")
+    for _ in range(2):
+        catalog = SqliteCatalog(tmp_path / "catalog.sqlite")
+        assert catalog.snapshots("t") == (snapshot(1),)
+    assert catalog.commit("t", snapshot(1), snapshot(2, job_id="once"))
+    assert not catalog.commit("t", catalog.current("t"), snapshot(3, job_id="once"))
+    catalog.put_job("t", job("1"))
+    assert catalog.jobs("t", 9) == (job("1"),)
+
+
+def test_processes_may_upgrade_a_catalog_at_once(tmp_path: Path):
+    fork = multiprocessing.get_context("fork")
+    for attempt in range(3):
+        (tmp_path / str(attempt)).mkdir()
+        _first_format(tmp_path / str(attempt) / "catalog.sqlite")
+        start = fork.Barrier(4)
+        openers = [fork.Process(target=_open, args=("sqlite", tmp_path / str(attempt), start)) for _ in range(4)]
+        for opener in openers:
+            opener.start()
+        for opener in openers:
+            opener.join()
+        assert [opener.exitcode for opener in openers] == [0] * 4
 
 
 class _Interrupted:

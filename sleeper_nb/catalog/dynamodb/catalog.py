@@ -1,9 +1,10 @@
 """The shared catalog: two DynamoDB tables, for any number of machines.
 
 `sleeper-<instance>-index` lists the Sleeper tables by name and by id. `sleeper-<instance>-tables` has all else, under
-the Sleeper table's id, an item each: `current`, `snapshot#…`, `log#…`, `savepoint#…`, `garbage#…`, `job#…` and a few
-more. Whatever must be true together is written by one transaction on conditions, and every read is consistent. Plain
-reads can see some items of a transaction a moment before the others; where that matters, it is said.
+the Sleeper table's id, an item each: `current`, `snapshot#…`, `log#…`, `savepoint#…`, `garbage#…`, `job#…` (its claim
+on files), `run#…` (its record), `job-id#…` and a few more. Whatever must be true together is written by one
+transaction on conditions, and every read is consistent. Plain reads can see some items of a transaction a moment before
+the others; where that matters, it is said.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from sleeper_nb.catalog.base import Assignment, Catalog, CommitLimits, TableEntry
-from sleeper_nb.catalog.dynamodb import claims, commits, expiry, savepoints
+from sleeper_nb.catalog.dynamodb import claims, commits, expiry, jobs, savepoints
 from sleeper_nb.catalog.dynamodb.client import TRANSACTION_GETS, DynamoDB
 from sleeper_nb.catalog.dynamodb.items import (
     CURRENT,
@@ -31,6 +32,7 @@ from sleeper_nb.catalog.dynamodb.items import (
 from sleeper_nb.catalog.dynamodb.rows import Rows, snapshot_rows
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StorageError
+from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.snapshots import Savepoint, Snapshot, from_micros
 
 FORMAT_VERSION = 1
@@ -242,14 +244,26 @@ class DynamoDBCatalog(Catalog):
     def forget_garbage(self, table_id: str, paths: Collection[str]) -> None:
         self.rows(table_id).write_each({}, [GARBAGE + path for path in paths])
 
-    def assign(self, table_id: str, assignment: Assignment, now: datetime) -> bool:
-        return claims.claim(self.rows(table_id), assignment, now, self.max_items)
+    def assign(self, table_id: str, assignment: Assignment, now: datetime, job: Job | None = None) -> bool:
+        return claims.claim(self.rows(table_id), assignment, now, self.max_items, job)
 
     def assignments(self, table_id: str, now: datetime) -> tuple[Assignment, ...]:
         return claims.claimed(self.rows(table_id), now)
 
     def release(self, table_id: str, job_id: str) -> None:
         claims.release(self.rows(table_id), job_id)
+
+    def put_job(self, table_id: str, job: Job) -> None:
+        self.db.transact([jobs.put(self.rows(table_id), job)])
+
+    def jobs(self, table_id: str, limit: int) -> tuple[Job, ...]:
+        return jobs.listed(self.rows(table_id), limit)
+
+    def prune_jobs(self, table_id: str, before: datetime, keep: int) -> None:
+        jobs.prune(self.rows(table_id), before, keep)
+
+    def snapshot_of_job(self, table_id: str, job_id: str) -> int | None:
+        return jobs.snapshot_of(self.rows(table_id), job_id)
 
     def close(self) -> None:
         self.db.close()

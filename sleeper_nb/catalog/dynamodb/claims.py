@@ -21,9 +21,11 @@ from datetime import datetime
 from typing import Any
 
 from sleeper_nb.catalog.base import Assignment
+from sleeper_nb.catalog.dynamodb import jobs as jobs_of
 from sleeper_nb.catalog.dynamodb.items import CLAIMS, JOB, Item
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import ConflictError, InvalidInput
+from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.snapshots import from_micros, to_micros
 from sleeper_nb.retry import Retry
 
@@ -35,8 +37,9 @@ RETRY = Retry(max_attempts=40, first_wait=0.02, max_wait=1.0)
 Jobs = dict[str, list[Item]]
 
 
-def claim(rows: Rows, wanted: Assignment, now: datetime, max_items: int) -> bool:
-    """Claim files; `ConflictError` when others claimed in between in every try."""
+def claim(rows: Rows, wanted: Assignment, now: datetime, max_items: int, job: Job | None = None) -> bool:
+    """Claim files, and with them note the job; `ConflictError` when others claimed in between in every try."""
+    noted = [] if job is None else [jobs_of.put(rows, job)]
     chunks = _chunks(wanted)
     for attempt in range(RETRY.max_attempts):
         if attempt:
@@ -46,7 +49,7 @@ def claim(rows: Rows, wanted: Assignment, now: datetime, max_items: int) -> bool
         if any(_holds(chunk, wanted, now) for chunk in others):
             release(rows, wanted.job_id)
             return False
-        if _write(rows, wanted, chunks, last, jobs, now, max_items):
+        if _write(rows, wanted, chunks, last, jobs, now, noted, max_items):
             return True
     raise ConflictError(
         f"other jobs claimed files in between in each of {RETRY.max_attempts} tries",
@@ -92,6 +95,7 @@ def _write(
     last: Item | None,
     jobs: Jobs,
     now: datetime,
+    noted: list[Item],
     max_items: int,
 ) -> bool:
     number = last["number"] if last else 0
@@ -108,10 +112,10 @@ def _write(
         if job_id != wanted.job_id and items[0]["until"] <= to_micros(now)
         for row in items
     ]
-    if 1 + len(written) + len(mine) > max_items:
+    if 1 + len(written) + len(mine) + len(noted) > max_items:
         raise InvalidInput(f"{len(wanted.filenames)} files are too many for one job", hint="make smaller jobs")
     parts = [_next_number(rows, claim_number, number)]
-    parts += [rows.put(item, values) for item, values in written.items()]
+    parts += [rows.put(item, values) for item, values in written.items()] + noted
     parts += [rows.delete(item) for item in (*mine, *ended)][: max_items - len(parts)]
     lost = rows.db.transact(parts)
     if lost is None:

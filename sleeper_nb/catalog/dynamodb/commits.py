@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sleeper_nb.catalog.dynamodb import jobs
 from sleeper_nb.catalog.dynamodb.items import CURRENT, LOG, REFUSED, SNAPSHOT, Item, numbered, snapshot_item
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import InvalidInput
@@ -40,6 +41,7 @@ def commit(
     parts += [rows.put(numbered(SNAPSHOT, s.id), snapshot_item(s, new[0].id), new=True) for s in new]
     entries = zip(new, log, strict=True) if log else ()
     parts += [rows.put(numbered(LOG, s.id), {"id": s.id, "entry": entry}, new=True) for s, entry in entries]
+    parts += jobs.ids(rows, new)
     parts += [dict(part) for part in also]
     size = sum(map(len, log))
     if len(parts) > max_items or size > LOG_BYTES:

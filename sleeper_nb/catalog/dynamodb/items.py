@@ -21,6 +21,8 @@ GARBAGE = "garbage#"
 CLAIMS = "claims"
 JOB = "job#"
 REFUSED = "refused#"
+RUN = "run#"
+JOB_ID = "job-id#"
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,28 +37,34 @@ _LEAF = "__sleeper_leaf"
 
 
 def bulk_import(
-    engine: SparkEngine, store: StateStore, data: Any, *, message: str | None = None, author: str | None = None
+    engine: SparkEngine,
+    store: StateStore,
+    data: Any,
+    *,
+    message: str | None = None,
+    author: str | None = None,
+    job_id: str | None = None,
 ) -> Snapshot:
     """Import data through Spark in one commit; nothing is added when any row does not fit the table."""
     check_reach(store.storage)
-    job_id, size = store.clock.new_id(), size_of(data)
+    run_id, size = store.clock.new_id(), size_of(data)
 
     def write(schema: Schema, tree: PartitionTree) -> Iterator[tuple[str, DataFile]]:
         def action(spark: SparkSession) -> list[Any]:
             frame = _frame(spark, data, schema)
             # Names and kinds of columns are checked before any row is read; values are checked by each task.
             conform(frame.limit(0).toArrow(), schema)
-            return _written(frame, schema, tree, store.storage, job_id).collect()
+            return _written(frame, schema, tree, store.storage, run_id).collect()
 
         for row in engine.run(action, "bulk import", expected_bytes=size):
             yield tree.leaves[row["leaf"]].id, _data_file(row, schema)
 
     try:
-        return add_written(store, write, message=message, author=author)
+        return add_written(store, write, message=message, author=author, job_id=job_id)
     except OutcomeUnknown:
         raise  # the files may be in the table: they must stay
     except BaseException:
-        _discard(store, job_id)
+        _discard(store, run_id)
         raise
 
 
@@ -97,7 +103,7 @@ def _frame(spark: SparkSession, data: Any, schema: Schema) -> DataFrame:
     return spark.createDataFrame(conform(to_arrow(data, schema), schema))
 
 
-def _written(frame: DataFrame, schema: Schema, tree: PartitionTree, storage: Storage, job_id: str) -> DataFrame:
+def _written(frame: DataFrame, schema: Schema, tree: PartitionTree, storage: Storage, run_id: str) -> DataFrame:
     leaves = [leaf.id for leaf in tree.leaves]
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -107,7 +113,7 @@ def _written(frame: DataFrame, schema: Schema, tree: PartitionTree, storage: Sto
             return
         number = first.column(_LEAF)[0].as_py()
         # A task may be tried again, or run twice at once: each attempt writes a file of its own.
-        name = paths.data_file(leaves[number], f"{job_id}-{Clock().new_id()}")
+        name = paths.data_file(leaves[number], f"{run_id}-{Clock().new_id()}")
         rows = (conform(_without_leaf(batch), schema) for batch in _chain(first, batches))
         yield _result(number, write_sorted(storage, name, schema, rows), schema)
 
@@ -165,7 +171,7 @@ def _data_file(row: Any, schema: Schema) -> DataFile:
     return DataFile(row["filename"], row["rows"], row["bytes"], least, greatest)
 
 
-def _discard(store: StateStore, job_id: str) -> None:
+def _discard(store: StateStore, run_id: str) -> None:
     """Delete what the tasks of a failed import wrote and the table does not have."""
-    written = [f.path for f in store.storage.list("data") if f"/{job_id}-" in f.path]
+    written = [f.path for f in store.storage.list("data") if f"/{run_id}-" in f.path]
     discard_files(store, written)

@@ -30,7 +30,7 @@ from sleeper_nb.state_store.steps import Step
 from sleeper_nb.storage.filesystem import Storage
 
 CATALOG_ITEMS = 2
-"""What the catalog changes in each commit: the current item, and the new snapshot's."""
+"""What the catalog changes in each commit: the current item, and the new snapshot's. A job's id is one more."""
 TRANSACTION_BYTES = 3_000_000
 """More than that is staged; a transaction of DynamoDB has at most 4 MB."""
 
@@ -118,8 +118,9 @@ class DynamoDBStateStore(StateStore):
         return (new,) if won else None
 
     def _commit_change(self, head: Snapshot, new: Snapshot, change: Change) -> bool:
-        also = list(change.parts(self._tables)) if self._fits(change) else []
-        if not self._fits(change) or len(repr(also)) > TRANSACTION_BYTES:
+        fits = change.size + CATALOG_ITEMS + (new.job_id is not None) <= self._shared.max_items
+        also = list(change.parts(self._tables)) if fits else []
+        if not fits or len(repr(also)) > TRANSACTION_BYTES:
             if not change.can_be_staged:
                 raise InvalidInput(
                     f"a compaction of {len(change.leaving)} files; DynamoDBStateStore takes "
@@ -132,9 +133,6 @@ class DynamoDBStateStore(StateStore):
                 return False
             also = [part]
         return self._shared.commit(self.table_id, head, new, also=also)
-
-    def _fits(self, change: Change) -> bool:
-        return change.size + CATALOG_ITEMS <= self._shared.max_items
 
     def discard(self, snapshot: Snapshot, written: set[str]) -> None:
         """Delete what was written for a snapshot that does not count; a failure leaves staged items to `sweep`.

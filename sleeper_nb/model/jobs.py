@@ -1,0 +1,135 @@
+"""Jobs as values: what a run of ingest or maintenance was asked to do, how far it is, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Literal
+
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.report import Grid, Report, counted
+
+JobKind = Literal["ingest", "bulk-import", "compaction", "split", "export"]
+JobState = Literal["CREATED", "RUNNING", "FINISHED", "FAILED", "CANCELLED"]
+"""As Sleeper's reports have them, but for `RUNNING`, which is its ``IN_PROGRESS``."""
+ENDED = frozenset({"FINISHED", "FAILED", "CANCELLED"})
+KEPT_TIME = timedelta(days=7)
+KEPT_JOBS = 5000
+"""How long, and how many of a table's, records of jobs are kept; ids that must not be used twice stay for ever."""
+MOST_ID = 500
+_MOST_REASON = 300
+
+
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class Job(Report):
+    """One run of a job of one table; a run of the same id again is another.
+
+    Parameters
+    ----------
+    id
+        The job's; with `created` it names the run.
+    kind
+        What it does.
+    state
+        `CREATED` until it begins, `RUNNING` until it ends.
+    created, started, finished
+        UTC; None while it has not come to that.
+    partition_ids
+        The partitions that it works on; empty when they are not known beforehand.
+    files
+        Its input files.
+    rows_read, rows_written
+        None while they are not known.
+    snapshot_id
+        The snapshot that it made.
+    reason
+        Of a job that failed or was cancelled: why, in one line.
+    author
+        Who ran it.
+    """
+
+    id: str
+    kind: JobKind
+    state: JobState
+    created: datetime
+    started: datetime | None = None
+    finished: datetime | None = None
+    partition_ids: tuple[str, ...] = ()
+    files: int = 0
+    rows_read: int | None = None
+    rows_written: int | None = None
+    snapshot_id: int | None = None
+    reason: str | None = None
+    author: str | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will come of the run."""
+        return self.state in ENDED
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it ran, in seconds; None while it runs."""
+        if self.started is None or self.finished is None:
+            return None
+        return (self.finished - self.started).total_seconds()
+
+    @property
+    def rows_per_second(self) -> float | None:
+        """Rows read, or written where none are read, a second."""
+        rows = self.rows_written if self.rows_read is None else self.rows_read
+        return rows / self.seconds if rows is not None and self.seconds else None
+
+    def running(self, now: datetime) -> Job:
+        """Return the job that has begun."""
+        return replace(self, state="RUNNING", started=self.started or now)
+
+    def done(self, now: datetime, *, rows_read: int | None, rows_written: int | None, snapshot_id: int | None) -> Job:
+        """Return the job that did what it was to do."""
+        return replace(
+            self, state="FINISHED", started=self.started or self.created, finished=now,
+            rows_read=rows_read, rows_written=rows_written, snapshot_id=snapshot_id,
+        )  # fmt: skip
+
+    def failed(self, now: datetime, reason: str) -> Job:
+        """Return the job that failed; of the reason, the first line."""
+        return replace(self, state="FAILED", finished=now, reason=_one_line(reason))
+
+    def cancelled(self, now: datetime, reason: str) -> Job:
+        """Return the job that was cancelled."""
+        return replace(self, state="CANCELLED", finished=now, reason=_one_line(reason))
+
+    def grid(self) -> Grid:
+        """Return the run as a card."""
+        facts = (
+            ("state", self.state),
+            ("partition", ", ".join(self.partition_ids)),
+            ("files", self.files or None),
+            ("rows read", self.rows_read),
+            ("rows written", self.rows_written),
+            ("started", self.started),
+            ("finished", self.finished),
+            ("snapshot", self.snapshot_id),
+            ("reason", self.reason),
+        )
+        return Grid(("", ""), tuple(fact for fact in facts if fact[1] not in {None, ""}), f"{self.kind} {self.id}")
+
+
+def _one_line(text: str) -> str:
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= _MOST_REASON else line[: _MOST_REASON - 1] + "…"
+
+
+def check_job_id(job_id: str) -> str:
+    """Return an id that a user gave a job.
+
+    Raises
+    ------
+    InvalidInput
+        When it is empty, longer than 500 bytes in UTF-8, or no plain line of text.
+    """
+    plain = isinstance(job_id, str) and bool(job_id.strip()) and job_id.isprintable()
+    if not plain or len(job_id.encode()) > MOST_ID:
+        hint = f"a line of text, such as 2026-11-21/flights, of at most {counted(MOST_ID, 'byte')}"
+        raise InvalidInput(f"no job can have the id {job_id!r}", hint=hint)
+    return job_id
