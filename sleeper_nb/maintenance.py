@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Literal
 
+from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.components import Components
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.properties import SPLITTING_THRESHOLD, TableProperties
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations import checking, compaction, expiry, findings, garbage, orphans, splitting, status
+from sleeper_nb.operations import (
+    checking,
+    compaction,
+    expiry,
+    findings,
+    garbage,
+    job_listing,
+    orphans,
+    splitting,
+    status,
+)
 from sleeper_nb.operations.strategies import StrategySettings
+from sleeper_nb.operations.tracking import JobTracker
 from sleeper_nb.progress import Progress
+from sleeper_nb.report import Listing
 from sleeper_nb.state_store.base import StateStore
 
 SPARK_BYTES = 256 * 2**20
@@ -24,6 +38,7 @@ class Maintenance:
     """The part of `Table` that changes no row: compaction, expiry, garbage, orphans; status and check."""
 
     name: str
+    entry: TableEntry
     properties: TableProperties
     _store: StateStore
     _components: Components
@@ -51,16 +66,18 @@ class Maintenance:
         """
         if engine not in {"auto", "spark", "local"}:
             raise InvalidInput(f"no engine {engine!r}", hint="the engines are auto, spark and local")
+        tracker = JobTracker(self._store, self._components.author)
         with self._watched() as progress:
             return compaction.compact(
                 self._store,
-                self._runner(engine),
+                self._runner(engine, lambda job: tracker.began(job.id)),
                 strategy=strategy or self.properties["sleeper.table.compaction.strategy.class"],
                 settings=StrategySettings.of(self.properties),
                 dry_run=dry_run,
                 progress=progress,
                 author=self._components.author,
                 partition_id=partition,
+                tracker=tracker,
             )
 
     def split_partitions(
@@ -101,8 +118,8 @@ class Maintenance:
             author = self._components.author
             return splitting.split_partitions(self._store, request, dry_run=dry_run, progress=progress, author=author)
 
-    def _runner(self, engine: str) -> compaction.Runner:
-        local = compaction.run_in_process(self._store.storage)
+    def _runner(self, engine: str, begun: Callable[[compaction.CompactionJob], None]) -> compaction.Runner:
+        local = compaction.run_in_process(self._store.storage, begun)
 
         def run(jobs: Sequence[compaction.CompactionJob], schema: Schema) -> Any:
             size = sum(file.bytes for job in jobs for file in job.inputs)
@@ -111,9 +128,24 @@ class Maintenance:
                 return local(jobs, schema)
             from sleeper_nb.engines.spark import pipeline
 
-            return pipeline.run_on_spark(self._components.spark(), self._store.storage)(jobs, schema)
+            return pipeline.run_on_spark(self._components.spark(), self._store.storage, begun)(jobs, schema)
 
         return run
+
+    def jobs(self, which: job_listing.Which = "all", *, limit: int = job_listing.SHOWN) -> Listing[Job]:
+        """Return the newest runs of the table's jobs, newest first: compactions, bulk imports, ingests with a job id.
+
+        Parameters
+        ----------
+        which
+            ``"all"``, ``"running"``, or ``"failed"``: those that failed, and those whose process is gone.
+        limit
+            How many at most. Records are kept for 7 days.
+        """
+        now = self._components.clock.now()
+        found = job_listing.jobs_of(self._components.catalog, self.entry.id, which, limit, now)
+        pairs = [(self.entry, job) for job in found]
+        return job_listing.listing(f"jobs of {self.name}", pairs, now, with_table=False)
 
     def status(self) -> status.TableStatus:
         """Return how the table is, what waits, and what to do next. Nothing is changed, and no Spark is started."""

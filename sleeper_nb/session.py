@@ -11,12 +11,13 @@ from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.components import Components
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.keys import parse_key
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.properties import STATE_STORE, STATE_STORES, TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot, VersionReference
-from sleeper_nb.operations import migration
+from sleeper_nb.operations import job_listing, migration
 from sleeper_nb.operations.planning import files_of, plan_scan
 from sleeper_nb.progress import Progress
 from sleeper_nb.query import ENGINES, Engine, QueryResult, Source, run_query
@@ -200,6 +201,17 @@ class Session:
         )
         columns = ("table", "snapshot", "rows", "files", "bytes", "partitions", "last change")
         return Listing(found, columns, cells, f"tables of {self.instance}")
+
+    def jobs(self, which: job_listing.Which = "all", *, limit: int = job_listing.SHOWN) -> Listing[Job]:
+        """Return the newest runs of the jobs of all tables, newest first; as `Table.jobs` otherwise."""
+        catalog, now = self.components.catalog, self.components.clock.now()
+        found = (
+            (entry, job)
+            for entry in catalog.tables()
+            for job in job_listing.jobs_of(catalog, entry.id, which, limit, now)
+        )
+        newest = job_listing.newest(found, limit)
+        return job_listing.listing(f"jobs of {self.instance}", newest, now, with_table=True)
 
     def sql(self, statement: str, *, engine: Engine = "spark", params: Mapping[str, Any] | None = None) -> QueryResult:
         """Run a query over tables at any version.

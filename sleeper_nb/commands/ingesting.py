@@ -16,13 +16,17 @@ if TYPE_CHECKING:
 
 
 def _ingest(context: Context, arguments: Namespace) -> Snapshot | Answer:
+    from sleeper_nb.model.jobs import MadeBefore
+
     table = context.table(arguments.table)
     before = table.resolved.snapshot_id
     given = [context.value(word) for word in arguments.source]
     data = given[0] if len(given) == 1 else _together(given, table.schema)
     add = table.bulk_import if arguments.spark else table.ingest
-    snapshot = add(data, message=arguments.message)
-    if snapshot.id == before:  # its card would tell of rows that another ingest added
+    snapshot = add(data, message=arguments.message, job_id=arguments.job_id)
+    if snapshot.id == before and not isinstance(
+        snapshot, MadeBefore
+    ):  # its card would tell of rows that another ingest added
         return Answer(Grid((), (), footer=f"no rows to add: {table.name} stays at snapshot {before}"))
     return snapshot
 
@@ -44,10 +48,15 @@ COMMANDS = (
             TABLE,
             positional("source", "a path, a glob, or $name for a variable", "source", metavar="SRC", many=True),
             option("-m", "--message", text="what the history says of it", metavar="MSG"),
+            option("--job-id", text="a name for this work: the same again adds nothing", metavar="ID"),
             flag("--spark", "through Spark, whatever the size"),
         ),
         _ingest,
-        ('ingest trips data/2026-*.parquet -m "third quarter"', "ingest trips $df"),
+        (
+            'ingest trips data/2026-*.parquet -m "third quarter"',
+            "ingest trips $df",
+            "ingest trips data/2026-11-21.csv --job-id 2026-11-21/trips",
+        ),
         words=("load", "insert", "import", "bulk-import", "append", "copy"),
     ),
 )

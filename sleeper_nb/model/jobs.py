@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.report import Grid, Report, counted
 
 JobKind = Literal["ingest", "bulk-import", "compaction", "split", "export"]
@@ -133,3 +134,20 @@ def check_job_id(job_id: str) -> str:
         hint = f"a line of text, such as 2026-11-21/flights, of at most {counted(MOST_ID, 'byte')}"
         raise InvalidInput(f"no job can have the id {job_id!r}", hint=hint)
     return job_id
+
+
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class MadeBefore(Snapshot):
+    """The snapshot that a job made when it was run before: this time nothing was added.
+
+    Parameters
+    ----------
+    note
+        What happened, in one sentence. Where the job's own snapshot has expired, this is the current one.
+    """
+
+    note: str
+
+    def grid(self) -> Grid:
+        """Return the snapshot as a card, with the note below."""
+        return replace(Snapshot.grid(self), footer=self.note)

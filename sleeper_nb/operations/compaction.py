@@ -30,6 +30,7 @@ from sleeper_nb.operations.ingest import discard_files, reference_to, write_sort
 from sleeper_nb.operations.planning import PlannedFile
 from sleeper_nb.operations.reading import merged
 from sleeper_nb.operations.strategies import StrategySettings, reason, strategy_named, within
+from sleeper_nb.operations.tracking import JobTracker, forget_old_jobs
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Bytes, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
@@ -203,9 +204,19 @@ def run_job(job: CompactionJob, schema: Schema, storage: Storage) -> DataFile | 
     return file
 
 
-def run_in_process(storage: Storage) -> Runner:
-    """Return the runner that merges one job after the other in this process."""
-    return lambda jobs, schema: ((job, run_job(job, schema, storage)) for job in jobs)
+def untold(job: CompactionJob) -> None:
+    """Tell nobody that a job begins."""
+
+
+def run_in_process(storage: Storage, begun: Callable[[CompactionJob], None] = untold) -> Runner:
+    """Return the runner that merges one job after the other in this process, and tells of each that it begins."""
+
+    def run(jobs: Sequence[CompactionJob], schema: Schema) -> Generator[tuple[CompactionJob, DataFile | None]]:
+        for job in jobs:
+            begun(job)
+            yield job, run_job(job, schema, storage)
+
+    return run
 
 
 def compact(
@@ -218,8 +229,10 @@ def compact(
     progress: Progress,
     author: str | None = None,
     partition_id: str | None = None,
+    tracker: JobTracker | None = None,
 ) -> CompactionReport:
     """Plan, claim, run and commit; each job is committed as it finishes, so an interrupt loses only those running."""
+    tracker = tracker or JobTracker(store, author)
     state, now = store.load(), store.clock.now()
     claimed = store.catalog.assignments(store.table_id, now)
     proposed, waiting = plan_compaction(
@@ -231,32 +244,52 @@ def compact(
     done: list[tuple[CompactionJob, Snapshot]] = []
     refused: list[CompactionJob] = []
     try:
-        jobs = [job for job in proposed if _claim(store, job, now)]
+        jobs = [job for job in proposed if _claim(store, job, now, tracker)]
         progress.update("compacting", 0, len(jobs))
         with closing(runner(jobs, state.schema)) as results:  # leaving it by an error stops what still runs
             for job, file in results:
-                output = None if file is None else reference_to(file, job.partition_id, job_id=job.id)
-                try:
-                    _check_claim(store, job)
-                    change = ReplaceFileReferences(job.id, job.partition_id, job.filenames, output)
-                    done.append((job, store.commit(change, author=author)))
-                except StateRuleBroken:
+                if snapshot := _commit(store, job, file, tracker, author):
+                    done.append((job, snapshot))
+                else:
                     refused.append(job)
                 progress.update("compacting", len(done) + len(refused), len(jobs))
-    except OutcomeUnknown:
-        raise  # the output may be in the table: keep it, and let the claims end by themselves
-    except BaseException:
-        _clean_up(store, proposed, {job.id for job, _ in done})
+    except BaseException as error:
+        tracker.ended_by(error)
+        if not isinstance(error, OutcomeUnknown):  # else an output may be in the table; claims end by themselves
+            _clean_up(store, proposed, {job.id for job, _ in done})
         raise
     _clean_up(store, jobs, {job.id for job, _ in done})
+    forget_old_jobs(store)
     done.sort(key=lambda pair: jobs.index(pair[0]))
     finished, snapshots = zip(*done, strict=True) if done else ((), ())
     return CompactionReport(finished, snapshots, tuple(refused), strategy, settings, waiting, dry_run=False)
 
 
-def _claim(store: StateStore, job: CompactionJob, now: datetime) -> bool:
-    until = now + ASSIGNMENT_TIME
-    return store.catalog.assign(store.table_id, Assignment(job.id, job.partition_id, job.filenames, until), now)
+def _commit(
+    store: StateStore, job: CompactionJob, file: DataFile | None, tracker: JobTracker, author: str | None
+) -> Snapshot | None:
+    """Commit a job that is finished, and tell of it; None when it came too late."""
+    output = None if file is None else reference_to(file, job.partition_id, job_id=job.id)
+    try:
+        _check_claim(store, job)
+        change = ReplaceFileReferences(job.id, job.partition_id, job.filenames, output)
+        snapshot = store.commit(change, author=author)
+    except StateRuleBroken as error:
+        tracker.failed(job.id, error.message)
+        return None
+    written = 0 if output is None else output.rows
+    tracker.finished(job.id, rows_read=job.rows, rows_written=written, snapshot_id=snapshot.id)
+    return snapshot
+
+
+def _claim(store: StateStore, job: CompactionJob, now: datetime, tracker: JobTracker) -> bool:
+    """Claim a job's inputs, and note the job in the same step."""
+    claim = Assignment(job.id, job.partition_id, job.filenames, now + ASSIGNMENT_TIME)
+    record = tracker.created(job.id, "compaction", partition_ids=(job.partition_id,), files=len(job.inputs))
+    claimed = store.catalog.assign(store.table_id, claim, now, record)
+    if not claimed:
+        tracker.refused(job.id)
+    return claimed
 
 
 def _check_claim(store: StateStore, job: CompactionJob) -> None:

@@ -60,7 +60,7 @@ def test_names_and_words_of_commands_are_given_once():
 def test_names_of_the_issue_are_all_there():
     wanted = "use create ingest tables describe compact history create-savepoint savepoints delete-savepoint files "
     wanted += "partitions split inspect sql expire collect-garbage sweep-orphans migrate status check explore scan "
-    wanted += "get demo help"
+    wanted += "get demo help jobs"
     assert set(wanted.split()) == {command.name for command in COMMANDS.commands}
     assert COMMANDS.find("add").name == "create"
     assert COMMANDS.find("gc").name == "collect-garbage"
@@ -89,8 +89,8 @@ def test_an_unknown_command_names_the_nearest(typed, hint):
         ("compact t --dryrun", "compact has no option '--dryrun'", "did you mean '--dry-run'?"),
         ("compact t --engine=sparc", "no engine 'sparc'", "did you mean 'spark'?"),
         ("tables x", "tables cannot use 'x'", "usage: tables"),
-        ("ingest t", "ingest needs SRC", "usage: ingest T SRC… [-m MSG] [--spark]"),
-        ("ingest t a -m", "ingest -m needs a value", "usage: ingest T SRC… [-m MSG] [--spark]"),
+        ("ingest t", "ingest needs SRC", "usage: ingest T SRC… [-m MSG] [--job-id ID] [--spark]"),
+        ("ingest t a -m", "ingest -m needs a value", "usage: ingest T SRC… [-m MSG] [--job-id ID] [--spark]"),
         ("scan t --limit x", "scan --limit needs a whole number, not 'x'", "usage: scan T[@REF]"),
         ("ingest t 'a", "a quote is not closed: 'a", 'write -m "it\'s in"'),
         ("sql --engine duckdb", "sql needs a query", "usage: sql [-o VAR] [--engine spark|duckdb] SQL"),

@@ -8,7 +8,7 @@ again writes another file, and only what a finished task returned is committed.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.types import FieldType
-from sleeper_nb.operations.compaction import CompactionJob, Runner, run_job
+from sleeper_nb.operations.compaction import CompactionJob, Runner, run_job, untold
 from sleeper_nb.operations.ingest import add_written, discard_files, write_sorted
 from sleeper_nb.operations.sources import conform, find_files, size_of, to_arrow
 from sleeper_nb.state_store.base import StateStore
@@ -68,12 +68,12 @@ def bulk_import(
         raise
 
 
-def run_on_spark(engine: SparkEngine, storage: Storage) -> Runner:
+def run_on_spark(engine: SparkEngine, storage: Storage, begun: Callable[[CompactionJob], None] = untold) -> Runner:
     """Return the runner that makes each compaction job one Spark task; jobs run side by side."""
     check_reach(storage)
 
     def run(jobs: Sequence[CompactionJob], schema: Schema) -> Generator[tuple[CompactionJob, DataFile | None]]:
-        actions = [partial(_compacted, job=job, schema=schema, storage=storage) for job in jobs]
+        actions = [partial(_compacted, job=job, schema=schema, storage=storage, begun=begun) for job in jobs]
         size = sum(file.bytes for job in jobs for file in job.inputs)
         return engine.run_each(actions, "compaction", expected_bytes=size)
 
@@ -81,8 +81,14 @@ def run_on_spark(engine: SparkEngine, storage: Storage) -> Runner:
 
 
 def _compacted(
-    spark: SparkSession, job: CompactionJob, schema: Schema, storage: Storage
+    spark: SparkSession,
+    job: CompactionJob,
+    schema: Schema,
+    storage: Storage,
+    begun: Callable[[CompactionJob], None],
 ) -> tuple[CompactionJob, DataFile | None]:
+    begun(job)
+
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
             yield _result(0, run_job(job, schema, storage), schema)

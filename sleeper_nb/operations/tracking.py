@@ -1,0 +1,145 @@
+"""Tracking: what the catalog is told of jobs, from the claim on their files to their end."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import fields
+
+from sleeper_nb.errors import JobDone, SleeperError, StorageError
+from sleeper_nb.model.jobs import KEPT_JOBS, KEPT_TIME, Job, JobKind, MadeBefore
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.state_store.base import StateStore
+
+
+class JobTracker:
+    """Keeps the records of some jobs of one table, each told of by one thread at a time.
+
+    Records only tell: when one cannot be written, the work goes on, and the next word of the job writes it again.
+
+    Parameters
+    ----------
+    store
+        The table's.
+    author
+        Who runs the jobs.
+    """
+
+    def __init__(self, store: StateStore, author: str | None = None) -> None:
+        self._store, self._author = store, author
+        self._jobs: dict[str, Job] = {}
+        self._written: dict[str, Job] = {}
+
+    def created(self, job_id: str, kind: JobKind, *, partition_ids: tuple[str, ...] = (), files: int = 0) -> Job:
+        """Return the first record of a job, for who writes it together with the claim on its files."""
+        now = self._store.clock.now()
+        job = Job(
+            id=job_id, kind=kind, state="CREATED", created=now, partition_ids=partition_ids, files=files,
+            author=self._author,
+        )  # fmt: skip
+        self._jobs[job_id] = job
+        return job
+
+    def refused(self, job_id: str) -> None:
+        """Forget a job that was never written down: another one has its files."""
+        self._jobs.pop(job_id, None)
+
+    def began(self, job_id: str) -> None:
+        """Tell that a job runs."""
+        self._tell(self._jobs[job_id].running(self._store.clock.now()))
+
+    def finished(self, job_id: str, *, rows_read: int | None, rows_written: int, snapshot_id: int | None) -> None:
+        """Tell that a job did what it was to do."""
+        now = self._store.clock.now()
+        done = self._jobs[job_id].done(now, rows_read=rows_read, rows_written=rows_written, snapshot_id=snapshot_id)
+        self._tell(done)
+
+    def failed(self, job_id: str, reason: str) -> None:
+        """Tell that one job failed."""
+        self._tell(self._jobs[job_id].failed(self._store.clock.now(), reason))
+
+    def cancelled(self, job_id: str, reason: str) -> None:
+        """Tell that one job was given up."""
+        self._tell(self._jobs[job_id].cancelled(self._store.clock.now(), reason))
+
+    def ended_by(self, error: BaseException) -> None:
+        """Tell what became of all jobs that have not ended, when an error or an interrupt ends the whole work."""
+        now = self._store.clock.now()
+        reason = error.message if isinstance(error, SleeperError) else repr(error)
+        for job in list(self._jobs.values()):
+            if job.ended:
+                self._tell(job)
+            elif not isinstance(error, Exception):
+                self._tell(job.cancelled(now, "interrupted"))
+            elif job.started is None:
+                self._tell(job.cancelled(now, f"not begun, since the run failed: {reason}"))
+            else:
+                self._tell(job.failed(now, reason))
+
+    def _tell(self, job: Job) -> None:
+        self._jobs[job.id] = job
+        if self._written.get(job.id) == job:
+            return
+        with contextlib.suppress(StorageError):
+            self._store.catalog.put_job(self._store.table_id, job)
+            self._written[job.id] = job
+
+
+def forget_old_jobs(store: StateStore) -> None:
+    """Forget records of jobs that are old, or too many; ids that must not be used twice stay."""
+    with contextlib.suppress(StorageError):
+        store.catalog.prune_jobs(store.table_id, store.clock.now() - KEPT_TIME, KEPT_JOBS)
+
+
+def tracked(store: StateStore, kind: JobKind, job_id: str, author: str | None, add: Callable[[], Snapshot]) -> Snapshot:
+    """Do what adds rows in one commit, and keep a record of it."""
+    before = store.head().id
+    tracker = JobTracker(store, author)
+    tracker.created(job_id, kind)
+    tracker.began(job_id)
+    try:
+        snapshot = add()
+    except JobDone as error:
+        tracker.cancelled(job_id, f"{error.message}: nothing was added")
+        raise
+    except BaseException as error:
+        tracker.ended_by(error)
+        raise
+    made = snapshot.id > before  # there may have been no rows
+    rows = snapshot.added_rows if made else 0
+    tracker.finished(job_id, rows_read=rows, rows_written=rows, snapshot_id=snapshot.id if made else None)
+    forget_old_jobs(store)
+    return snapshot
+
+
+def added_once(store: StateStore, job_id: str, add: Callable[[], Snapshot]) -> Snapshot:
+    """Do what adds rows unless the job of the id has added its rows before; then return a note of that.
+
+    Parameters
+    ----------
+    store, job_id
+        The table's, and the job's id.
+    add
+        Commits under the id, which is what keeps two that do this at once apart.
+
+    Returns
+    -------
+    The new snapshot; or as `MadeBefore` the one that the job made, the current one where that has expired.
+    """
+    done = store.catalog.snapshot_of_job(store.table_id, job_id)
+    if done is None:
+        try:
+            return add()
+        except JobDone:
+            done = store.catalog.snapshot_of_job(store.table_id, job_id)
+    return _made_before(store, job_id, done)
+
+
+def _made_before(store: StateStore, job_id: str, done: int | None) -> MadeBefore:
+    first = next((snapshot for snapshot in store.catalog.snapshots(store.table_id) if snapshot.id == done), None)
+    shown = first or store.head()
+    when = f"job {job_id!r} was done before, in snapshot {done:,}"
+    if first is None:
+        when += f", which has expired; the table is at snapshot {shown.id:,}"
+    values = {field.name: getattr(shown, field.name) for field in fields(Snapshot)}
+    return MadeBefore(**values, note=f"{when}. Nothing was added")
