@@ -1,0 +1,298 @@
+"""Ids of jobs: whatever state store keeps the table, whoever races and whatever fails, one id adds its rows once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.clock import Clock, ManualClock
+from sleeper_nb.errors import InvalidInput, JobDone, OutcomeUnknown, StorageError
+from sleeper_nb.model.jobs import MadeBefore
+from sleeper_nb.model.transactions import AddFiles
+from sleeper_nb.operations import sources
+from sleeper_nb.operations.ingest import ingest_arrow
+from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.commit_queue import Waiting, fitting
+from tests.backends import BACKENDS, Backend
+from tests.builders import a_file, forget_all_but_newest, keys_in, on_disk, reopened, rows_of, scan
+from tests.faults import Trap, TrappedCatalog, TrappedStorage, interrupt, lose_answer
+
+STORES = [
+    ("S3StateStore", "folder"),
+    ("S3StateStore", "memory"),
+    ("TransactionLogStateStore", "folder"),
+    ("TransactionLogStateStore", "memory"),
+    ("DynamoDBStateStore", "memory"),
+    pytest.param(("DynamoDBStateStore", "moto"), marks=pytest.mark.servers),
+    pytest.param(("DynamoDBStateStore", "servers"), marks=pytest.mark.servers),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """A table of one class of state store on one backend."""
+
+    kind: str
+    backend: Backend
+
+    def opened(self, **options: Any) -> StateStore:
+        return self.backend.store(self.kind, points=["m"], **options)
+
+
+@pytest.fixture(params=STORES, ids=" on ".join)
+def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
+    kind, backend = request.param
+    return Tables(kind, BACKENDS[backend](tmp_path))
+
+
+@pytest.fixture
+def store(tables: Tables, clock: ManualClock) -> Iterator[StateStore]:
+    made = tables.opened(clock=clock)
+    yield made
+    made.catalog.close()
+
+
+def ingest(store: StateStore, job_id: str | None, *keys: str) -> Any:
+    schema = store.load().schema
+    rows = sources.conform(sources.to_arrow(rows_of(*keys), schema), schema)
+    return ingest_arrow(store, rows, job_id=job_id)
+
+
+def trapped(store: StateStore, trap: Trap) -> StateStore:
+    return reopened(store, TrappedCatalog(store.catalog, trap), TrappedStorage(store.storage, trap))
+
+
+def data_files(store: StateStore) -> set[str]:
+    return {path for path in on_disk(store) if path.startswith("data/")}
+
+
+def holds_once(store: StateStore, *keys: str) -> bool:
+    """Whether the table has exactly these rows, no snapshot is missing, and no other data file lies about."""
+    ids = [snapshot.id for snapshot in store.catalog.snapshots(store.table_id)]
+    whole = ids == list(range(len(ids), 0, -1))
+    tracked = set(store.load().files.table["filename"].to_pylist())
+    return whole and sorted(keys_in(scan(reopened(store)))) == sorted(keys) and data_files(store) == tracked
+
+
+def test_the_same_id_adds_nothing_and_leaves_no_file(store: StateStore):
+    made = ingest(store, "once", "a", "z")
+    assert made.job_id == "once"
+    with pytest.raises(JobDone, match="snapshot 2"):
+        ingest(reopened(store), "once", "a", "z")
+    ingest(store, "another", "b")
+    ingest(store, None, "b")
+    assert holds_once(store, "a", "z", "b", "b")
+
+
+def test_an_id_that_adds_no_rows_is_not_used(store: StateStore):
+    assert ingest(store, "once").id == 1
+    assert ingest(store, "once", "a").id == 2
+    assert holds_once(store, "a")
+
+
+def test_a_commit_whose_answer_was_lost_counts_and_the_id_is_used(store: StateStore):
+    made = ingest(trapped(store, Trap(1, lose_answer, after=True, only=("commit",))), "once", "a")
+    assert made.job_id == "once"
+    with pytest.raises(JobDone):
+        ingest(store, "once", "a")
+    assert holds_once(store, "a")
+
+
+def test_a_commit_that_never_arrived_leaves_the_id_free(store: StateStore):
+    with pytest.raises(StorageError):
+        ingest(trapped(store, Trap(1, lose_answer, only=("commit",))), "once", "a")
+    assert ingest(store, "once", "a").id == 2
+    assert holds_once(store, "a")
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_an_interrupted_ingest_is_simply_run_again(store: StateStore, after: bool):
+    with pytest.raises(KeyboardInterrupt):
+        ingest(trapped(store, Trap(1, interrupt, after=after, only=("commit",))), "once", "a")
+    if after:
+        with pytest.raises(JobDone):
+            ingest(store, "once", "a")
+    else:
+        ingest(store, "once", "a")
+    assert holds_once(store, "a")
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_when_nobody_can_say_whether_it_won_running_it_again_settles_it(store: StateStore, after: bool):
+    trap = Trap(1, lose_answer, after=after, only=("commit", "has_commit"))
+    trap.spring = lambda: (setattr(trap, "at", 2), setattr(trap, "after", False), lose_answer())
+    with pytest.raises(OutcomeUnknown):
+        ingest(trapped(store, trap), "once", "a")
+    if after:
+        with pytest.raises(JobDone):
+            ingest(store, "once", "a")
+    else:
+        ingest(store, "once", "a")
+    assert keys_in(scan(reopened(store))) == ["a"]
+
+
+class Overtaken:
+    """A catalog in which another process adds the rows of the job just before the first commit."""
+
+    def __init__(self, store: StateStore, job_id: str) -> None:
+        self._store, self._job_id, self._due = store, job_id, True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store.catalog, name)
+
+    def commit(self, *arguments: Any, **also: Any) -> bool:
+        if self._due:
+            self._due = False
+            ingest(self._store, self._job_id, "a")
+        return self._store.catalog.commit(*arguments, **also)
+
+
+def test_who_was_overtaken_by_its_own_job_adds_nothing(store: StateStore):
+    with pytest.raises(JobDone):
+        ingest(reopened(store, Overtaken(store, "once")), "once", "a")
+    assert holds_once(store, "a")
+
+
+def race(*calls: Any) -> list[Any]:
+    start, answers = threading.Barrier(len(calls)), [None] * len(calls)
+
+    def work(at: int) -> None:
+        start.wait()
+        try:
+            answers[at] = calls[at]()
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            answers[at] = error
+
+    threads = [threading.Thread(target=work, args=(at,)) for at in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_of_many_threads_with_one_id_one_adds_and_others_go_on(tables: Tables, shared: bool):
+    store = tables.opened(clock=Clock())
+    stores = [store if shared else reopened(store) for _ in range(9)]
+    calls = [lambda mine=mine, at=at: ingest(mine, f"job {at % 3}", f"k{at % 3}") for at, mine in enumerate(stores)]
+    answers = race(*calls, *(lambda at=at: ingest(stores[at], None, "x") for at in range(3)))
+    assert sorted(type(answer).__name__ for answer in answers) == ["JobDone"] * 6 + ["Snapshot"] * 6
+    assert holds_once(store, "k0", "k1", "k2", "x", "x", "x")
+
+
+def _in_a_process(tables: Tables, start: Any, added: Any) -> None:
+    store = tables.opened(clock=Clock(), create=False)
+    start.wait()
+    for number in range(4):
+        try:
+            ingest(store, f"job {number}", f"k{number}")
+        except JobDone:
+            continue
+        with added.get_lock():
+            added.value += 1
+
+
+@pytest.mark.parametrize("kind", ["S3StateStore", "TransactionLogStateStore"])
+def test_of_two_processes_with_one_id_one_adds(kind: str, tmp_path: Path):
+    tables = Tables(kind, BACKENDS["folder"](tmp_path))
+    tables.opened(clock=Clock()).catalog.close()
+    spawn = multiprocessing.get_context("spawn")
+    start, added = spawn.Barrier(2), spawn.Value("i", 0)
+    workers = [spawn.Process(target=_in_a_process, args=(tables, start, added)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert ([worker.exitcode for worker in workers], added.value) == ([0, 0], 4)
+    assert holds_once(tables.opened(create=False), "k0", "k1", "k2", "k3")
+
+
+def change(name: str, job_id: str | None) -> Waiting:
+    return Waiting(AddFiles((a_file(name),)), None, None, job_id)
+
+
+def test_changes_that_share_a_commit_have_ids_of_their_own():
+    one, two, again, plain, used = (change(n, j) for n, j in zip("abcde", ["x", "y", "x", None, "old"], strict=True))
+    assert fitting([one, two, again, plain, used], 99, {"old": 7}.get) == [one, two, plain]
+    assert isinstance(used.error, JobDone)
+    assert not again.settled.is_set()
+    assert fitting([one, two, plain], 3, {}.get) == [one]  # an id takes as much room as a snapshot
+    assert fitting([one], 1, {}.get) == [one]
+    assert fitting([plain] * 3, 2, {}.get) == [plain] * 2
+
+
+def test_a_full_commit_of_jobs_fits_in_a_transaction_of_dynamodb(tmp_path: Path):
+    from tests.servers.memory import memory_catalog
+
+    store = Backend(tmp_path, in_memory=True).store("TransactionLogStateStore", clock=Clock())
+    small = reopened(store, memory_catalog(tmp_path, max_items=5))
+    answers = race(*(lambda at=at: small.commit(AddFiles((a_file(f"f{at}"),)), job_id=f"{at}") for at in range(8)))
+    assert sorted(answer.id for answer in answers) == list(range(2, 10))
+
+
+def test_a_big_ingest_with_an_id_is_staged_and_added_once(tmp_path: Path, clock: ManualClock):
+    from tests.servers.memory import memory_catalog
+
+    for files in range(1, 6):
+        folder = tmp_path / str(files)
+        catalog = memory_catalog(folder, max_items=5)
+        store = Backend(folder, in_memory=True).store("DynamoDBStateStore", clock=clock)
+        small = reopened(store, catalog)
+        add = AddFiles(tuple(a_file(f"f{at}") for at in range(files)))
+        assert small.commit(add, job_id="once").files == files
+        with pytest.raises(JobDone):
+            small.commit(AddFiles((a_file("g"),)), job_id="once")
+        assert reopened(store).load().files.active.num_rows == files
+
+
+# Through the public API.
+
+
+@pytest.fixture
+def trips(tmp_path: Path) -> Iterator[sl.Table]:
+    with sl.connect(tmp_path, clock=ManualClock()) as session:
+        yield session.create_table("trips", sl.Schema({"city": "string"}))
+
+
+def test_the_same_job_again_returns_its_snapshot_and_says_so(trips: sl.Table):
+    first = trips.ingest([{"city": "rome"}], job_id="2026-11-21/trips", message="why")
+    trips.ingest([{"city": "oslo"}])
+    again = trips.ingest([{"city": "rome"}], job_id="2026-11-21/trips")
+    assert isinstance(again, MadeBefore)
+    assert (again.id, again.message, trips.scan().count()) == (first.id, "why", 2)
+    assert "job '2026-11-21/trips' was done before, in snapshot 2. Nothing was added" in repr(again)
+    assert not isinstance(first, MadeBefore)
+    assert [(job.state, job.snapshot_id) for job in trips.jobs()] == [("FINISHED", 2)]
+
+
+def test_a_job_whose_snapshot_expired_returns_the_current_one(trips: sl.Table):
+    trips.ingest([{"city": "rome"}], job_id="once")
+    trips.ingest([{"city": "oslo"}])
+    forget_all_but_newest(trips._store)
+    again = trips.ingest([{"city": "rome"}], job_id="once")
+    assert (again.id, trips.scan().count()) == (3, 2)
+    assert "in snapshot 2, which has expired; the table is at snapshot 3. Nothing was added" in repr(again)
+
+
+@pytest.mark.parametrize("wrong", ["", " ", "a\nb", "x" * 501, 7])
+def test_an_id_is_a_line_of_text(trips: sl.Table, wrong: Any):
+    with pytest.raises(InvalidInput, match="no job can have the id"):
+        trips.ingest([{"city": "rome"}], job_id=wrong)
+    assert trips.scan().count() == 0
+
+
+def test_a_failed_job_may_be_run_again(trips: sl.Table):
+    with pytest.raises(InvalidInput):
+        trips.ingest([{"town": "rome"}], job_id="once")
+    trips._components.clock.sleep(1)
+    trips.ingest([{"city": "rome"}], job_id="once")
+    assert [job.state for job in trips.jobs()] == ["FINISHED", "FAILED"]
+    assert "town" in (trips.jobs()[1].reason or "") or "city" in (trips.jobs()[1].reason or "")
