@@ -24,6 +24,7 @@ from sleeper_nb.operations import (
     splitting,
     status,
 )
+from sleeper_nb.operations.online import check_online
 from sleeper_nb.operations.strategies import StrategySettings
 from sleeper_nb.operations.tracking import JobTracker
 from sleeper_nb.progress import Progress
@@ -42,6 +43,18 @@ class Maintenance:
     properties: TableProperties
     _store: StateStore
     _components: Components
+
+    def set_online(self, online: bool = True) -> None:
+        """Say whether maintenance may work on the table.
+
+        Offline, it is read and ingested as ever; compaction, splitting, expiry, garbage collection and the sweep of
+        orphans refuse, but for their dry runs. What runs already is not stopped. Sleeper's ``sleeper.table.online``.
+        """
+        self._components.catalog.set_online(self.entry.id, online)
+
+    def _check_online(self, work: str, dry_run: bool) -> None:
+        if not dry_run:
+            check_online(self._components.catalog, self.entry.id, self.name, work)
 
     def compact(
         self,
@@ -66,6 +79,7 @@ class Maintenance:
         """
         if engine not in {"auto", "spark", "local"}:
             raise InvalidInput(f"no engine {engine!r}", hint="the engines are auto, spark and local")
+        self._check_online("compacted", dry_run)
         tracker = JobTracker(self._store, self._components.author)
         with self._watched() as progress:
             return compaction.compact(
@@ -112,6 +126,7 @@ class Maintenance:
         InvalidInput, NotFound
             When the value splits no leaf, or the row key or partition is unknown. Nothing is changed.
         """
+        self._check_online("split", dry_run)
         most = self.properties[SPLITTING_THRESHOLD] if threshold is None else threshold
         request = splitting.request_of(self._store.load(), most, at=at, key=key, partition_id=partition)
         with self._watched() as progress:
@@ -175,6 +190,7 @@ class Maintenance:
         What is None is the table's property: ``snapshot.time-retained`` (7 d), ``snapshot.num-retained.min`` (10) and
         ``snapshot.num-retained.max``. Savepoints stay, and so do the files that they need.
         """
+        self._check_online("rid of snapshots", dry_run)
         retention = expiry.Retention.of(self.properties, time_retained, num_retained_min, num_retained_max)
         return expiry.expire_snapshots(self._store, retention, dry_run=dry_run)
 
@@ -189,6 +205,7 @@ class Maintenance:
             How long a file stays after nothing refers to it; None is the property
             ``sleeper.table.gc.delay.minutes`` (15).
         """
+        self._check_online("rid of garbage", dry_run)
         wait = garbage.delay_of(self.properties) if delay is None else delay
         return garbage.collect_garbage(self._store, delay=wait, dry_run=dry_run, author=self._components.author)
 
@@ -202,6 +219,7 @@ class Maintenance:
         older_than
             A younger file may be of a commit that is under way; None is 3 days, and a day is the least.
         """
+        self._check_online("rid of orphans", dry_run)
         age = checking.ORPHAN_AGE if older_than is None else older_than
         with self._watched() as progress:
             return orphans.sweep_orphans(self._store, self.name, older_than=age, dry_run=dry_run, progress=progress)

@@ -200,7 +200,9 @@ class Session:
             for t, h, state, (files, size) in zip(found, heads, states, sizes, strict=True)
         )
         columns = ("table", "snapshot", "rows", "files", "bytes", "partitions", "last change")
-        return Listing(found, columns, cells, f"tables of {self.instance}")
+        offline = ", ".join(table.name for table in found if not table.entry.online)
+        footer = f"offline, so no maintenance touches them: {offline}" if offline else ""
+        return Listing(found, columns, cells, f"tables of {self.instance}", footer)
 
     def jobs(self, which: job_listing.Which = "all", *, limit: int = job_listing.SHOWN) -> Listing[Job]:
         """Return the newest runs of the jobs of all tables, newest first; as `Table.jobs` otherwise."""

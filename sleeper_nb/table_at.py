@@ -11,6 +11,7 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations import sources
+from sleeper_nb.operations.online import is_online
 from sleeper_nb.operations.planning import files_of, plan_scan, regions_of
 from sleeper_nb.operations.versions import Resolved
 from sleeper_nb.render import Pictured, partition_lines, partition_map
@@ -45,6 +46,11 @@ class TableAt(Report):
     def partitions(self) -> PartitionTree:
         """The partition tree of the version."""
         return self.state.tree
+
+    @property
+    def online(self) -> bool:
+        """Whether maintenance may work on the table; rows are read and added all the same."""
+        return is_online(self._components.catalog, self._store.table_id)
 
     def scan(
         self,
@@ -145,6 +151,7 @@ class TableAt(Report):
         """Return what the version is, in a few lines."""
         state = self.state
         files, size = files_of(state)
+        offline = () if self.online else (("online", "no: no maintenance touches it"),)
         return Grid(
             ("", ""),
             (
@@ -156,6 +163,7 @@ class TableAt(Report):
                 ("files", files),
                 ("rows", state.totals().rows),
                 ("bytes", Bytes(size)),
+                *offline,
             ),
             title=f"table {self.name}",
         )

@@ -64,6 +64,10 @@ class Catalog(ABC):
         """
 
     @abstractmethod
+    def set_online(self, table_id: str, online: bool) -> None:
+        """Say whether maintenance may work on a table; `NotFound` when the table is gone."""
+
+    @abstractmethod
     def tables(self) -> tuple[TableEntry, ...]:
         """Return all tables, by name."""
 

@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sleeper_nb.catalog import sqlite_jobs
+from sleeper_nb.catalog import sqlite_jobs, sqlite_savepoints
 from sleeper_nb.catalog.base import Assignment, Catalog, CommitLimits, TableEntry
 from sleeper_nb.catalog.sqlite_tables import (
     FLOOR,
@@ -131,6 +131,11 @@ class SqliteCatalog(Catalog):
             if not run.execute("UPDATE tables SET name = ? WHERE id = ? AND name = ?", (new, table_id, old)).rowcount:
                 raise NotFound(f"no table {old!r}", hint="it was renamed or deleted meanwhile")
 
+    def set_online(self, table_id: str, online: bool) -> None:
+        with self._transaction() as run:
+            if not run.execute("UPDATE tables SET online = ? WHERE id = ?", (online, table_id)).rowcount:
+                raise _gone(table_id)
+
     def tables(self) -> tuple[TableEntry, ...]:
         rows = self._rows("SELECT id, name, online FROM tables ORDER BY name")
         return tuple(TableEntry(table_id, name, bool(online)) for table_id, name, online in rows)
@@ -138,7 +143,7 @@ class SqliteCatalog(Catalog):
     def current(self, table_id: str) -> Snapshot:
         rows = self._rows(SELECT_CURRENT, (table_id, table_id))
         if not rows:
-            raise NotFound(f"no table with id {table_id!r}", hint="it was deleted meanwhile")
+            raise _gone(table_id)
         return to_snapshot(rows[0])
 
     def commit(self, table_id: str, expected: Snapshot, *new: Snapshot, log: Sequence[bytes] = ()) -> bool:
@@ -210,53 +215,19 @@ class SqliteCatalog(Catalog):
             collect(run, table_id, {path for paths in gone for path in paths if path}, now)
 
     def savepoints(self, table_id: str) -> tuple[Savepoint, ...]:
-        rows = self._rows("SELECT body FROM savepoints WHERE table_id = ? AND body NOT NULL ORDER BY id", (table_id,))
-        return tuple(Savepoint.from_json(body) for (body,) in rows)
+        return tuple(Savepoint.from_json(body) for (body,) in self._rows(sqlite_savepoints.SELECT, (table_id,)))
 
     def reserve_savepoint_id(self, table_id: str) -> int:
         with self._transaction() as run:
-            (last,) = run.execute("SELECT max(id) FROM savepoints WHERE table_id = ?", (table_id,)).fetchone()
-            run.execute("INSERT INTO savepoints (table_id, id) VALUES (?, ?)", (table_id, (last or 0) + 1))
-            return int(last or 0) + 1
+            return sqlite_savepoints.reserve(run, table_id)
 
     def add_savepoint(self, table_id: str, savepoint: Savepoint) -> None:
         with self._transaction() as run:
-            if not run.execute(
-                "SELECT 1 FROM snapshots WHERE table_id = ? AND id = ? AND NOT expired",
-                (table_id, savepoint.saved_snapshot_id),
-            ).fetchone():
-                raise NotFound(
-                    f"snapshot {savepoint.saved_snapshot_id} has expired, so it cannot be saved",
-                    hint="save a snapshot that history shows",
-                )
-            if run.execute(
-                "SELECT 1 FROM savepoints WHERE table_id = ? AND name = ?", (table_id, savepoint.name)
-            ).fetchone():
-                raise AlreadyExists(
-                    f"the savepoint name {savepoint.name!r} was used before",
-                    hint="choose another; the name of a deleted savepoint is never given again",
-                )
-            run.execute(
-                "UPDATE savepoints SET name = ?, files_path = ?, partitions_path = ?, body = ? "
-                "WHERE table_id = ? AND id = ?",
-                (
-                    savepoint.name, savepoint.full_manifest_list, savepoint.partitions_path, savepoint.to_json(),
-                    table_id, savepoint.id,
-                ),
-            )  # fmt: skip
+            sqlite_savepoints.add(run, table_id, savepoint)
 
     def delete_savepoint(self, table_id: str, savepoint_id: int, now: datetime) -> None:
         with self._transaction() as run:
-            paths = run.execute(
-                "SELECT files_path, partitions_path FROM savepoints WHERE table_id = ? AND id = ? AND body IS NOT NULL",
-                (table_id, savepoint_id),
-            ).fetchone()
-            run.execute(
-                "UPDATE savepoints SET files_path = NULL, partitions_path = NULL, body = NULL "
-                "WHERE table_id = ? AND id = ?",
-                (table_id, savepoint_id),
-            )
-            collect(run, table_id, paths or (), now)
+            sqlite_savepoints.delete(run, table_id, savepoint_id, now)
 
     def garbage(self, table_id: str) -> tuple[tuple[str, datetime], ...]:
         rows = self._rows("SELECT path, since FROM garbage WHERE table_id = ? ORDER BY path", (table_id,))
@@ -296,3 +267,7 @@ class SqliteCatalog(Catalog):
         with self._lock:
             self._connection.close()
         self._turns.close()
+
+
+def _gone(table_id: str) -> NotFound:
+    return NotFound(f"no table with id {table_id!r}", hint="it was deleted meanwhile")

@@ -22,6 +22,7 @@ from sleeper_nb.commands import (
     saving,
     scanning,
     splitting,
+    switching,
 )
 from sleeper_nb.commands.parsing import CommandTable
 
@@ -40,6 +41,7 @@ COMMANDS = CommandTable(
         jobs,
         saving,
         cleaning,
+        switching,
         migrating,
         exploring,
         demonstrating,

@@ -14,6 +14,7 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.expiry import Retention, plan_expiry
 from sleeper_nb.operations.garbage import collectable_files, delay_of
+from sleeper_nb.operations.online import is_online
 from sleeper_nb.operations.planning import files_of
 from sleeper_nb.report import Bytes, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
@@ -87,6 +88,8 @@ class TableStatus(Report):
         What to do, the most useful first.
     prefix
         What stands before a command.
+    online
+        Whether maintenance may work on it.
     """
 
     table: str
@@ -109,6 +112,7 @@ class TableStatus(Report):
     waiting_metadata: int
     next_steps: tuple[Advice, ...]
     prefix: str = "%sleeper"
+    online: bool = True
 
     def grid(self) -> Grid:
         """Return one row a fact, and below them what to do next."""
@@ -127,6 +131,8 @@ class TableStatus(Report):
             ("compaction jobs", f"{self.claims:,} running"),
             ("out of use", waiting),
         ]
+        if not self.online:
+            rows.insert(0, ("online", "no: no maintenance touches it"))
         steps = [(f"{self.prefix} {step.command} {self.table}", step.why) for step in self.next_steps]
         rows += [("next", f"{typed}: {why}") for typed, why in steps] or [("next", "nothing to do")]
         return Grid(("", ""), tuple(rows), f"status of {self.table}")
@@ -146,6 +152,7 @@ def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableSt
     collectable_metadata = sum(now - since >= keeping.gc_delay for _, since in garbage)
     expired = len(plan_expiry(snapshots, keeping.retention, now))
     files, size = files_of(state)
+    online = is_online(catalog, table_id)
     waiting, waiting_bytes = _waiting(state)
     return TableStatus(
         table=name,
@@ -173,7 +180,9 @@ def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableSt
             expired=expired,
             files=collectable,
             metadata=collectable_metadata,
+            online=online,
         ),
+        online=online,
     )  # fmt: skip
 
 
@@ -186,10 +195,18 @@ def full_leaves(state: TableState, claimed: set[tuple[str, str]], batch_size: in
 
 
 def advise(
-    keeping: Housekeeping, *, big: int = 0, full: int = 0, expired: int = 0, files: int = 0, metadata: int = 0
+    keeping: Housekeeping,
+    *,
+    big: int = 0,
+    full: int = 0,
+    expired: int = 0,
+    files: int = 0,
+    metadata: int = 0,
+    online: bool = True,
 ) -> tuple[Advice, ...]:
     """Return what to do next, the most useful first. Pure."""
     steps = (
+        (not online, Advice("online", "it is offline: what follows is refused until then")),
         (big, Advice("split", f"{_leaves(big)} {counted(keeping.splitting_threshold, 'row')} or more")),
         (full, Advice("compact", f"{_leaves(full)} {keeping.batch_size} files or more")),
         (expired, Advice("expire", f"{counted(expired, 'snapshot')} can be forgotten")),

@@ -180,6 +180,17 @@ def test_a_snapshot_that_expired_cannot_be_saved(catalog: Catalog):
     assert catalog.savepoints("t") == ()
 
 
+def test_a_table_goes_offline_and_online_again(catalog: Catalog, opened: Callable[[], Catalog]):
+    catalog.create_table(TableEntry("u", "other", online=False), snapshot(1, "another"))
+    for online in (False, False, True):
+        catalog.set_online("t", online)
+        assert opened().tables() == (TableEntry("u", "other", online=False), TableEntry("t", "table", online))
+        commit(catalog, catalog.current("t").id + 1)
+    with pytest.raises(NotFound):
+        catalog.set_online("v", online=False)
+    assert len(opened().tables()) == 2
+
+
 def claim(job: str, *names: str, until: timedelta = timedelta(hours=1), partition: str = "p") -> Assignment:
     return Assignment(job, partition, names, START + until)
 

@@ -149,6 +149,11 @@ class DynamoDBCatalog(Catalog):
             raise AlreadyExists(f"table {new!r} is there already", hint="choose another name")
         raise gone
 
+    def set_online(self, table_id: str, online: bool) -> None:
+        change = self._index("id").update(table_id, "SET #online = :online", "attribute_exists(#name)", online=online)
+        if not self._is_made() or self.db.transact([change]) is not None:
+            raise NotFound(f"no table with id {table_id!r}", hint="it was deleted meanwhile")
+
     def tables(self) -> tuple[TableEntry, ...]:
         self._is_made()
         # By id: a table that is just being renamed has two items under "name" or, for a moment, none.

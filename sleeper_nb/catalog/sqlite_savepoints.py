@@ -1,0 +1,56 @@
+"""Savepoints in the SQLite catalog, each step within a transaction: ids and names that are never given again."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime
+
+from sleeper_nb.catalog.sqlite_tables import collect
+from sleeper_nb.errors import AlreadyExists, NotFound
+from sleeper_nb.model.snapshots import Savepoint
+
+SELECT = "SELECT body FROM savepoints WHERE table_id = ? AND body NOT NULL ORDER BY id"
+
+
+def reserve(run: sqlite3.Connection, table_id: str) -> int:
+    """Return the next id."""
+    (last,) = run.execute("SELECT max(id) FROM savepoints WHERE table_id = ?", (table_id,)).fetchone()
+    run.execute("INSERT INTO savepoints (table_id, id) VALUES (?, ?)", (table_id, (last or 0) + 1))
+    return int(last or 0) + 1
+
+
+def add(run: sqlite3.Connection, table_id: str, savepoint: Savepoint) -> None:
+    """Add a savepoint on the condition that its snapshot is retained and its name new."""
+    if not run.execute(
+        "SELECT 1 FROM snapshots WHERE table_id = ? AND id = ? AND NOT expired",
+        (table_id, savepoint.saved_snapshot_id),
+    ).fetchone():
+        raise NotFound(
+            f"snapshot {savepoint.saved_snapshot_id} has expired, so it cannot be saved",
+            hint="save a snapshot that history shows",
+        )
+    if run.execute("SELECT 1 FROM savepoints WHERE table_id = ? AND name = ?", (table_id, savepoint.name)).fetchone():
+        raise AlreadyExists(
+            f"the savepoint name {savepoint.name!r} was used before",
+            hint="choose another; the name of a deleted savepoint is never given again",
+        )
+    run.execute(
+        "UPDATE savepoints SET name = ?, files_path = ?, partitions_path = ?, body = ? WHERE table_id = ? AND id = ?",
+        (
+            savepoint.name, savepoint.full_manifest_list, savepoint.partitions_path, savepoint.to_json(),
+            table_id, savepoint.id,
+        ),
+    )  # fmt: skip
+
+
+def delete(run: sqlite3.Connection, table_id: str, savepoint_id: int, now: datetime) -> None:
+    """Forget a savepoint but for its id and name; metadata files that nothing else names become garbage."""
+    paths = run.execute(
+        "SELECT files_path, partitions_path FROM savepoints WHERE table_id = ? AND id = ? AND body IS NOT NULL",
+        (table_id, savepoint_id),
+    ).fetchone()
+    run.execute(
+        "UPDATE savepoints SET files_path = NULL, partitions_path = NULL, body = NULL WHERE table_id = ? AND id = ?",
+        (table_id, savepoint_id),
+    )
+    collect(run, table_id, paths or (), now)

@@ -1,0 +1,37 @@
+"""Online or offline: whether maintenance may work on a table. Rows of an offline one are read and added as ever."""
+
+from __future__ import annotations
+
+from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.errors import NotFound, StateRuleBroken
+
+
+def is_online(catalog: Catalog, table_id: str) -> bool:
+    """Return whether a table is online, as the catalog says now.
+
+    Raises
+    ------
+    NotFound
+        When the table is gone.
+    """
+    for entry in catalog.tables():
+        if entry.id == table_id:
+            return entry.online
+    raise NotFound(f"no table with id {table_id!r}", hint="it was deleted meanwhile")
+
+
+def check_online(catalog: Catalog, table_id: str, name: str, work: str) -> None:
+    """Raise `StateRuleBroken` when a table is offline.
+
+    Parameters
+    ----------
+    catalog, table_id, name
+        The table, and how the user calls it.
+    work
+        What it is refused: ``"compacted"``.
+    """
+    if not is_online(catalog, table_id):
+        raise StateRuleBroken(
+            f"table {name!r} is offline, so it cannot be {work}",
+            hint=f"%sleeper online {name} (in Python: table.set_online()); --dry-run shows what would be done",
+        )

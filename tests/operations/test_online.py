@@ -1,0 +1,59 @@
+"""An offline table is read and ingested; maintenance refuses, but for its dry runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.clock import ManualClock
+
+MAINTENANCE: dict[str, Callable[..., object]] = {
+    "compacted": lambda table, **options: table.compact("all", **options),
+    "split": lambda table, **options: table.split_partitions(at="m", **options),
+    "rid of snapshots": lambda table, **options: table.expire_snapshots(**options),
+    "rid of garbage": lambda table, **options: table.collect_garbage(**options),
+    "rid of orphans": lambda table, **options: table.sweep_orphans(**options),
+}
+
+
+@pytest.fixture
+def trips(tmp_path: Path) -> Iterator[sl.Table]:
+    """A table that was taken offline, with two files to merge."""
+    with sl.connect(tmp_path, clock=ManualClock()) as session:
+        table = session.create_table("trips", sl.Schema({"city": "string"}))
+        for _ in range(2):
+            table.ingest([{"city": "rome"}])
+        table.set_online(False)
+        yield table
+
+
+@pytest.mark.parametrize("work", MAINTENANCE)
+def test_maintenance_of_an_offline_table_is_refused_and_says_what_to_type(trips: sl.Table, work: str):
+    MAINTENANCE[work](trips, dry_run=True)
+    with pytest.raises(sl.StateRuleBroken, match=f"'trips' is offline, so it cannot be {work}") as caught:
+        MAINTENANCE[work](trips, dry_run=False)
+    assert "%sleeper online trips" in (caught.value.hint or "")
+    assert trips.resolved.snapshot_id == 3
+    trips.set_online()
+    MAINTENANCE[work](trips, dry_run=False)
+
+
+def test_an_offline_table_is_read_and_ingested(trips: sl.Table):
+    trips.ingest([{"city": "oslo"}])
+    assert trips.scan().count() == 3
+
+
+def test_it_is_shown_where_tables_are(trips: sl.Table, tmp_path: Path):
+    with sl.connect(tmp_path) as session:
+        again = session.table("trips")
+        assert not again.online
+        assert "offline" in repr(session.tables())
+        assert "no maintenance touches it" in repr(again.at(2))
+        assert "no maintenance touches it" in repr(again.status())
+        assert again.status().next_steps[0].command == "online"
+        trips.set_online()
+        assert again.online
+        assert "offline" not in repr(session.tables()) + repr(again.at(2)) + repr(again.status())
