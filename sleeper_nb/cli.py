@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns
     -------
-    0; 1 when the command failed, 2 when it could not be understood, 130 when it was interrupted.
+    0; 1 when the command, or a step of it, failed, 2 when it could not be understood, 130 when it was interrupted.
     """
     words = _shared_last(list(sys.argv[1:] if argv is None else argv))
     if words[:1] == ["--version"]:
@@ -67,7 +67,9 @@ def _run(invocation: Invocation) -> int:
         try:
             if invocation.command.warehouse != "none":
                 context.session = _open(invocation, context)
-            return _print(repr(invocation.run(context)))
+            answer = invocation.run(context)
+            _print(repr(answer))
+            return FAILED if getattr(answer, "failed", ()) else DONE
         finally:
             progress.finish()
             if context.session is not None:

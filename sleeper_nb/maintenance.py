@@ -20,6 +20,7 @@ from sleeper_nb.operations import (
     findings,
     garbage,
     job_listing,
+    maintaining,
     orphans,
     splitting,
     status,
@@ -223,6 +224,27 @@ class Maintenance:
         age = checking.ORPHAN_AGE if older_than is None else older_than
         with self._watched() as progress:
             return orphans.sweep_orphans(self._store, self.name, older_than=age, dry_run=dry_run, progress=progress)
+
+    def maintain(self, dry_run: bool = False) -> maintaining.MaintenanceReport:
+        """Do what is due now: compaction as the strategy proposes, then expiry, then garbage collection.
+
+        A step that fails does not stop the others; the report tells of it, and its `failed` has the errors. Each step
+        goes by the table's properties.
+
+        Parameters
+        ----------
+        dry_run
+            Only return what would be done.
+        """
+        self._check_online("maintained", dry_run)
+        steps = maintaining.steps_of(
+            self._store,
+            lambda dry_run: self.compact(dry_run=dry_run),
+            expiry.Retention.of(self.properties),
+            garbage.delay_of(self.properties),
+            self._components.author,
+        )
+        return maintaining.run_steps(self.name, steps, dry_run=dry_run)
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[Progress]:

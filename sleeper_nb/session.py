@@ -18,6 +18,7 @@ from sleeper_nb.model.properties import STATE_STORE, STATE_STORES, TableProperti
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.operations import job_listing, migration
+from sleeper_nb.operations.maintaining import MaintenanceReport
 from sleeper_nb.operations.planning import files_of, plan_scan
 from sleeper_nb.progress import Progress
 from sleeper_nb.query import ENGINES, Engine, QueryResult, Source, run_query
@@ -214,6 +215,13 @@ class Session:
         )
         newest = job_listing.newest(found, limit)
         return job_listing.listing(f"jobs of {self.instance}", newest, now, with_table=True)
+
+    def maintain(self, dry_run: bool = False) -> MaintenanceReport:
+        """Do on each table that is online what is due now; as `Table.maintain` otherwise."""
+        entries = self.components.catalog.tables()
+        done = [self.table(entry.name).maintain(dry_run) for entry in entries if entry.online]
+        steps = tuple(step for report in done for step in report.steps)
+        return MaintenanceReport(steps, dry_run, tuple(entry.name for entry in entries if not entry.online))
 
     def sql(self, statement: str, *, engine: Engine = "spark", params: Mapping[str, Any] | None = None) -> QueryResult:
         """Run a query over tables at any version.

@@ -75,9 +75,15 @@ def plan_expiry(snapshots: Sequence[Snapshot], retention: Retention, now: dateti
     return tuple(reversed(expired))
 
 
-def expire_snapshots(store: StateStore, retention: Retention, *, dry_run: bool) -> ExpiryReport:
-    """Forget the snapshots that `plan_expiry` names; savepoints and what they need stay."""
-    snapshots = store.catalog.snapshots(store.table_id)
+def expire_snapshots(
+    store: StateStore, retention: Retention, *, dry_run: bool, until: int | None = None
+) -> ExpiryReport:
+    """Forget the snapshots that `plan_expiry` names; savepoints and what they need stay.
+
+    Snapshots behind `until` are passed over, as if they were not there yet.
+    """
+    retained = store.catalog.snapshots(store.table_id)
+    snapshots = [snapshot for snapshot in retained if until is None or snapshot.id <= until]
     now = store.clock.now()
     expired = plan_expiry(snapshots, retention, now)
     if not dry_run:

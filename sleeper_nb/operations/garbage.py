@@ -14,7 +14,7 @@ Why it is safe, in steps:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -77,12 +77,36 @@ def collectable_files(state: TableState, retained: Iterable[int], now: datetime,
     return tuple(sorted(candidates - needed))
 
 
-def collect_garbage(store: StateStore, *, delay: timedelta, dry_run: bool, author: str | None = None) -> GarbageReport:
-    """Delete what can go, in any number of runs; each is safe to interrupt at any point."""
-    now = store.clock.now()
+def collect_garbage(
+    store: StateStore,
+    *,
+    delay: timedelta,
+    dry_run: bool,
+    author: str | None = None,
+    now: datetime | None = None,
+    forgotten: Collection[int] = (),
+) -> GarbageReport:
+    """Delete what can go, in any number of runs; each is safe to interrupt at any point.
+
+    Parameters
+    ----------
+    store
+        The table's.
+    delay
+        How long a file stays after nothing refers to it.
+    dry_run
+        Only say what would be deleted.
+    author
+        Who history says it was.
+    now
+        The moment as of which files are old enough; the clock's when None.
+    forgotten
+        For a dry run: snapshots that will have been forgotten before.
+    """
+    now = now or store.clock.now()
     catalog, table_id = store.catalog, store.table_id
     state = store.load()
-    retained = [s.id for s in catalog.snapshots(table_id)]
+    retained = [s.id for s in catalog.snapshots(table_id) if s.id not in forgotten]
     retained += [savepoint.saved_snapshot_id for savepoint in catalog.savepoints(table_id)]
     data = collectable_files(state, retained, now, delay)
     metadata = tuple(path for path, since in catalog.garbage(table_id) if now - since >= delay)

@@ -1,0 +1,202 @@
+"""Maintenance: what is due on a table now, step by step; a step that fails does not keep the others from theirs.
+
+What is due is decided as of the beginning: a later step does not take up what an earlier one has just made. Snapshots
+of the run itself push no older one out, and files that went out of use in it are left to the next. So a dry run says
+what the run does, and each run does a bounded amount of work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Protocol
+
+from sleeper_nb.errors import SleeperError
+from sleeper_nb.operations.compaction import CompactionReport
+from sleeper_nb.operations.expiry import ExpiryReport, Retention, expire_snapshots
+from sleeper_nb.operations.garbage import GarbageReport, collect_garbage
+from sleeper_nb.report import Grid, Report, counted
+from sleeper_nb.state_store.base import StateStore
+
+NOTHING_DUE = "nothing due"
+_TICK = timedelta(microseconds=1)
+
+
+class Splits(Protocol):
+    """The report of a splitting of partitions, as far as maintenance tells of it."""
+
+    @property
+    def splits(self) -> Sequence[Any]:
+        """One for each leaf that was split, or would be."""
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether none was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a table's maintenance.
+
+    Parameters
+    ----------
+    name
+        The command that does it alone.
+    run
+        Does it, or says what it would do, when it is handed whether this is a dry run.
+    said
+        Returns what a report of it did, in a few words; empty when nothing was due.
+    """
+
+    name: str
+    run: Callable[[bool], Report]
+    said: Callable[[Any], str]
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """What became of one step.
+
+    Parameters
+    ----------
+    table, step
+        Of which table, and the name of the step.
+    said
+        What was done, in a few words.
+    report
+        The step's own report; None when it failed.
+    error
+        Why it failed; None when it did not.
+    """
+
+    table: str
+    step: str
+    said: str
+    report: Report | None = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MaintenanceReport(Report):
+    """What maintenance did; of a dry run, what it would do.
+
+    Parameters
+    ----------
+    steps
+        In the order in which they were done.
+    offline
+        Tables that were left alone as they are offline.
+    """
+
+    steps: tuple[StepReport, ...]
+    dry_run: bool
+    offline: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> tuple[StepReport, ...]:
+        """The steps that failed."""
+        return tuple(step for step in self.steps if step.error is not None)
+
+    @property
+    def due(self) -> bool:
+        """Whether anything was done, or would be."""
+        return any(step.report is not None and step.said != NOTHING_DUE for step in self.steps)
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the report of a step by its name, of the first table; None when it failed or there is none."""
+        return next((step.report for step in self.steps if step.step == name), None)
+
+    def grid(self) -> Grid:
+        """Return one row a step."""
+        tables = list(dict.fromkeys(step.table for step in self.steps))
+        rows = tuple((step.table, step.step, step.said) for step in self.steps)
+        left = f"offline, left alone: {', '.join(self.offline)}" if self.offline else ""
+        what = tables[0] if len(tables) == 1 else counted(len(tables), "table")
+        title = f"maintenance of {what}" + (" (dry run)" if self.dry_run else "")
+        return Grid(("table", "step", "done"), rows, title, left)
+
+
+def steps_of(
+    store: StateStore,
+    compact: Callable[[bool], CompactionReport],
+    retention: Retention,
+    gc_delay: timedelta,
+    author: str | None,
+) -> tuple[Step, ...]:
+    """Return what can be due on a table, in its order: what makes versions comes before what forgets them.
+
+    Parameters
+    ----------
+    store
+        The table's; what is due is decided as of its head and its clock now.
+    compact
+        Runs the jobs that the table's strategy proposes, or only plans them.
+    retention, gc_delay
+        How long snapshots stay, and files that nothing refers to.
+    author
+        Who history says it was.
+    """
+    began, newest = store.clock.now(), store.head().id
+    forgotten: list[int] = []
+
+    def expire(dry_run: bool) -> ExpiryReport:
+        report = expire_snapshots(store, retention, dry_run=dry_run, until=newest)
+        forgotten.extend(snapshot.id for snapshot in report.expired)
+        return report
+
+    def collect(dry_run: bool) -> GarbageReport:
+        delay = max(gc_delay, _TICK)  # so that nothing of this run is old enough
+        return collect_garbage(store, delay=delay, dry_run=dry_run, author=author, now=began, forgotten=forgotten)
+
+    return (
+        Step("compact", compact, compaction_said),
+        Step("expire", expire, expiry_said),
+        Step("collect-garbage", collect, garbage_said),
+    )
+
+
+def run_steps(table: str, steps: Sequence[Step], *, dry_run: bool) -> MaintenanceReport:
+    """Do one step after the other; an error of one is kept with it, an interrupt ends the run."""
+    return MaintenanceReport(tuple(_results(table, steps, dry_run=dry_run)), dry_run)
+
+
+def _results(table: str, steps: Sequence[Step], *, dry_run: bool) -> Iterator[StepReport]:
+    for step in steps:
+        result = StepReport(table, step.name, NOTHING_DUE)
+        try:
+            report = step.run(dry_run)
+        except Exception as error:  # noqa: BLE001 - the other steps are due all the same, and the report tells of it
+            said = error.message if isinstance(error, SleeperError) else repr(error)
+            yield replace(result, said=f"failed: {said}", error=error)
+        else:
+            yield replace(result, said=step.said(report) or NOTHING_DUE, report=report)
+
+
+def split_said(report: Splits) -> str:
+    """Say what a splitting of partitions did."""
+    split = "would split" if report.dry_run else "split"
+    return f"{split} {counted(len(report.splits), 'leaf partition')}" if report.splits else ""
+
+
+def compaction_said(report: CompactionReport) -> str:
+    """Say what a compaction did."""
+    merged = "would merge" if report.dry_run else "merged"
+    files = sum(len(job.inputs) for job in report.jobs)
+    said = [f"{merged} {counted(files, 'file')} into {len(report.jobs):,}"] if report.jobs else []
+    said += [f"{counted(len(report.refused), 'job')} came too late"] if report.refused else []
+    return "; ".join(said)
+
+
+def expiry_said(report: ExpiryReport) -> str:
+    """Say what an expiry did."""
+    expired = "would expire" if report.dry_run else "expired"
+    return f"{expired} {counted(len(report.expired), 'snapshot')}" if report.expired else ""
+
+
+def garbage_said(report: GarbageReport) -> str:
+    """Say what a garbage collection did."""
+    deleted = "would delete" if report.dry_run else "deleted"
+    data, metadata = len(report.data_files), len(report.metadata_files)
+    files = f"{counted(data, 'data file')} and {counted(metadata, 'metadata file')}"
+    return f"{deleted} {files}" if data or metadata else ""

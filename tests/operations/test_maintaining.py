@@ -1,0 +1,171 @@
+"""Maintenance does what is due, says what it did, and its dry run says the same beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+import sleeper_nb as sl
+from sleeper_nb.clock import ManualClock
+from sleeper_nb.operations.maintaining import NOTHING_DUE, MaintenanceReport, split_said
+from tests.faults import Trap, TrappedStorage, lose_answer
+
+SCHEMA = sl.Schema({"city": "string"})
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def session(tmp_path: Path, clock: ManualClock) -> Iterator[sl.Session]:
+    with sl.connect(tmp_path, clock=clock) as opened:
+        yield opened
+
+
+def made(session: sl.Session, name: str = "trips", **properties: str) -> sl.Table:
+    defaults = {"snapshot.num-retained.min": "1", "sleeper.table.compaction.strategy.sizeratio.ratio": "1"}
+    given = {key.replace("_", "."): value for key, value in properties.items()}
+    return session.create_table(name, SCHEMA, ["m"], properties={**defaults, **given})
+
+
+def said(report: MaintenanceReport) -> list[tuple[str, str]]:
+    return [(step.step, step.said) for step in report.steps]
+
+
+def facts(report: MaintenanceReport) -> list[Any]:
+    """What a run does, without the ids that each run draws anew and the words that tell a dry run."""
+    compacted, expired, collected = (step.report for step in report.steps)
+    return [
+        [(job.partition_id, job.inputs) for job in compacted.jobs],
+        [snapshot.id for snapshot in expired.expired],
+        (collected.data_files, collected.metadata_files),
+    ]
+
+
+def test_nothing_is_due_on_a_new_table(session: sl.Session):
+    table = made(session)
+    report = table.maintain()
+    assert said(report) == [(step, NOTHING_DUE) for step in ("compact", "expire", "collect-garbage")]
+    assert not report.due
+    assert table.resolved.snapshot_id == 1
+
+
+def test_what_is_due_is_done_and_told_and_the_next_run_takes_what_is_left(session: sl.Session, clock: ManualClock):
+    table = made(session)
+    for _ in range(4):
+        table.ingest([{"city": "rome"}])
+    first = table.maintain()
+    assert said(first)[0] == ("compact", "merged 4 files into 1")
+    assert first["compact"].snapshots
+    clock.advance(8 * DAY)
+    second = table.maintain()
+    assert said(second)[1:] == [
+        ("expire", "expired 5 snapshots"),
+        ("collect-garbage", "deleted 4 data files and 0 metadata files"),
+    ]
+    assert second.due
+    assert table.scan().count() == 4
+    assert "maintenance of trips" in repr(second)
+    clock.advance(DAY)
+    assert said(table.maintain())[2] != ("collect-garbage", NOTHING_DUE)  # the metadata of what expired
+    clock.advance(8 * DAY)
+    table.maintain()
+    clock.advance(DAY)
+    table.maintain()
+    assert not table.maintain().due
+    assert table.check(deep=True).ok
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=some.data())
+def test_a_dry_run_says_what_the_run_does(data: some.DataObject, tmp_path_factory: pytest.TempPathFactory):
+    clock = ManualClock()
+    with sl.connect(tmp_path_factory.mktemp("w"), clock=clock) as session:
+        table = session.create_table(
+            "trips", SCHEMA, ["m"],
+            state_store=data.draw(some.sampled_from(["S3StateStore", "TransactionLogStateStore"])),
+            properties={
+                "snapshot.num-retained.min": str(data.draw(some.integers(1, 4))),
+                "snapshot.num-retained.max": str(data.draw(some.integers(4, 6))),
+                "snapshot.time-retained": data.draw(some.sampled_from(["1 h", "3 h"])),
+                "sleeper.table.gc.delay.minutes": str(data.draw(some.sampled_from([0, 15, 90]))),
+                "sleeper.table.compaction.strategy.sizeratio.ratio": "1",
+            },
+        )  # fmt: skip
+        rows = 0
+        for step in data.draw(some.lists(some.sampled_from(["ingest", "wait", "save", "maintain"]), max_size=14)):
+            match step:
+                case "ingest":
+                    table.ingest([{"city": "rome"}, {"city": "lima"}])
+                    rows += 2
+                case "wait":
+                    clock.advance(timedelta(minutes=50))
+                case "save":
+                    table.create_savepoint()
+                case "maintain":
+                    planned = table.maintain(dry_run=True)
+                    done = table.maintain()
+                    assert facts(planned) == facts(done)
+                    assert planned.due == done.due
+        assert not table.maintain().failed
+        assert table.scan().count() == rows
+        assert table.check(deep=True).ok
+
+
+def test_a_step_that_fails_is_told_and_the_others_are_done(session: sl.Session, clock: ManualClock):
+    table = made(session)
+    for _ in range(4):
+        table.ingest([{"city": "rome"}])
+    clock.advance(8 * DAY)
+    table._store.storage = TrappedStorage(table._store.storage, Trap(1, lose_answer, only=("output",)))
+    report = table.maintain()
+    assert [step.step for step in report.failed] == ["compact"]
+    assert said(report)[0] == ("compact", "failed: the connection broke")
+    assert said(report)[1] == ("expire", "expired 4 snapshots")
+    assert isinstance(report.failed[0].error, sl.StorageError)
+    assert report["compact"] is None
+    assert [step.step for step in table.maintain().failed] == []
+
+
+def test_an_offline_table_is_refused_by_name_and_left_alone_among_all(session: sl.Session):
+    for name in ("one", "two"):
+        table = made(session, name)
+        for _ in range(2):
+            table.ingest([{"city": "rome"}])
+    table.set_online(False)
+    assert table.maintain(dry_run=True).due
+    with pytest.raises(sl.StateRuleBroken, match="offline"):
+        table.maintain()
+    report = session.maintain()
+    assert {step.table for step in report.steps} == {"one"}
+    assert report.offline == ("two",)
+    assert "offline, left alone: two" in repr(report)
+    assert session.table("two").resolved.snapshot_id == 3
+
+
+@dataclass
+class SplitReport:
+    splits: tuple[str, ...]
+    dry_run: bool = False
+
+
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [
+        (SplitReport(()), ""),
+        (SplitReport(("a",)), "split 1 leaf partition"),
+        (SplitReport(("a", "b"), dry_run=True), "would split 2 leaf partitions"),
+    ],
+)
+def test_splits_are_told_in_a_few_words(report: SplitReport, words: str):
+    assert split_said(report) == words
