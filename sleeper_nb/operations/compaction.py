@@ -13,24 +13,24 @@ A job's safety, in steps:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import NamedTuple
 
 from sleeper_nb.catalog.base import Assignment
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import InvalidInput, OutcomeUnknown, StateRuleBroken
+from sleeper_nb.errors import InvalidInput, StateRuleBroken
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.model.transactions import ReplaceFileReferences
-from sleeper_nb.operations.ingest import discard_files, reference_to, write_sorted
+from sleeper_nb.operations.claimed_jobs import ClaimedJobs
+from sleeper_nb.operations.ingest import write_sorted
 from sleeper_nb.operations.planning import PlannedFile
 from sleeper_nb.operations.reading import merged
 from sleeper_nb.operations.strategies import StrategySettings, reason, strategy_named, within
-from sleeper_nb.operations.tracking import JobTracker, forget_old_jobs
+from sleeper_nb.operations.tracking import JobTracker
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Bytes, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
@@ -232,73 +232,27 @@ def compact(
     tracker: JobTracker | None = None,
 ) -> CompactionReport:
     """Plan, claim, run and commit; each job is committed as it finishes, so an interrupt loses only those running."""
-    tracker = tracker or JobTracker(store, author)
-    state, now = store.load(), store.clock.now()
-    claimed = store.catalog.assignments(store.table_id, now)
+    state = store.load()
+    claimed = store.catalog.assignments(store.table_id, store.clock.now())
     proposed, waiting = plan_compaction(
         state, strategy, settings, claimed, store.clock, store.most_compaction_inputs, partition_id
     )
     if dry_run:
         return CompactionReport(proposed, (), (), strategy, settings, waiting, dry_run=True)
     jobs: list[CompactionJob] = []
-    done: list[tuple[CompactionJob, Snapshot]] = []
-    refused: list[CompactionJob] = []
+    under_way = ClaimedJobs(store, tracker or JobTracker(store, author), author, ASSIGNMENT_TIME)
     try:
-        jobs = [job for job in proposed if _claim(store, job, now, tracker)]
+        jobs = [job for job in proposed if under_way.claim(job)]
         progress.update("compacting", 0, len(jobs))
         with closing(runner(jobs, state.schema)) as results:  # leaving it by an error stops what still runs
             for job, file in results:
-                if snapshot := _commit(store, job, file, tracker, author):
-                    done.append((job, snapshot))
-                else:
-                    refused.append(job)
-                progress.update("compacting", len(done) + len(refused), len(jobs))
+                under_way.commit(job, file)
+                progress.update("compacting", under_way.settled, len(jobs))
     except BaseException as error:
-        tracker.ended_by(error)
-        if not isinstance(error, OutcomeUnknown):  # else an output may be in the table; claims end by themselves
-            _clean_up(store, proposed, {job.id for job, _ in done})
+        under_way.give_up(error, proposed)
         raise
-    _clean_up(store, jobs, {job.id for job, _ in done})
-    forget_old_jobs(store)
-    done.sort(key=lambda pair: jobs.index(pair[0]))
+    under_way.clean_up(jobs)
+    done = sorted(under_way.done, key=lambda pair: jobs.index(pair[0]))
     finished, snapshots = zip(*done, strict=True) if done else ((), ())
-    return CompactionReport(finished, snapshots, tuple(refused), strategy, settings, waiting, dry_run=False)
-
-
-def _commit(
-    store: StateStore, job: CompactionJob, file: DataFile | None, tracker: JobTracker, author: str | None
-) -> Snapshot | None:
-    """Commit a job that is finished, and tell of it; None when it came too late."""
-    output = None if file is None else reference_to(file, job.partition_id, job_id=job.id)
-    try:
-        _check_claim(store, job)
-        change = ReplaceFileReferences(job.id, job.partition_id, job.filenames, output)
-        snapshot = store.commit(change, author=author)
-    except StateRuleBroken as error:
-        tracker.failed(job.id, error.message)
-        return None
-    written = 0 if output is None else output.rows
-    tracker.finished(job.id, rows_read=job.rows, rows_written=written, snapshot_id=snapshot.id)
-    return snapshot
-
-
-def _claim(store: StateStore, job: CompactionJob, now: datetime, tracker: JobTracker) -> bool:
-    """Claim a job's inputs, and note the job in the same step."""
-    claim = Assignment(job.id, job.partition_id, job.filenames, now + ASSIGNMENT_TIME)
-    record = tracker.created(job.id, "compaction", partition_ids=(job.partition_id,), files=len(job.inputs))
-    claimed = store.catalog.assign(store.table_id, claim, now, record)
-    if not claimed:
-        tracker.refused(job.id)
-    return claimed
-
-
-def _check_claim(store: StateStore, job: CompactionJob) -> None:
-    """Refuse a job whose claim has ended. One that ends right behind this check is safe too: see step 5."""
-    if job.id not in {claim.job_id for claim in store.catalog.assignments(store.table_id, store.clock.now())}:
-        raise StateRuleBroken(f"compaction job {job.id} took longer than its claim on its inputs", hint="compact again")
-
-
-def _clean_up(store: StateStore, jobs: Iterable[CompactionJob], done: set[str]) -> None:
-    discard_files(store, [job.output for job in jobs if job.id not in done])
-    for job in jobs:
-        store.catalog.release(store.table_id, job.id)
+    refused = tuple(under_way.refused)
+    return CompactionReport(finished, snapshots, refused, strategy, settings, waiting, dry_run=False)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pyarrow.compute as pc
 
+from sleeper_nb.catalog.base import Assignment
 from sleeper_nb.model.files import data_files
 from sleeper_nb.model.properties import SPLITTING_THRESHOLD, TableProperties
 from sleeper_nb.model.snapshots import Snapshot
@@ -141,18 +143,13 @@ class TableStatus(Report):
 def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableStatus:
     """Return how a table is at its current snapshot. Nothing is changed, and no data file is opened."""
     catalog, table_id, now = store.catalog, store.table_id, store.clock.now()
-    head = store.head()
+    head, online = store.head(), is_online(catalog, table_id)
     state = store.load(head)
     snapshots, savepoints = catalog.snapshots(table_id), catalog.savepoints(table_id)
     claims, garbage = catalog.assignments(table_id, now), catalog.garbage(table_id)
     retained = {s.id for s in snapshots} | {s.saved_snapshot_id for s in savepoints}
-    claimed = {(claim.partition_id, name) for claim in claims for name in claim.filenames}
     metadata = [file for folder in ("statestore", "schema", "savepoint") for file in store.storage.list(folder)]
-    collectable = len(collectable_files(state, retained, now, keeping.gc_delay))
-    collectable_metadata = sum(now - since >= keeping.gc_delay for _, since in garbage)
-    expired = len(plan_expiry(snapshots, keeping.retention, now))
     files, size = files_of(state)
-    online = is_online(catalog, table_id)
     waiting, waiting_bytes = _waiting(state)
     return TableStatus(
         table=name,
@@ -173,17 +170,32 @@ def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableSt
         waiting_files=waiting,
         waiting_bytes=waiting_bytes,
         waiting_metadata=len(garbage),
-        next_steps=advise(
-            keeping,
-            big=sum(held.rows >= keeping.splitting_threshold for held in state.files.by_partition().values()),
-            full=full_leaves(state, claimed, keeping.batch_size),
-            expired=expired,
-            files=collectable,
-            metadata=collectable_metadata,
-            online=online,
-        ),
+        next_steps=_next_steps(state, keeping, now, snapshots, retained, claims, garbage, online=online),
         online=online,
-    )  # fmt: skip
+    )
+
+
+def _next_steps(
+    state: TableState,
+    keeping: Housekeeping,
+    now: datetime,
+    snapshots: Sequence[Snapshot],
+    retained: Collection[int],
+    claims: Iterable[Assignment],
+    garbage: Iterable[tuple[str, datetime]],
+    *,
+    online: bool,
+) -> tuple[Advice, ...]:
+    claimed = {(claim.partition_id, name) for claim in claims for name in claim.filenames}
+    return advise(
+        keeping,
+        big=sum(held.rows >= keeping.splitting_threshold for held in state.files.by_partition().values()),
+        full=full_leaves(state, claimed, keeping.batch_size),
+        expired=len(plan_expiry(snapshots, keeping.retention, now)),
+        files=len(collectable_files(state, retained, now, keeping.gc_delay)),
+        metadata=sum(now - since >= keeping.gc_delay for _, since in garbage),
+        online=online,
+    )
 
 
 def full_leaves(state: TableState, claimed: set[tuple[str, str]], batch_size: int) -> int:

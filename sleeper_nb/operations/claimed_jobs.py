@@ -1,0 +1,93 @@
+"""The jobs of one compaction, from the claim on their inputs to their commit, and what is told and tidied up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from sleeper_nb.catalog.base import Assignment
+from sleeper_nb.errors import OutcomeUnknown, StateRuleBroken
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.transactions import ReplaceFileReferences
+from sleeper_nb.operations.ingest import discard_files, reference_to
+from sleeper_nb.operations.tracking import JobTracker, forget_old_jobs
+from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.storage.data_files import DataFile
+
+if TYPE_CHECKING:
+    from sleeper_nb.operations.compaction import CompactionJob
+
+
+class ClaimedJobs:
+    """Claims the inputs of jobs, commits what they wrote, and tells the catalog of each step.
+
+    Parameters
+    ----------
+    store
+        The table's.
+    tracker
+        Keeps the records.
+    author
+        Who history says it was.
+    claim_time
+        How long a job may take before its inputs are free for another.
+    """
+
+    def __init__(self, store: StateStore, tracker: JobTracker, author: str | None, claim_time: timedelta) -> None:
+        self._store, self._tracker, self._author, self._claim_time = store, tracker, author, claim_time
+        self.done: list[tuple[CompactionJob, Snapshot]] = []
+        self.refused: list[CompactionJob] = []
+
+    @property
+    def settled(self) -> int:
+        """How many were committed or refused."""
+        return len(self.done) + len(self.refused)
+
+    def claim(self, job: CompactionJob) -> bool:
+        """Claim a job's inputs, and note the job in the same step; return False when another has one of them."""
+        now = self._store.clock.now()
+        claim = Assignment(job.id, job.partition_id, job.filenames, now + self._claim_time)
+        record = self._tracker.created(
+            job.id, "compaction", partition_ids=(job.partition_id,), files=len(job.filenames)
+        )
+        claimed = self._store.catalog.assign(self._store.table_id, claim, now, record)
+        if not claimed:
+            self._tracker.refused(job.id)
+        return claimed
+
+    def commit(self, job: CompactionJob, file: DataFile | None) -> None:
+        """Commit what a job wrote; one that came too late is refused."""
+        output = None if file is None else reference_to(file, job.partition_id, job_id=job.id)
+        try:
+            self._check_claim(job)
+            change = ReplaceFileReferences(job.id, job.partition_id, job.filenames, output)
+            snapshot = self._store.commit(change, author=self._author)
+        except StateRuleBroken as error:
+            self.refused.append(job)
+            self._tracker.failed(job.id, error.message)
+            return
+        self.done.append((job, snapshot))
+        written = 0 if output is None else output.rows
+        self._tracker.finished(job.id, rows_read=job.rows, rows_written=written, snapshot_id=snapshot.id)
+
+    def _check_claim(self, job: CompactionJob) -> None:
+        """Refuse a job whose claim has ended. One that ends right behind this check fails by the commit's rules."""
+        store = self._store
+        if job.id not in {claim.job_id for claim in store.catalog.assignments(store.table_id, store.clock.now())}:
+            reason = f"compaction job {job.id} took longer than its claim on its inputs"
+            raise StateRuleBroken(reason, hint="compact again")
+
+    def give_up(self, error: BaseException, proposed: Iterable[CompactionJob]) -> None:
+        """Leave nothing of jobs that are not done, when an error or an interrupt ends the whole work."""
+        self._tracker.ended_by(error)
+        if not isinstance(error, OutcomeUnknown):  # else an output may be in the table; claims end by themselves
+            self.clean_up(proposed)
+
+    def clean_up(self, jobs: Iterable[CompactionJob]) -> None:
+        """Delete outputs that were not committed, and release all claims."""
+        jobs, done = list(jobs), {job.id for job, _ in self.done}
+        discard_files(self._store, [job.output for job in jobs if job.id not in done])
+        for job in jobs:
+            self._store.catalog.release(self._store.table_id, job.id)
+        forget_old_jobs(self._store)
