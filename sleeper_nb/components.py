@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sleeper_nb.background import BackgroundJobs
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.progress import Progress
@@ -16,10 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """The catalog, the clock, who watches, what runs Spark (started with its first work), and who history names."""
+    """The catalog, the clock, who watches, what runs Spark (started with its first work), and who history names.
+
+    `background` is the work that goes on beside the notebook's.
+    """
 
     catalog: Catalog
     clock: Clock
     progress: Progress
     spark: Callable[[], SparkEngine]
     author: str | None
+    background: BackgroundJobs

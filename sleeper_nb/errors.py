@@ -9,6 +9,8 @@
     │   └── JobDone                  the id of the job has made a snapshot before; nothing was changed
     ├── StateRuleBroken              the table's state does not allow this change; nothing was changed
     ├── ConflictError                others were faster, for every allowed try; run it again
+    ├── Cancelled                    background work was stopped; what it had committed stays
+    ├── StillRunning  (TimeoutError) background work takes longer than one would wait
     ├── ConfirmationNeeded           a destructive step showed its plan; run it again with ``--force``
     ├── StorageError                 a file, disk or server failed; mend that, then run it again
     │   └── OutcomeUnknown           a commit may have won or not; look at history before running it again
@@ -103,6 +105,14 @@ class StateRuleBroken(SleeperError):  # noqa: N818
 
 class ConflictError(SleeperError):
     """A conditional update lost against other writers."""
+
+
+class Cancelled(SleeperError):  # noqa: N818
+    """Work in the background was stopped before its end."""
+
+
+class StillRunning(SleeperError, TimeoutError):  # noqa: N818
+    """Work in the background has not ended in the time that was given."""
 
 
 class ConfirmationNeeded(SleeperError):  # noqa: N818

@@ -1,61 +1,57 @@
-"""`Maintenance`: what keeps a table quick and small, and tells how it is."""
+"""`Maintenance`: what keeps a table quick and small."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
-from sleeper_nb.catalog.base import TableEntry
-from sleeper_nb.components import Components
+from sleeper_nb.background import BackgroundJob
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.jobs import Job
-from sleeper_nb.model.properties import SPLITTING_THRESHOLD, TableProperties
+from sleeper_nb.model.properties import SPLITTING_THRESHOLD
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations import (
     checking,
     compaction,
     expiry,
-    findings,
     garbage,
-    job_listing,
     maintaining,
     orphans,
     splitting,
-    status,
 )
-from sleeper_nb.operations.online import check_online
 from sleeper_nb.operations.strategies import StrategySettings
 from sleeper_nb.operations.tracking import JobTracker
-from sleeper_nb.progress import Progress
-from sleeper_nb.report import Listing
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.oversight import Oversight
+from sleeper_nb.progress import Progress, unchecked
 
 SPARK_BYTES = 256 * 2**20
 """From this size on, files that are ingested go through Spark, and compaction on ``engine="auto"`` runs there."""
 
 
-class Maintenance:
-    """The part of `Table` that changes no row: compaction, expiry, garbage, orphans; status and check."""
+class Maintenance(Oversight):
+    """The part of `Table` that changes no row: compaction, splitting, expiry, garbage, orphans."""
 
-    name: str
-    entry: TableEntry
-    properties: TableProperties
-    _store: StateStore
-    _components: Components
+    @overload
+    def compact(
+        self,
+        strategy: str | None = None,
+        *,
+        engine: Literal["auto", "spark", "local"] = "auto",
+        dry_run: bool = False,
+        partition: str | None = None,
+        background: Literal[False] = False,
+    ) -> compaction.CompactionReport: ...
 
-    def set_online(self, online: bool = True) -> None:
-        """Say whether maintenance may work on the table.
-
-        Offline, it is read and ingested as ever; compaction, splitting, expiry, garbage collection and the sweep of
-        orphans refuse, but for their dry runs. What runs already is not stopped. Sleeper's ``sleeper.table.online``.
-        """
-        self._components.catalog.set_online(self.entry.id, online)
-
-    def _check_online(self, work: str, dry_run: bool) -> None:
-        if not dry_run:
-            check_online(self._components.catalog, self.entry.id, self.name, work)
+    @overload
+    def compact(
+        self,
+        strategy: str | None = None,
+        *,
+        engine: Literal["auto", "spark", "local"] = "auto",
+        dry_run: bool = False,
+        partition: str | None = None,
+        background: bool,
+    ) -> compaction.CompactionReport | BackgroundJob[compaction.CompactionReport]: ...
 
     def compact(
         self,
@@ -64,7 +60,8 @@ class Maintenance:
         engine: Literal["auto", "spark", "local"] = "auto",
         dry_run: bool = False,
         partition: str | None = None,
-    ) -> compaction.CompactionReport:
+        background: bool = False,
+    ) -> compaction.CompactionReport | BackgroundJob[compaction.CompactionReport]:
         """Merge the files of leaves; no row changes, and every older version still reads the old files.
 
         Parameters
@@ -77,23 +74,47 @@ class Maintenance:
             Only return what would be merged.
         partition
             Only the leaf with this id.
+        background
+            Return at once, with a handle: ``done``, ``result()``, ``cancel()``. It ends with the session.
         """
         if engine not in {"auto", "spark", "local"}:
             raise InvalidInput(f"no engine {engine!r}", hint="the engines are auto, spark and local")
         self._check_online("compacted", dry_run)
-        tracker = JobTracker(self._store, self._components.author)
+
+        def work(progress: Progress, check: Callable[[], None] = unchecked) -> compaction.CompactionReport:
+            return self._compact(progress, strategy, engine, dry_run=dry_run, partition_id=partition, check=check)
+
+        if background:
+            title = f"compaction of {self.name}"
+            return self._components.background.start(title, lambda watch: work(watch, watch.check))
         with self._watched() as progress:
-            return compaction.compact(
-                self._store,
-                self._runner(engine, lambda job: tracker.began(job.id)),
-                strategy=strategy or self.properties["sleeper.table.compaction.strategy.class"],
-                settings=StrategySettings.of(self.properties),
-                dry_run=dry_run,
-                progress=progress,
-                author=self._components.author,
-                partition_id=partition,
-                tracker=tracker,
-            )
+            return work(progress)
+
+    def _compact(
+        self,
+        progress: Progress,
+        strategy: str | None = None,
+        engine: str = "auto",
+        *,
+        check: Callable[[], None] = unchecked,
+        **options: Any,
+    ) -> compaction.CompactionReport:
+        tracker = JobTracker(self._store, self._components.author)
+
+        def begun(job: compaction.CompactionJob) -> None:
+            check()
+            tracker.began(job.id)
+
+        return compaction.compact(
+            self._store,
+            self._runner(engine, begun, check),
+            strategy=strategy or self.properties["sleeper.table.compaction.strategy.class"],
+            settings=StrategySettings.of(self.properties),
+            progress=progress,
+            author=self._components.author,
+            tracker=tracker,
+            **options,
+        )
 
     def split_partitions(
         self,
@@ -134,8 +155,10 @@ class Maintenance:
             author = self._components.author
             return splitting.split_partitions(self._store, request, dry_run=dry_run, progress=progress, author=author)
 
-    def _runner(self, engine: str, begun: Callable[[compaction.CompactionJob], None]) -> compaction.Runner:
-        local = compaction.run_in_process(self._store.storage, begun)
+    def _runner(
+        self, engine: str, begun: Callable[[compaction.CompactionJob], None], check: Callable[[], None]
+    ) -> compaction.Runner:
+        local = compaction.run_in_process(self._store.storage, begun, check)
 
         def run(jobs: Sequence[compaction.CompactionJob], schema: Schema) -> Any:
             size = sum(file.bytes for job in jobs for file in job.inputs)
@@ -144,39 +167,10 @@ class Maintenance:
                 return local(jobs, schema)
             from sleeper_nb.engines.spark import pipeline
 
-            return pipeline.run_on_spark(self._components.spark(), self._store.storage, begun)(jobs, schema)
+            spark = self._components.spark()
+            return pipeline.run_on_spark(spark, self._store.storage, begun, check)(jobs, schema)
 
         return run
-
-    def jobs(self, which: job_listing.Which = "all", *, limit: int = job_listing.SHOWN) -> Listing[Job]:
-        """Return the newest runs of the table's jobs, newest first: compactions, bulk imports, ingests with a job id.
-
-        Parameters
-        ----------
-        which
-            ``"all"``, ``"running"``, or ``"failed"``: those that failed, and those whose process is gone.
-        limit
-            How many at most. Records are kept for 7 days.
-        """
-        now = self._components.clock.now()
-        found = job_listing.jobs_of(self._components.catalog, self.entry.id, which, limit, now)
-        pairs = [(self.entry, job) for job in found]
-        return job_listing.listing(f"jobs of {self.name}", pairs, now, with_table=False)
-
-    def status(self) -> status.TableStatus:
-        """Return how the table is, what waits, and what to do next. Nothing is changed, and no Spark is started."""
-        return status.table_status(self._store, self.name, status.Housekeeping.of(self.properties))
-
-    def check(self, deep: bool = False) -> findings.CheckReport:
-        """Look for anything that is wrong with a retained version or its files; change nothing.
-
-        Parameters
-        ----------
-        deep
-            Also read every data file: its rows, their order and their keys.
-        """
-        with self._watched() as progress:
-            return checking.check_table(self._store, self.name, deep=deep, progress=progress)
 
     def expire_snapshots(
         self,
@@ -226,10 +220,10 @@ class Maintenance:
             return orphans.sweep_orphans(self._store, self.name, older_than=age, dry_run=dry_run, progress=progress)
 
     def maintain(self, dry_run: bool = False) -> maintaining.MaintenanceReport:
-        """Do what is due now: compaction as the strategy proposes, then expiry, then garbage collection.
+        """Do what is due now: splitting, compaction as the strategy proposes, expiry, garbage collection.
 
         A step that fails does not stop the others; the report tells of it, and its `failed` has the errors. Each step
-        goes by the table's properties.
+        goes by the table's properties. Leaves that a run splits are compacted by the next one.
 
         Parameters
         ----------
@@ -237,19 +231,17 @@ class Maintenance:
             Only return what would be done.
         """
         self._check_online("maintained", dry_run)
+
+        def compact(dry_run: bool, but: Collection[str]) -> compaction.CompactionReport:
+            with self._watched() as progress:
+                return self._compact(progress, dry_run=dry_run, but=but)
+
         steps = maintaining.steps_of(
             self._store,
-            lambda dry_run: self.compact(dry_run=dry_run),
+            self.split_partitions,
+            compact,
             expiry.Retention.of(self.properties),
             garbage.delay_of(self.properties),
             self._components.author,
         )
         return maintaining.run_steps(self.name, steps, dry_run=dry_run)
-
-    @contextlib.contextmanager
-    def _watched(self) -> Iterator[Progress]:
-        """Give what shows the progress of long work, and clear it away behind the work, however that ends."""
-        try:
-            yield self._components.progress
-        finally:
-            self._components.progress.finish()

@@ -15,6 +15,10 @@ class Progress(Protocol):
         """Say that the work ended, with the one line that stays; an empty text leaves nothing."""
 
 
+def unchecked() -> None:
+    """Let work go on: the check of work that nobody but an interrupt stops."""
+
+
 class Silent:
     """The watcher that shows nothing: the default everywhere."""
 

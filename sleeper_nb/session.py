@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from sleeper_nb.background import BackgroundJobs
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.components import Components
@@ -57,8 +59,9 @@ class Session:
         self._storage = storage
         self._given_spark, self._spark_config = spark, dict(spark_config)
         self._spark: SparkEngine | None = None
+        self._lock = threading.Lock()
         self._stores: dict[str, StateStore] = {}
-        self.components = Components(catalog, clock, progress, self.spark, author)
+        self.components = Components(catalog, clock, progress, self.spark, author, BackgroundJobs())
 
     def __enter__(self) -> Self:
         return self
@@ -77,23 +80,25 @@ class Session:
         return self._storage.root
 
     def close(self) -> None:
-        """Close the catalog, and stop Spark when this session started it."""
+        """Cancel work in the background and wait for it, close the catalog, and stop Spark if it was started here."""
+        self.components.background.close()
         if self._spark is not None:
             self._spark.stop()
         self.components.catalog.close()
 
     def spark(self) -> SparkEngine:
         """Return what runs Spark; Spark itself starts with the first work for it."""
-        if self._spark is None:
-            from sleeper_nb.engines.spark.session import SparkEngine
+        with self._lock:
+            if self._spark is None:
+                from sleeper_nb.engines.spark.session import SparkEngine
 
-            self._spark = SparkEngine(
-                self._given_spark,
-                config=self._spark_config,
-                clock=self.components.clock,
-                progress=self.components.progress,
-            )
-        return self._spark
+                self._spark = SparkEngine(
+                    self._given_spark,
+                    config=self._spark_config,
+                    clock=self.components.clock,
+                    progress=self.components.progress,
+                )
+            return self._spark
 
     def create_table(
         self,

@@ -5,17 +5,26 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from sleeper_nb.commands.base import DRY_RUN, TABLE, Command, option
+from sleeper_nb.commands.base import DRY_RUN, TABLE, Command, flag, option
 from sleeper_nb.commands.context import Context
+from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from sleeper_nb.background import BackgroundJob
     from sleeper_nb.operations.compaction import CompactionReport
 
 
-def _compact(context: Context, arguments: Namespace) -> CompactionReport:
+def _compact(context: Context, arguments: Namespace) -> CompactionReport | BackgroundJob[CompactionReport]:
+    if arguments.background and context.face == "console":
+        raise InvalidInput("the console ends with its command, and work in the background with it",
+                           hint=f"leave out --background: {context.prefix} compact {arguments.table} &")  # fmt: skip
     table = context.table(arguments.table)
     return table.compact(
-        arguments.strategy, engine=arguments.engine, dry_run=arguments.dry_run, partition=arguments.partition
+        arguments.strategy,
+        engine=arguments.engine,
+        dry_run=arguments.dry_run,
+        partition=arguments.partition,
+        background=bool(arguments.background),
     )
 
 
@@ -38,9 +47,10 @@ COMMANDS = (
             ),
             option("--partition", text="only this leaf, by its id", metavar="P"),
             DRY_RUN,
+            flag("--background", "return at once, in a notebook; jobs shows how far it is"),
         ),
         _compact,
-        ("compact trips --dry-run", "compact trips --strategy all --engine local"),
+        ("compact trips --dry-run", "compact trips --strategy all --engine local", "compact trips --background"),
         words=("optimize", "merge", "rewrite"),
     ),
 )

@@ -13,11 +13,11 @@ A job's safety, in steps:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from sleeper_nb.catalog.base import Assignment
 from sleeper_nb.clock import Clock
@@ -31,13 +31,14 @@ from sleeper_nb.operations.planning import PlannedFile
 from sleeper_nb.operations.reading import merged
 from sleeper_nb.operations.strategies import StrategySettings, reason, strategy_named, within
 from sleeper_nb.operations.tracking import JobTracker
-from sleeper_nb.progress import Progress
+from sleeper_nb.progress import Progress, unchecked
 from sleeper_nb.report import Bytes, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.data_files import DataFile
 from sleeper_nb.storage.filesystem import Storage
 
+T = TypeVar("T")
 ASSIGNMENT_TIME = timedelta(hours=1)
 """How long a job may take before its inputs are free for another."""
 
@@ -147,11 +148,13 @@ def plan_compaction(
     clock: Clock,
     most_inputs: int | None = None,
     partition_id: str | None = None,
+    but: Collection[str] = (),
 ) -> CompactionPlan:
     """Plan the jobs that a strategy proposes for each leaf, or for one; files that a job has claimed are left out.
 
     No job has more than `most_inputs` files, which is as many as the state store can replace at once. Beyond the limits
-    of `settings`, jobs wait: in one partition as in Sleeper, in the table those of the leaves on the right.
+    of `settings`, jobs wait: in one partition as in Sleeper, in the table those of the leaves on the right. The leaves
+    `but` are passed over.
     """
     choose = within(strategy_named(strategy), most_inputs)
     if partition_id is not None and not state.tree[partition_id].is_leaf:
@@ -162,7 +165,7 @@ def plan_compaction(
     jobs: list[CompactionJob] = []
     proposed = 0
     for leaf in state.tree.leaves:
-        if partition_id not in {None, leaf.id}:
+        if partition_id not in {None, leaf.id} or leaf.id in but:
             continue
         batches = choose(free.get(leaf.id, ()), settings)
         proposed += len(batches)
@@ -188,12 +191,15 @@ def _free_files(state: TableState, taken: Collection[tuple[str, str]]) -> dict[s
     return found
 
 
-def run_job(job: CompactionJob, schema: Schema, storage: Storage) -> DataFile | None:
+def run_job(
+    job: CompactionJob, schema: Schema, storage: Storage, check: Callable[[], None] = unchecked
+) -> DataFile | None:
     """Merge a job's inputs into its output and check that no row was lost; None when no row was left.
 
-    Runs anywhere that reaches the table's storage: in process, or in a task on a Spark executor.
+    Runs anywhere that reaches the table's storage: in process, or in a task on a Spark executor. `check` is called
+    with each batch; when it raises, nothing is left of the job.
     """
-    file = write_sorted(storage, job.output, schema, merged(job.inputs, schema, storage))
+    file = write_sorted(storage, job.output, schema, checked(merged(job.inputs, schema, storage), check))
     written = 0 if file is None else file.rows
     if job.rows_exact and written != job.rows:
         storage.delete(job.output)
@@ -208,13 +214,22 @@ def untold(job: CompactionJob) -> None:
     """Tell nobody that a job begins."""
 
 
-def run_in_process(storage: Storage, begun: Callable[[CompactionJob], None] = untold) -> Runner:
+def checked(batches: Iterable[T], check: Callable[[], None]) -> Iterator[T]:
+    """Yield batches, each behind a check that may end the work."""
+    for batch in batches:
+        check()
+        yield batch
+
+
+def run_in_process(
+    storage: Storage, begun: Callable[[CompactionJob], None] = untold, check: Callable[[], None] = unchecked
+) -> Runner:
     """Return the runner that merges one job after the other in this process, and tells of each that it begins."""
 
     def run(jobs: Sequence[CompactionJob], schema: Schema) -> Generator[tuple[CompactionJob, DataFile | None]]:
         for job in jobs:
             begun(job)
-            yield job, run_job(job, schema, storage)
+            yield job, run_job(job, schema, storage, check)
 
     return run
 
@@ -229,13 +244,14 @@ def compact(
     progress: Progress,
     author: str | None = None,
     partition_id: str | None = None,
+    but: Collection[str] = (),
     tracker: JobTracker | None = None,
 ) -> CompactionReport:
     """Plan, claim, run and commit; each job is committed as it finishes, so an interrupt loses only those running."""
     state = store.load()
     claimed = store.catalog.assignments(store.table_id, store.clock.now())
     proposed, waiting = plan_compaction(
-        state, strategy, settings, claimed, store.clock, store.most_compaction_inputs, partition_id
+        state, strategy, settings, claimed, store.clock, store.most_compaction_inputs, partition_id, but
     )
     if dry_run:
         return CompactionReport(proposed, (), (), strategy, settings, waiting, dry_run=True)

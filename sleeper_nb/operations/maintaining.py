@@ -1,38 +1,27 @@
 """Maintenance: what is due on a table now, step by step; a step that fails does not keep the others from theirs.
 
 What is due is decided as of the beginning: a later step does not take up what an earlier one has just made. Snapshots
-of the run itself push no older one out, and files that went out of use in it are left to the next. So a dry run says
-what the run does, and each run does a bounded amount of work.
+of the run itself push no older one out; files that went out of use in it, and leaves that were made in it, are left to
+the next. So a dry run says what the run does, and each run does a bounded amount of work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.operations.compaction import CompactionReport
 from sleeper_nb.operations.expiry import ExpiryReport, Retention, expire_snapshots
 from sleeper_nb.operations.garbage import GarbageReport, collect_garbage
+from sleeper_nb.operations.splitting import SplitReport
 from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
 
 NOTHING_DUE = "nothing due"
 _TICK = timedelta(microseconds=1)
-
-
-class Splits(Protocol):
-    """The report of a splitting of partitions, as far as maintenance tells of it."""
-
-    @property
-    def splits(self) -> Sequence[Any]:
-        """One for each leaf that was split, or would be."""
-
-    @property
-    def dry_run(self) -> bool:
-        """Whether none was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +108,8 @@ class MaintenanceReport(Report):
 
 def steps_of(
     store: StateStore,
-    compact: Callable[[bool], CompactionReport],
+    split: Callable[[bool], SplitReport],
+    compact: Callable[[bool, Collection[str]], CompactionReport],
     retention: Retention,
     gc_delay: timedelta,
     author: str | None,
@@ -130,8 +120,10 @@ def steps_of(
     ----------
     store
         The table's; what is due is decided as of its head and its clock now.
+    split
+        Splits the leaves that have too many rows, or only plans it.
     compact
-        Runs the jobs that the table's strategy proposes, or only plans them.
+        Runs the jobs that the table's strategy proposes but for some leaves, or only plans them.
     retention, gc_delay
         How long snapshots stay, and files that nothing refers to.
     author
@@ -139,6 +131,13 @@ def steps_of(
     """
     began, newest = store.clock.now(), store.head().id
     forgotten: list[int] = []
+    cut: set[str] = set()
+
+    def split_first(dry_run: bool) -> SplitReport:
+        report = split(dry_run)
+        for one in report.splits:  # a dry run finds the old leaf still, the run itself the new ones
+            cut.update({one.partition_id}, (part for part, _, _ in one.parts))
+        return report
 
     def expire(dry_run: bool) -> ExpiryReport:
         report = expire_snapshots(store, retention, dry_run=dry_run, until=newest)
@@ -150,7 +149,8 @@ def steps_of(
         return collect_garbage(store, delay=delay, dry_run=dry_run, author=author, now=began, forgotten=forgotten)
 
     return (
-        Step("compact", compact, compaction_said),
+        Step("split", split_first, split_said),
+        Step("compact", lambda dry_run: compact(dry_run, cut), compaction_said),
         Step("expire", expire, expiry_said),
         Step("collect-garbage", collect, garbage_said),
     )
@@ -173,7 +173,7 @@ def _results(table: str, steps: Sequence[Step], *, dry_run: bool) -> Iterator[St
             yield replace(result, said=step.said(report) or NOTHING_DUE, report=report)
 
 
-def split_said(report: Splits) -> str:
+def split_said(report: SplitReport) -> str:
     """Say what a splitting of partitions did."""
     split = "would split" if report.dry_run else "split"
     return f"{split} {counted(len(report.splits), 'leaf partition')}" if report.splits else ""

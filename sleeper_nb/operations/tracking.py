@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import fields
 
-from sleeper_nb.errors import JobDone, SleeperError, StorageError
+from sleeper_nb.errors import Cancelled, JobDone, SleeperError, StorageError
 from sleeper_nb.model.jobs import KEPT_JOBS, KEPT_TIME, Job, JobKind, MadeBefore
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.state_store.base import StateStore
@@ -69,8 +69,8 @@ class JobTracker:
         for job in list(self._jobs.values()):
             if job.ended:
                 self._tell(job)
-            elif not isinstance(error, Exception):
-                self._tell(job.cancelled(now, "interrupted"))
+            elif isinstance(error, Cancelled) or not isinstance(error, Exception):
+                self._tell(job.cancelled(now, "cancelled" if isinstance(error, Cancelled) else "interrupted"))
             elif job.started is None:
                 self._tell(job.cancelled(now, f"not begun, since the run failed: {reason}"))
             else:

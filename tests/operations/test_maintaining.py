@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from hypothesis import strategies as some
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.operations.maintaining import NOTHING_DUE, MaintenanceReport, split_said
+from sleeper_nb.operations.maintaining import NOTHING_DUE, MaintenanceReport
 from tests.faults import Trap, TrappedStorage, lose_answer
 
 SCHEMA = sl.Schema({"city": "string"})
@@ -44,8 +43,9 @@ def said(report: MaintenanceReport) -> list[tuple[str, str]]:
 
 def facts(report: MaintenanceReport) -> list[Any]:
     """What a run does, without the ids that each run draws anew and the words that tell a dry run."""
-    compacted, expired, collected = (step.report for step in report.steps)
+    split, compacted, expired, collected = (step.report for step in report.steps)
     return [
+        [(leaf.partition_id, leaf.rows, [rows for _, _, rows in leaf.parts]) for leaf in split.splits],
         [(job.partition_id, job.inputs) for job in compacted.jobs],
         [snapshot.id for snapshot in expired.expired],
         (collected.data_files, collected.metadata_files),
@@ -55,7 +55,7 @@ def facts(report: MaintenanceReport) -> list[Any]:
 def test_nothing_is_due_on_a_new_table(session: sl.Session):
     table = made(session)
     report = table.maintain()
-    assert said(report) == [(step, NOTHING_DUE) for step in ("compact", "expire", "collect-garbage")]
+    assert said(report) == [(step, NOTHING_DUE) for step in ("split", "compact", "expire", "collect-garbage")]
     assert not report.due
     assert table.resolved.snapshot_id == 1
 
@@ -65,11 +65,11 @@ def test_what_is_due_is_done_and_told_and_the_next_run_takes_what_is_left(sessio
     for _ in range(4):
         table.ingest([{"city": "rome"}])
     first = table.maintain()
-    assert said(first)[0] == ("compact", "merged 4 files into 1")
+    assert said(first)[1] == ("compact", "merged 4 files into 1")
     assert first["compact"].snapshots
     clock.advance(8 * DAY)
     second = table.maintain()
-    assert said(second)[1:] == [
+    assert said(second)[2:] == [
         ("expire", "expired 5 snapshots"),
         ("collect-garbage", "deleted 4 data files and 0 metadata files"),
     ]
@@ -77,7 +77,7 @@ def test_what_is_due_is_done_and_told_and_the_next_run_takes_what_is_left(sessio
     assert table.scan().count() == 4
     assert "maintenance of trips" in repr(second)
     clock.advance(DAY)
-    assert said(table.maintain())[2] != ("collect-garbage", NOTHING_DUE)  # the metadata of what expired
+    assert said(table.maintain())[3] != ("collect-garbage", NOTHING_DUE)  # the metadata of what expired
     clock.advance(8 * DAY)
     table.maintain()
     clock.advance(DAY)
@@ -100,14 +100,15 @@ def test_a_dry_run_says_what_the_run_does(data: some.DataObject, tmp_path_factor
                 "snapshot.time-retained": data.draw(some.sampled_from(["1 h", "3 h"])),
                 "sleeper.table.gc.delay.minutes": str(data.draw(some.sampled_from([0, 15, 90]))),
                 "sleeper.table.compaction.strategy.sizeratio.ratio": "1",
+                "sleeper.table.partition.splitting.threshold": str(data.draw(some.sampled_from([6, 1000]))),
             },
         )  # fmt: skip
         rows = 0
         for step in data.draw(some.lists(some.sampled_from(["ingest", "wait", "save", "maintain"]), max_size=14)):
             match step:
                 case "ingest":
-                    table.ingest([{"city": "rome"}, {"city": "lima"}])
-                    rows += 2
+                    table.ingest([{"city": city} for city in ("rome", "lima", "oslo", "bern")])
+                    rows += 4
                 case "wait":
                     clock.advance(timedelta(minutes=50))
                 case "save":
@@ -122,6 +123,17 @@ def test_a_dry_run_says_what_the_run_does(data: some.DataObject, tmp_path_factor
         assert table.check(deep=True).ok
 
 
+def test_leaves_that_a_run_splits_are_compacted_by_the_next(session: sl.Session):
+    table = made(session, sleeper_table_partition_splitting_threshold="4")
+    for _ in range(2):
+        table.ingest([{"city": city} for city in ("athens", "bern", "rome")])
+    first = table.maintain()
+    assert said(first)[:2] == [("split", "split 1 leaf partition"), ("compact", "merged 2 files into 1")]
+    assert {job.rows for job in first["compact"].jobs} == {2}
+    assert said(table.maintain())[:2] == [("split", NOTHING_DUE), ("compact", "merged 4 files into 2")]
+    assert table.scan().count() == 6
+
+
 def test_a_step_that_fails_is_told_and_the_others_are_done(session: sl.Session, clock: ManualClock):
     table = made(session)
     for _ in range(4):
@@ -130,8 +142,8 @@ def test_a_step_that_fails_is_told_and_the_others_are_done(session: sl.Session, 
     table._store.storage = TrappedStorage(table._store.storage, Trap(1, lose_answer, only=("output",)))
     report = table.maintain()
     assert [step.step for step in report.failed] == ["compact"]
-    assert said(report)[0] == ("compact", "failed: the connection broke")
-    assert said(report)[1] == ("expire", "expired 4 snapshots")
+    assert said(report)[1] == ("compact", "failed: the connection broke")
+    assert said(report)[2] == ("expire", "expired 4 snapshots")
     assert isinstance(report.failed[0].error, sl.StorageError)
     assert report["compact"] is None
     assert [step.step for step in table.maintain().failed] == []
@@ -151,21 +163,3 @@ def test_an_offline_table_is_refused_by_name_and_left_alone_among_all(session: s
     assert report.offline == ("two",)
     assert "offline, left alone: two" in repr(report)
     assert session.table("two").resolved.snapshot_id == 3
-
-
-@dataclass
-class SplitReport:
-    splits: tuple[str, ...]
-    dry_run: bool = False
-
-
-@pytest.mark.parametrize(
-    ("report", "words"),
-    [
-        (SplitReport(()), ""),
-        (SplitReport(("a",)), "split 1 leaf partition"),
-        (SplitReport(("a", "b"), dry_run=True), "would split 2 leaf partitions"),
-    ],
-)
-def test_splits_are_told_in_a_few_words(report: SplitReport, words: str):
-    assert split_said(report) == words

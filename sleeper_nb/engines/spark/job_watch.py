@@ -6,6 +6,8 @@ import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from sleeper_nb.progress import unchecked
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
@@ -112,17 +114,24 @@ def run_watched(
 
 
 def run_each(
-    session: SparkSession, actions: Sequence[Callable[[SparkSession], T]], description: str, *, tag: str
+    session: SparkSession,
+    actions: Sequence[Callable[[SparkSession], T]],
+    description: str,
+    *,
+    tag: str,
+    check: Callable[[], None] = unchecked,
 ) -> Generator[T]:
     """Run actions side by side, as many as Spark has cores, and yield each result as it is there.
 
-    An interrupt, or leaving the loop early, cancels those that run. After a failure no other action is begun.
+    An interrupt, an error that `check` raises, or leaving the loop early, cancels those that run. After a failure no
+    other action is begun.
     """
     results: SimpleQueue[T] = SimpleQueue()
     watched = WatchedAction(session, lambda running: _side_by_side(running, actions, results), description, tag)
     try:
         watched.start()
         while not watched.ended.wait(_CANCEL_SECONDS) or not results.empty():
+            check()
             while not results.empty():
                 yield results.get()
     except BaseException:

@@ -25,6 +25,7 @@ from sleeper_nb.model.types import FieldType
 from sleeper_nb.operations.compaction import CompactionJob, Runner, run_job, untold
 from sleeper_nb.operations.ingest import add_written, discard_files, write_sorted
 from sleeper_nb.operations.sources import conform, find_files, size_of, to_arrow
+from sleeper_nb.progress import unchecked
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.data_files import DataFile
@@ -68,14 +69,19 @@ def bulk_import(
         raise
 
 
-def run_on_spark(engine: SparkEngine, storage: Storage, begun: Callable[[CompactionJob], None] = untold) -> Runner:
+def run_on_spark(
+    engine: SparkEngine,
+    storage: Storage,
+    begun: Callable[[CompactionJob], None] = untold,
+    check: Callable[[], None] = unchecked,
+) -> Runner:
     """Return the runner that makes each compaction job one Spark task; jobs run side by side."""
     check_reach(storage)
 
     def run(jobs: Sequence[CompactionJob], schema: Schema) -> Generator[tuple[CompactionJob, DataFile | None]]:
         actions = [partial(_compacted, job=job, schema=schema, storage=storage, begun=begun) for job in jobs]
         size = sum(file.bytes for job in jobs for file in job.inputs)
-        return engine.run_each(actions, "compaction", expected_bytes=size)
+        return engine.run_each(actions, "compaction", expected_bytes=size, check=check)
 
     return run
 

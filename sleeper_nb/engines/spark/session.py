@@ -26,6 +26,7 @@ from sleeper_nb.engines.spark.job_watch import run_each, run_watched
 from sleeper_nb.engines.spark.jvm import JIT, flags_without_archive, launch_jvm, plan_jvm
 from sleeper_nb.engines.spark.jvm_archive import ARCHIVE, archive_of, make_in_background
 from sleeper_nb.errors import EngineError
+from sleeper_nb.progress import Progress, unchecked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from sleeper_nb.clock import Clock
     from sleeper_nb.engines.spark.jvm import Jvm, JvmPlan
     from sleeper_nb.engines.spark.jvm_archive import JvmArchive
-    from sleeper_nb.progress import Progress
 
 T = TypeVar("T")
 
@@ -188,12 +188,20 @@ class SparkEngine:
         return result
 
     def run_each(
-        self, actions: Sequence[Callable[[SparkSession], T]], description: str, *, expected_bytes: int = 0
+        self,
+        actions: Sequence[Callable[[SparkSession], T]],
+        description: str,
+        *,
+        expected_bytes: int = 0,
+        check: Callable[[], None] = unchecked,
     ) -> Generator[T]:
-        """Run actions side by side and yield each result as it is there; otherwise as `run`, but without progress."""
+        """Run actions side by side and yield each result as it is there; otherwise as `run`, but without progress.
+
+        `check` is called now and then; when it raises, all jobs are cancelled.
+        """
         session = self.session(expected_bytes)
         with _explained():
-            yield from run_each(session, actions, description, tag=self._clock.new_id())
+            yield from run_each(session, actions, description, tag=self._clock.new_id(), check=check)
         self._answered()
 
     def _answered(self) -> None:

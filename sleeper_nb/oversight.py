@@ -1,0 +1,76 @@
+"""`Oversight`: how a table is, what runs on it, and whether anything may."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from sleeper_nb.catalog.base import TableEntry
+from sleeper_nb.components import Components
+from sleeper_nb.model.jobs import Job
+from sleeper_nb.model.properties import TableProperties
+from sleeper_nb.operations import checking, findings, job_listing, status
+from sleeper_nb.operations.online import check_online
+from sleeper_nb.progress import Progress
+from sleeper_nb.report import Listing
+from sleeper_nb.state_store.base import StateStore
+
+
+class Oversight:
+    """The part of `Table` that tells how it is, and that takes it offline."""
+
+    name: str
+    entry: TableEntry
+    properties: TableProperties
+    _store: StateStore
+    _components: Components
+
+    def set_online(self, online: bool = True) -> None:
+        """Say whether maintenance may work on the table.
+
+        Offline, it is read and ingested as ever; compaction, splitting, expiry, garbage collection and the sweep of
+        orphans refuse, but for their dry runs. What runs already is not stopped. Sleeper's ``sleeper.table.online``.
+        """
+        self._components.catalog.set_online(self.entry.id, online)
+
+    def _check_online(self, work: str, dry_run: bool) -> None:
+        if not dry_run:
+            check_online(self._components.catalog, self.entry.id, self.name, work)
+
+    def jobs(self, which: job_listing.Which = "all", *, limit: int = job_listing.SHOWN) -> Listing[Job]:
+        """Return the newest runs of the table's jobs, newest first: compactions, bulk imports, ingests with a job id.
+
+        Parameters
+        ----------
+        which
+            ``"all"``, ``"running"``, or ``"failed"``: those that failed, and those whose process is gone.
+        limit
+            How many at most. Records are kept for 7 days.
+        """
+        now = self._components.clock.now()
+        found = job_listing.jobs_of(self._components.catalog, self.entry.id, which, limit, now)
+        pairs = [(self.entry, job) for job in found]
+        return job_listing.listing(f"jobs of {self.name}", pairs, now, with_table=False)
+
+    def status(self) -> status.TableStatus:
+        """Return how the table is, what waits, and what to do next. Nothing is changed, and no Spark is started."""
+        return status.table_status(self._store, self.name, status.Housekeeping.of(self.properties))
+
+    def check(self, deep: bool = False) -> findings.CheckReport:
+        """Look for anything that is wrong with a retained version or its files; change nothing.
+
+        Parameters
+        ----------
+        deep
+            Also read every data file: its rows, their order and their keys.
+        """
+        with self._watched() as progress:
+            return checking.check_table(self._store, self.name, deep=deep, progress=progress)
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[Progress]:
+        """Give what shows the progress of long work, and clear it away behind the work, however that ends."""
+        try:
+            yield self._components.progress
+        finally:
+            self._components.progress.finish()
