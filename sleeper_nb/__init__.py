@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sleeper_nb.connecting import connect
     from sleeper_nb.errors import (
         AlreadyExists,
+        Cancelled,
         ConfirmationNeeded,
         ConflictError,
         EngineError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         OutcomeUnknown,
         SleeperError,
         StateRuleBroken,
+        StillRunning,
         StorageError,
     )
     from sleeper_nb.model.schema import Field, Schema
@@ -53,6 +55,7 @@ _HOMES = {
     **dict.fromkeys(
         (
             "AlreadyExists",
+            "Cancelled",
             "ConfirmationNeeded",
             "ConflictError",
             "EngineError",
@@ -61,6 +64,7 @@ _HOMES = {
             "OutcomeUnknown",
             "SleeperError",
             "StateRuleBroken",
+            "StillRunning",
             "StorageError",
         ),
         "sleeper_nb.errors",
@@ -68,6 +72,7 @@ _HOMES = {
 }
 __all__ = [
     "AlreadyExists",
+    "Cancelled",
     "ConfirmationNeeded",
     "ConflictError",
     "EngineError",
@@ -81,6 +86,7 @@ __all__ = [
     "SleeperError",
     "Snapshot",
     "StateRuleBroken",
+    "StillRunning",
     "StorageError",
     "Table",
     "TableAt",

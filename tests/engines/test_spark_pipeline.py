@@ -1,3 +1,4 @@
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -180,3 +181,45 @@ def test_actions_run_side_by_side_and_stop_at_the_first_failure(spark_engine):
     assert sorted(spark_engine.run_each(actions, "two")) == [0, 1]
     with pytest.raises(ValueError, match="the third"):
         list(spark_engine.run_each([*actions, fails], "three"))
+
+
+def test_a_check_that_raises_cancels_what_runs(spark_engine):
+    calls = []
+
+    def stop():
+        calls.append(1)
+        if len(calls) > 10:
+            raise sl.Cancelled("enough")
+
+    def slow(spark):
+        spark.sparkContext.parallelize([1], 1).foreach(lambda _: threading.Event().wait(120))
+
+    with pytest.raises(sl.Cancelled):
+        list(spark_engine.run_each([slow], "slow", check=stop))
+    assert not spark_engine.session().sparkContext.statusTracker().getActiveJobsIds()
+
+
+def test_a_compaction_in_the_background_runs_on_spark_and_is_told_of(table):
+    for seed in range(3):
+        table.ingest(rows(300, seed))
+    before = content(table.scan())
+    job = table.compact("all", engine="spark", background=True)
+    assert len(job.result(timeout=120).jobs) == 5
+    assert content(table.scan()) == before
+    assert [(one.kind, one.state) for one in table.jobs()] == [("compaction", "FINISHED")] * 5
+    assert all(one.started and one.rows_per_second for one in table.jobs())
+
+
+def test_a_bulk_import_is_told_of_and_its_job_id_adds_once(session, table):
+    first = table.bulk_import(rows(50), job_id="2026-11-21/t")
+    again = table.bulk_import(rows(50), job_id="2026-11-21/t")
+    table.bulk_import(rows(5))
+    assert (again.id, first.job_id, table.scan().count()) == (first.id, "2026-11-21/t", 55)
+    assert [(job.kind, job.state, job.rows_written) for job in table.jobs()] == [
+        ("bulk-import", "FINISHED", 5),
+        ("bulk-import", "FINISHED", 50),
+    ]
+    with pytest.raises(sl.InvalidInput):
+        table.bulk_import([{"wrong": 1}])
+    assert table.jobs("failed")[0].kind == "bulk-import"
+    assert len(parquet_files(session)) == len(table.state.files.table)
