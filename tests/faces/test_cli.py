@@ -43,6 +43,46 @@ def trips(sleeper):
     return sleeper
 
 
+def test_the_same_job_id_adds_nothing_and_says_so(trips):
+    words = ("ingest", "trips", "the rows.csv", "--job-id", "2026-11-21/trips")
+    assert "rows +3" in trips(*words)[1]
+    code, out, _ = trips(*words)
+    assert (code, "job '2026-11-21/trips' was done before, in snapshot 3. Nothing was added" in out) == (0, True)
+    assert "6" in trips("sql", "--engine", "duckdb", "select count(*) from trips")[1]
+    assert "2026-11-21/trips" in trips("jobs", "trips")[1]
+
+
+def test_jobs_are_listed_of_one_table_and_of_all(trips):
+    assert "no job" in trips("jobs")[1]
+    assert trips("ingest", "trips", "the rows.csv")[0] == 0
+    assert trips("compact", "trips", "--strategy", "all")[0] == 0
+    assert trips("jobs", "trips")[1].count("FINISHED  compaction") == 1
+    assert "trips" in trips("jobs", "--limit", "1")[1]
+    assert "no job" in trips("jobs", "--failed")[1]
+    assert trips("jobs", "--failed", "--running")[0] == 1
+    assert trips("compact", "trips", "--background")[0] == 1
+
+
+def test_an_offline_table_is_left_alone_until_it_is_online(trips):
+    assert "trips is offline" in trips("offline", "trips")[1]
+    assert "offline" in trips("tables")[1]
+    code, _, err = trips("compact", "trips")
+    assert (code, "sleeper online trips" in err) == (1, True)
+    assert trips("ingest", "trips", "the rows.csv")[0] == 0
+    assert "offline, left alone: trips" in trips("maintain")[1]
+    assert "trips is online" in trips("online", "trips")[1]
+    assert trips("compact", "trips")[0] == 0
+
+
+def test_maintain_tells_each_step_and_fails_when_one_did(trips, folder):
+    assert "nothing due" in trips("maintain", "trips")[1]
+    assert trips("maintain", "--dry-run")[0] == 0
+    for path in (folder / "warehouse").rglob("*-files.parquet"):
+        path.write_bytes(b"damaged")
+    code, out, _ = trips("maintain", "trips")
+    assert (code, "failed:" in out) == (1, True)
+
+
 def test_a_table_from_its_creation_to_its_garbage(trips):
     for words, expected in (
         (["tables"], "trips"),
