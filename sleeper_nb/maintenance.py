@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 
 from sleeper_nb.background import BackgroundJob
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import SPLITTING_THRESHOLD
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations import (
@@ -62,7 +63,10 @@ class Maintenance(Oversight):
         partition: str | None = None,
         background: bool = False,
     ) -> compaction.CompactionReport | BackgroundJob[compaction.CompactionReport]:
-        """Merge the files of leaves; no row changes, and every older version still reads the old files.
+        """Merge the files of leaves; no answer changes, and every older version still reads the old files.
+
+        Rows that the table's filters drop are left out for good, and rows of equal keys are combined, if its properties
+        say so (`sleeper_nb.model.processing`).
 
         Parameters
         ----------
@@ -113,6 +117,7 @@ class Maintenance(Oversight):
             progress=progress,
             author=self._components.author,
             tracker=tracker,
+            processing=DataProcessing.of(self.properties, self._store.load().schema, self._components.clock.now()),
             **options,
         )
 

@@ -16,12 +16,14 @@ from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.keys import parse_key
 from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import STATE_STORE, STATE_STORES, TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.operations import job_listing, migration
 from sleeper_nb.operations.maintaining import MaintenanceReport
-from sleeper_nb.operations.planning import files_of, plan_scan
+from sleeper_nb.operations.planning import files_of
+from sleeper_nb.operations.processing import Processor
 from sleeper_nb.progress import Progress
 from sleeper_nb.query import ENGINES, Engine, QueryResult, Source, run_query
 from sleeper_nb.report import Bytes, Listing
@@ -131,6 +133,8 @@ class Session:
         ------
         AlreadyExists
             When the name is taken. Nothing is changed by this or any other error.
+        InvalidInput, NotFound
+            When a property has no such value, or one that does not fit the schema.
         """
         if not _NAME.fullmatch(name):
             raise InvalidInput(
@@ -139,6 +143,7 @@ class Session:
         if name.casefold() in {entry.name.casefold() for entry in self.components.catalog.tables()}:
             raise AlreadyExists(f"table {name!r} is there already", hint="choose another name, or use that table")
         settings = TableProperties({STATE_STORE: state_store, **(properties or {})})
+        Processor.of(DataProcessing.of(settings, schema, self.components.clock.now()), schema)  # or raises
         field = schema.row_keys[0]
         points = [
             parse_key(field, point, what="split point") if isinstance(point, str) else point for point in split_points
@@ -258,7 +263,7 @@ class Session:
         except NotFound:
             return None
         at = table.at_reference(version)
-        return Source(table.name, at.resolved, plan_scan(at.state), self._storage.below(table.entry.id))
+        return Source(table.name, at.resolved, at.plan(), self._storage.below(table.entry.id))
 
     def _store(self, table_id: str, settings: TableProperties, kind: str | None = None) -> StateStore:
         """Return the store of a table, always the same, so that what it remembers serves every use of the table."""

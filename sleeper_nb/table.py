@@ -59,7 +59,7 @@ class Table(Maintenance, TableAt):
     def at_reference(self, asked: VersionReference | None) -> TableAt:
         """Return the table at a version that was parsed already; at the current one when None."""
         found = versions.resolve(self._components.catalog, self.entry.id, self.name, asked)
-        return TableAt(self.name, found, self._store, self._components)
+        return TableAt(self.name, found, self._store, self._components, self.properties)
 
     def scan(
         self,

@@ -7,12 +7,14 @@ from typing import Any
 
 from sleeper_nb.components import Components
 from sleeper_nb.model.files import Totals
-from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.partitions import PartitionTree, Region
+from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
+from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations import sources
 from sleeper_nb.operations.online import is_online
-from sleeper_nb.operations.planning import files_of, plan_scan, regions_of
+from sleeper_nb.operations.planning import ScanPlan, files_of, plan_scan, regions_of
 from sleeper_nb.operations.versions import Resolved
 from sleeper_nb.render import Pictured, partition_lines, partition_map
 from sleeper_nb.report import Answer, Bytes, Data, Grid, Listing, Report
@@ -25,11 +27,15 @@ from sleeper_nb.storage.metadata_files import partitions_table
 class TableAt(Report):
     """One version of a table, to read.
 
-    Made by `Table.at`. Each call reads the same version, whatever is committed meanwhile.
+    Made by `Table.at`. Each call reads the same version, whatever is committed meanwhile. Filters, iterator and
+    aggregations are the table's of today, at the moment of the call: an old version too shows no row that is too old
+    by now.
     """
 
-    def __init__(self, name: str, resolved: Resolved, store: StateStore, components: Components) -> None:
-        self.name, self.resolved = name, resolved
+    def __init__(
+        self, name: str, resolved: Resolved, store: StateStore, components: Components, properties: TableProperties
+    ) -> None:
+        self.name, self.resolved, self.properties = name, resolved, properties
         self._store, self._components = store, components
 
     @property
@@ -52,6 +58,25 @@ class TableAt(Report):
         """Whether maintenance may work on the table; rows are read and added all the same."""
         return is_online(self._components.catalog, self._store.table_id)
 
+    @property
+    def processing(self) -> DataProcessing:
+        """What is done now with rows before they are given: the table's filters, iterator and aggregations."""
+        return self._processing(self.schema)
+
+    def plan(self, regions: Sequence[Region] | None = None) -> ScanPlan:
+        """Return what a query of some regions opens, of the whole version when None, and what it does with the rows.
+
+        Raises
+        ------
+        InvalidInput, NotFound
+            When the table's filters, iterator or aggregations do not fit its schema.
+        """
+        state = self.state
+        return plan_scan(state, regions, self._processing(state.schema))
+
+    def _processing(self, schema: Schema) -> DataProcessing:
+        return DataProcessing.of(self.properties, schema, self._components.clock.now())
+
     def scan(
         self,
         columns: Sequence[str] | None = None,
@@ -62,6 +87,8 @@ class TableAt(Report):
         limit: int | None = None,
     ) -> Scan:
         """Return the rows of the version, not read yet.
+
+        Columns, condition and limit are about rows as the table's filters, iterator and aggregations give them.
 
         Parameters
         ----------
@@ -76,10 +103,10 @@ class TableAt(Report):
         limit
             At most so many rows.
         """
-        state = self.state
-        plan = plan_scan(state, regions_of(state.schema, keys, region))
+        schema = self.schema
+        plan = self.plan(regions_of(schema, keys, region))
         chosen = None if columns is None else tuple(columns)
-        sources.check_columns(chosen, state.schema)
+        sources.check_columns(chosen, schema)
         return Scan(self.name, self.resolved, plan, self._store.storage, self._components.spark, chosen, where, limit)
 
     def files(self) -> Listing[dict[str, Any]]:
@@ -152,6 +179,7 @@ class TableAt(Report):
         state = self.state
         files, size = files_of(state)
         offline = () if self.online else (("online", "no: no maintenance touches it"),)
+        done = self._done()
         return Grid(
             ("", ""),
             (
@@ -159,9 +187,10 @@ class TableAt(Report):
                 ("row keys", ", ".join(f"{f.name} {f.text}" for f in state.schema.row_keys)),
                 ("sort keys", ", ".join(f"{f.name} {f.text}" for f in state.schema.sort_keys)),
                 ("values", ", ".join(f"{f.name} {f.text}" for f in state.schema.values)),
+                *((name.removeprefix("sleeper.table."), text) for name, text in done.items()),
                 ("partitions", f"{len(state.tree.leaves)} leaves"),
                 ("files", files),
-                ("rows", state.totals().rows),
+                ("rows in files" if done else "rows", state.totals().rows),
                 ("bytes", Bytes(size)),
                 *offline,
             ),
@@ -179,4 +208,9 @@ class TableAt(Report):
             "rows": self.state.totals().rows,
             "bytes": size,
             **self.schema.to_dict(),
+            **({"processing": done} if (done := self._done()) else {}),
         }
+
+    def _done(self) -> dict[str, str]:
+        """Return the properties of the table's processing; as they are written, as they may be what is wrong."""
+        return {name: text for name in PROCESSING_PROPERTIES if (text := self.properties.texts.get(name))}

@@ -14,6 +14,7 @@ from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.processing import NOTHING
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
 from sleeper_nb.model.state import TableState
@@ -78,10 +79,11 @@ def ingest(store: StateStore, data: Any) -> Snapshot:
 
 
 def scan(store: StateStore, version: Any = None, **options: Any) -> pa.Table:
-    """Read rows, at a version when one is given; `keys` and `region` go to the plan."""
+    """Read rows, at a version when one is given; `keys`, `region` and `processing` go to the plan."""
     state = store.load(version)
     regions = planning.regions_of(state.schema, options.pop("keys", None), options.pop("region", None))
-    return reading.read(planning.plan_scan(state, regions), store.storage, **options)
+    plan = planning.plan_scan(state, regions, options.pop("processing", NOTHING))
+    return reading.read(plan, store.storage, **options)
 
 
 def keys_in(table: pa.Table) -> list[str]:
@@ -97,7 +99,7 @@ def in_order(rows: Iterable[dict[str, Any]]) -> list[str]:
 def compact(store: StateStore, strategy: str = "all", **options: Any) -> compaction.CompactionReport:
     """Compact in process."""
     dry_run, partition_id = options.pop("dry_run", False), options.pop("partition_id", None)
-    settings = StrategySettings(**options)
+    processing, settings = options.pop("processing", NOTHING), StrategySettings(**options)
     runner = compaction.run_in_process(store.storage)
     return compaction.compact(
         store,
@@ -107,6 +109,7 @@ def compact(store: StateStore, strategy: str = "all", **options: Any) -> compact
         dry_run=dry_run,
         progress=Silent(),
         partition_id=partition_id,
+        processing=processing,
     )
 
 

@@ -10,6 +10,14 @@ from datetime import timedelta
 from typing import Any, ClassVar, Self
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.model.processing import (
+    AGGREGATIONS,
+    FILTERS,
+    ITERATOR,
+    ITERATOR_CONFIG,
+    parse_aggregations,
+    parse_filters,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,12 @@ def _one_of(*words: str) -> Callable[[str], str]:
 
 def _truth(text: str) -> bool:
     return _one_of("true", "false")(text) == "true"
+
+
+def _line(text: str) -> str:
+    if len(text.splitlines()) > 1 or text != text.strip():  # it could not be read from its file again
+        raise ValueError(text)
+    return text
 
 
 _UNITS = {"ms": 0.001, "s": 1, "min": 60, "h": 3600, "d": 86400}
@@ -92,6 +106,13 @@ PROPERTIES: dict[str, Property] = {
         Property("snapshot.time-retained", "7 d", parse_duration, _DURATION, "how long a snapshot stays at least"),
         Property("snapshot.num-retained.min", "10", _whole(1), _COUNT, "so many of the newest snapshots always stay"),
         Property("snapshot.num-retained.max", "2147483647", _whole(1), _COUNT, "never more snapshots than this stay"),
+        Property(FILTERS, "", parse_filters, "ageOff(field,milliseconds), several separated by commas",
+                 "rows that queries and compactions drop"),
+        Property(ITERATOR, "", _line, "an entry point's name, or package.module:function",
+                 "the Python function that changes rows in queries and compactions"),
+        Property(ITERATOR_CONFIG, "", _line, "text of one line", "what the iterator is told"),
+        Property(AGGREGATIONS, "", parse_aggregations, "sum(a),max(b), one of each value field",
+                 "how rows of equal keys are combined in queries and compactions"),
     )
 }  # fmt: skip
 
@@ -131,6 +152,8 @@ class _Properties:
                 raise NotFound.of("property", name, self.defined)
             try:
                 self.defined[name].parse(text)
+            except SleeperError as error:  # it says more than its kind does
+                raise type(error)(f"property {name}: {error.message}", hint=error.hint) from error
             except ValueError as error:
                 raise InvalidInput(
                     f"property {name} cannot be {text!r}", hint=f"it is {self.defined[name].kind}"

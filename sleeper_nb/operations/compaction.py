@@ -5,7 +5,8 @@ A job's safety, in steps:
 1. The plan is made from one state, leaving out files that another job has claimed.
 2. The catalog gives the job its inputs, all or none, until a moment; a job that dies frees them then.
 3. The merge writes a file that nobody knows yet, named by the job; order is checked while it is written.
-4. Rows read and rows written are compared; a difference raises, deletes the output and frees the inputs.
+4. Rows read and rows written are compared: as many must be written, or no more where the table's filters, iterator or
+   aggregations leave out some. A difference raises, deletes the output and frees the inputs.
 5. One commit replaces the inputs by the output, and its rules hold the inputs to be there still. A job whose claim has
    ended is refused before, one whose inputs are gone is refused there; its output is deleted.
 """
@@ -22,13 +23,15 @@ from typing import NamedTuple, TypeVar
 from sleeper_nb.catalog.base import Assignment
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import InvalidInput, StateRuleBroken
+from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.claimed_jobs import ClaimedJobs
 from sleeper_nb.operations.ingest import write_sorted
 from sleeper_nb.operations.planning import PlannedFile
-from sleeper_nb.operations.reading import merged
+from sleeper_nb.operations.processing import Processor
+from sleeper_nb.operations.reading import leaf_rows
 from sleeper_nb.operations.strategies import StrategySettings, reason, strategy_named, within
 from sleeper_nb.operations.tracking import JobTracker
 from sleeper_nb.progress import Progress, unchecked
@@ -45,13 +48,14 @@ ASSIGNMENT_TIME = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class CompactionJob:
-    """A decision to merge some files of one partition into one."""
+    """A decision to merge some files of one partition into one, their rows processed on the way."""
 
     id: str
     partition_id: str
     region: str
     inputs: tuple[PlannedFile, ...]
     rows_exact: bool
+    processing: DataProcessing = NOTHING
 
     @property
     def rows(self) -> int:
@@ -149,13 +153,15 @@ def plan_compaction(
     most_inputs: int | None = None,
     partition_id: str | None = None,
     but: Collection[str] = (),
+    processing: DataProcessing = NOTHING,
 ) -> CompactionPlan:
     """Plan the jobs that a strategy proposes for each leaf, or for one; files that a job has claimed are left out.
 
     No job has more than `most_inputs` files, which is as many as the state store can replace at once. Beyond the limits
     of `settings`, jobs wait: in one partition as in Sleeper, in the table those of the leaves on the right. The leaves
-    `but` are passed over.
+    `but` are passed over. Of `processing` each job does what may be done for good.
     """
+    processing = processing.in_compaction(state.schema)
     choose = within(strategy_named(strategy), most_inputs)
     if partition_id is not None and not state.tree[partition_id].is_leaf:
         raise InvalidInput(f"partition {partition_id!r} is no leaf", hint="name one that partitions lists")
@@ -173,7 +179,7 @@ def plan_compaction(
         words = leaf.region.text(state.schema) if batches else ""
         for batch in batches[: max(0, most)]:
             exact = all(file.rows_exact for file in batch)
-            jobs.append(CompactionJob(clock.new_id(), leaf.id, words, tuple(batch), exact))
+            jobs.append(CompactionJob(clock.new_id(), leaf.id, words, tuple(batch), exact, processing))
     kept = jobs[: max(0, settings.jobs - len(claimed))]
     return CompactionPlan(tuple(kept), proposed - len(kept))
 
@@ -192,16 +198,23 @@ def _free_files(state: TableState, taken: Collection[tuple[str, str]]) -> dict[s
 
 
 def run_job(
-    job: CompactionJob, schema: Schema, storage: Storage, check: Callable[[], None] = unchecked
+    job: CompactionJob,
+    schema: Schema,
+    storage: Storage,
+    check: Callable[[], None] = unchecked,
+    *,
+    process: Processor | None = None,
 ) -> DataFile | None:
     """Merge a job's inputs into its output and check that no row was lost; None when no row was left.
 
-    Runs anywhere that reaches the table's storage: in process, or in a task on a Spark executor. `check` is called
-    with each batch; when it raises, nothing is left of the job.
+    Runs anywhere that reaches the table's storage: in process, or in a task on a Spark executor, where `process` is
+    what the driver made of the job's processing. `check` is called with each batch; when it raises, nothing is left of
+    the job.
     """
-    file = write_sorted(storage, job.output, schema, checked(merged(job.inputs, schema, storage), check))
+    rows = leaf_rows(job.inputs, process or Processor.of(job.processing, schema), storage)
+    file = write_sorted(storage, job.output, schema, checked(rows, check))
     written = 0 if file is None else file.rows
-    if job.rows_exact and written != job.rows:
+    if job.rows_exact and (written > job.rows or (written < job.rows and job.processing.is_nothing)):
         storage.delete(job.output)
         raise StateRuleBroken(
             f"compaction job {job.id} read {job.rows:,} rows but wrote {written:,}",
@@ -246,12 +259,13 @@ def compact(
     partition_id: str | None = None,
     but: Collection[str] = (),
     tracker: JobTracker | None = None,
+    processing: DataProcessing = NOTHING,
 ) -> CompactionReport:
     """Plan, claim, run and commit; each job is committed as it finishes, so an interrupt loses only those running."""
     state = store.load()
     claimed = store.catalog.assignments(store.table_id, store.clock.now())
     proposed, waiting = plan_compaction(
-        state, strategy, settings, claimed, store.clock, store.most_compaction_inputs, partition_id, but
+        state, strategy, settings, claimed, store.clock, store.most_compaction_inputs, partition_id, but, processing
     )
     if dry_run:
         return CompactionReport(proposed, (), (), strategy, settings, waiting, dry_run=True)

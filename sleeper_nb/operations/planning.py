@@ -15,6 +15,7 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.files import data_files
 from sleeper_nb.model.keys import KeyValue, check_key
 from sleeper_nb.model.partitions import Partition, Range, Region
+from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.report import Bytes, Grid, Report
@@ -53,6 +54,7 @@ class ScanPlan(Report):
     leaves_of: int
     files_of: int
     bytes_of: int
+    processing: DataProcessing = NOTHING
 
     @property
     def files(self) -> tuple[PlannedFile, ...]:
@@ -62,7 +64,7 @@ class ScanPlan(Report):
     @property
     def rows(self) -> int | None:
         """How many rows the scan gives, where metadata alone tells; None where rows must be read to know."""
-        told = all(f.region is None and f.rows_exact for f in self.files)
+        told = self.processing.is_nothing and all(f.region is None and f.rows_exact for f in self.files)
         return sum(f.rows for f in self.files) if told else None
 
     @property
@@ -78,10 +80,13 @@ class ScanPlan(Report):
             ("files", self.files_of, opened),
             ("bytes", Bytes(self.bytes_of), Bytes(self.bytes)),
         )
-        return Grid(("", "table", "scan"), rows, title=f"scan of snapshot {self.snapshot_id}")
+        processed = "" if self.processing.is_nothing else f"rows go through {self.processing}"
+        return Grid(("", "table", "scan"), rows, f"scan of snapshot {self.snapshot_id}", processed)
 
 
-def plan_scan(state: TableState, regions: Sequence[Region] | None = None) -> ScanPlan:
+def plan_scan(
+    state: TableState, regions: Sequence[Region] | None = None, processing: DataProcessing = NOTHING
+) -> ScanPlan:
     """Plan a scan of some regions; of the whole table when None. Regions must not overlap."""
     plan_regions = [Region.whole(state.schema)] if regions is None else list(regions)
     leaves = []
@@ -99,6 +104,7 @@ def plan_scan(state: TableState, regions: Sequence[Region] | None = None) -> Sca
         len(state.tree.leaves),
         all_files,
         all_bytes,
+        processing,
     )
 
 

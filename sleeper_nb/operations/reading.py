@@ -7,7 +7,6 @@ file, no repartitioning): it holds a few batches per file, not the rows.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +18,9 @@ import pyarrow as pa
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.conditions import condition, is_on, mentioned, met, not_computed
 from sleeper_nb.operations.planning import PlannedFile, ScanPlan
+from sleeper_nb.operations.processing import Processor
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
@@ -27,12 +28,6 @@ if TYPE_CHECKING:
 
 _ASKING = 16
 """How many questions a server is asked at once."""
-
-# What a condition is made of, as far as columns go: literals, quoted names and types are passed over, and so is a word
-# that calls a function or begins a literal.
-_WORDS = re.compile(
-    r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | \bAS\s+\w+ | (?P<word>[^\W\d][\w$]*)(?!\s*[('])""", re.IGNORECASE | re.VERBOSE
-)
 
 
 def read(
@@ -43,12 +38,12 @@ def read(
     where: str | None = None,
     limit: int | None = None,
 ) -> pa.Table:
-    """Return the rows of a plan: leaf by leaf, in key order within each.
+    """Return the rows of a plan as its processing gives them: leaf by leaf, in key order within each.
 
     Parameters
     ----------
     plan
-        The files to open.
+        The files to open, and what is done with their rows.
     storage
         The table's folder.
     columns
@@ -61,30 +56,76 @@ def read(
     Raises
     ------
     NotFound
-        When a column is unknown, or a planned file is gone.
+        When a column or the table's iterator is unknown, or a planned file is gone.
     InvalidInput
-        When a column is named twice, the limit is negative, or the condition cannot be read or computed.
+        When a column is named twice, the limit is negative, the condition cannot be read or computed, or rows cannot be
+        processed.
     StorageError
         When a file cannot be read.
     """
-    wanted = list(columns) if columns is not None else list(plan.schema.names)
-    for name in wanted:
-        if name not in plan.schema.names:
-            raise NotFound.of("column", name, plan.schema.names)
-        if wanted.count(name) > 1:
-            raise InvalidInput(f"column {name!r} is asked for twice", hint="name each column once")
+    schema = pa.schema(_asked(plan.schema.names if columns is None else columns, plan.schema))
+    return pa.Table.from_batches(stream(plan, storage, columns=columns, where=where, limit=limit), schema)
+
+
+def stream(
+    plan: ScanPlan,
+    storage: Storage,
+    *,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    limit: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that `read` returns, with their types in the table's schema; it holds a few batches."""
     if limit is not None and limit < 0:
         raise InvalidInput(f"no limit can be {limit}", hint="give 0 or more")
-    schema = pa.schema([plan.schema.arrow.field(name) for name in wanted])
-    batches: list[pa.RecordBatch] = []
-    left = limit
+    schema = pa.schema(_asked(plan.schema.names if columns is None else columns, plan.schema))
+    process, left = Processor.of(plan.processing, plan.schema), limit
     for leaf in plan.leaves:
-        for batch in merged(leaf.files, plan.schema, storage, where=where, columns=wanted, limit=left):
-            batches.append(batch.cast(schema))
+        for batch in leaf_rows(leaf.files, process, storage, where=where, columns=schema.names, limit=left):
+            yield batch.cast(schema)
             left = None if left is None else left - batch.num_rows
         if left == 0:
             break
-    return pa.Table.from_batches(batches, schema)
+
+
+def _asked(columns: Sequence[str], schema: Schema) -> list[pa.Field]:
+    for name in columns:
+        if name not in schema.names:
+            raise NotFound.of("column", name, schema.names)
+        if list(columns).count(name) > 1:
+            raise InvalidInput(f"column {name!r} is asked for twice", hint="name each column once")
+    return [schema.arrow.field(name) for name in columns]
+
+
+def leaf_rows(
+    files: Sequence[PlannedFile],
+    process: Processor,
+    storage: Storage,
+    *,
+    where: str | None = None,
+    columns: Sequence[str] | None = None,
+    limit: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of one leaf as queries give them, in key order.
+
+    Condition, columns and limit count for processed rows; what can be told before processing is told by the merge.
+    """
+    processing, schema = process.processing, process.schema
+    if processing.is_nothing:
+        yield from merged(files, schema, storage, where=where, columns=columns, limit=limit)
+        return
+    asked = list(schema.names if columns is None else columns)
+    first = where if where is not None and is_on(where, processing.conditions_first(schema), schema) else None
+    then = where if first is None else None
+    read_columns = processing.columns(schema, [*asked, *mentioned(then, schema)])
+    rows = process(merged(files, schema, storage, where=first, columns=read_columns))
+    left = limit
+    for batch in rows if then is None else met(rows, then, schema):
+        given = batch.select(asked).slice(0, left)
+        yield given
+        left = None if left is None else left - given.num_rows
+        if left == 0:
+            return
 
 
 def merged(
@@ -112,7 +153,7 @@ def merged(
     with _explained(storage, where):
         rows = _union([_frame(context, file, schema, storage) for file in files])
         if where is not None:
-            rows = rows.filter(_condition(rows, where, schema))
+            rows = rows.filter(condition(rows, where, schema))
         rows = rows.sort(*order)
         if columns is not None:
             rows = rows.select(*[_column(name) for name in columns])
@@ -161,9 +202,7 @@ def _explained(storage: Storage, where: str | None) -> Iterator[None]:
     except Exception as error:  # DataFusion raises a plain Exception for everything
         text = str(error).splitlines()[0]
         if where is not None and "Invalid Parquet file" not in text:
-            raise InvalidInput(
-                f"cannot compute the condition {where!r}: {text}", hint="it must be true or false for every row"
-            ) from error
+            raise not_computed(where, error) from error
         raise StorageError(f"cannot read data files in {storage.root}: {text}", hint="are they whole?") from error
 
 
@@ -214,19 +253,3 @@ def _column(name: str) -> Any:
     from datafusion import col
 
     return col('"' + name.replace('"', '""') + '"')  # quoted, or DataFusion would fold its case
-
-
-def _condition(rows: DataFrame, where: str, schema: Schema) -> Any:
-    # DataFusion makes plain words lower case; Spark and DuckDB know a column in any case, and so must a condition.
-    names = {name.casefold(): f'"{name}"' for name in schema.names if name != name.lower()}
-
-    def exact(found: re.Match[str]) -> str:
-        return names.get((found["word"] or "").casefold(), found[0])
-
-    try:
-        return rows.parse_sql_expr(_WORDS.sub(exact, where))
-    except Exception as error:  # DataFusion raises a plain Exception for every fault of the text
-        raise InvalidInput(
-            f"cannot read the condition {where!r}: {str(error).splitlines()[0]}",
-            hint="write it in SQL: dep_delay > 60 and origin = 'JFK'",
-        ) from error

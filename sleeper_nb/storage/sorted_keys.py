@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -64,3 +66,11 @@ def is_sorted(keys: pa.Table) -> bool:
         lambda rest, pair: pc.or_(pc.less(*pair), pc.and_(pc.equal(*pair), rest)), reversed(pairs[:-1]), last
     )
     return bool(pc.all(in_order).as_py())
+
+
+def run_starts(rows: pa.RecordBatch, names: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return where, in sorted rows without nulls, another value of the columns begins; 0 is the first."""
+    if not rows.num_rows:
+        return np.zeros(0, np.int64)
+    differs = reduce(pc.or_, (pc.not_equal(rows[name][1:], rows[name][:-1]) for name in names))
+    return np.concatenate(([0], np.flatnonzero(differs.to_numpy(zero_copy_only=False)) + 1))

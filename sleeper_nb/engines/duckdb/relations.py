@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from sleeper_nb import errors
 from sleeper_nb.errors import InvalidInput, SleeperError
 from sleeper_nb.model.partitions import Region
+from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.planning import ScanPlan
-from sleeper_nb.operations.reading import check_files
+from sleeper_nb.operations.processing import Processor, in_microseconds
+from sleeper_nb.operations.reading import check_files, stream
 from sleeper_nb.storage.filesystem import Storage
+
+# How DuckDB repeats an error of a stream that it reads: the end of a Python stack.
+_OURS = re.compile(r"^sleeper_nb\.errors\.(\w+): (.*)(?:\nhint: (.*))?", re.MULTILINE)
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -31,7 +39,10 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 
 def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage) -> duckdb.DuckDBPyRelation:
-    """Return the rows of a plan as a relation that reads its files when it is asked."""
+    """Return the rows of a plan as a relation that reads its files, and processes their rows, when it is asked."""
+    if not plan.processing.only_filters:
+        Processor.of(plan.processing, plan.schema)  # or raises: in a stream it would be DuckDB's error
+        return connection.from_arrow(_Processed(plan, storage))
     if not storage.local:  # Arrow's errors would come late, and from inside DuckDB
         check_files(plan.files, storage)
     whole = [file.filename for file in plan.files if file.region is None]
@@ -45,7 +56,36 @@ def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Sto
     rows = parts[0]
     for part in parts[1:]:
         rows = rows.union(part)
+    for test in _kept(plan.processing, plan.schema):
+        rows = rows.filter(test)
     return rows.select(*map(column, plan.schema.names))
+
+
+@dataclass(frozen=True, slots=True)
+class _Processed:
+    """The rows of a plan as an Arrow stream: DuckDB begins a new one each time that it scans the relation."""
+
+    plan: ScanPlan
+    storage: Storage
+
+    def __arrow_c_schema__(self) -> object:
+        return self.plan.schema.arrow.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        rows = pa.RecordBatchReader.from_batches(self.plan.schema.arrow, stream(self.plan, self.storage))
+        return rows.__arrow_c_stream__(requested_schema)
+
+
+def _kept(processing: DataProcessing, schema: Schema) -> list[duckdb.Expression]:
+    """Return the tests of rows that the filters keep; one of a null is not met."""
+    tests = []
+    for each in processing.filters:
+        oldest, name = each.oldest_kept(processing.now), '"' + each.field.replace('"', '""') + '"'
+        if pa.types.is_timestamp(schema.arrow.field(each.field).type):
+            tests.append(duckdb.SQLExpression(f"{name} >= make_timestamptz({in_microseconds(oldest)})"))
+        else:
+            tests.append(column(each.field) >= duckdb.ConstantExpression(oldest))
+    return tests
 
 
 def parquet(
@@ -88,6 +128,9 @@ def to_arrow(rows: duckdb.DuckDBPyRelation) -> pa.Table:
 
 def explained(error: duckdb.Error) -> SleeperError:
     """Return DuckDB's error as one of ours: its first line, and its own hint where it gives one."""
+    ours = _OURS.search(str(error))
+    if ours is not None and isinstance(kind := getattr(errors, ours[1], None), type):
+        return kind(ours[2], hint=ours[3])  # type: ignore[no-any-return]
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     hints = [line for line in lines[1:] if line.startswith(("Candidate", "Did you mean", "HINT"))]
     return InvalidInput(f"DuckDB: {lines[0] if lines else type(error).__name__}", hint=hints[0] if hints else None)

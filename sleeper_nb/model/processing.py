@@ -1,0 +1,282 @@
+"""What happens to rows between data files and answers: a table's filters, its iterator and its aggregations.
+
+Applied in this order by every query and by compaction: filters drop rows, the iterator changes them, and rows that are
+equal on all row keys and sort keys are combined into one. Compaction never changes an answer by it, see
+`DataProcessing.in_compaction`.
+
+::
+
+    sleeper.table.filters=ageOff(time,86400000)
+    sleeper.table.iterator.class.name=my_package.latest:newest_only
+    sleeper.table.iterator.config=3
+    sleeper.table.aggregations=sum(visits),max(longest),map_sum(by_country)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from sleeper_nb.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:  # properties are read by what must start at once
+    from sleeper_nb.model.properties import TableProperties
+    from sleeper_nb.model.schema import Field, Schema
+
+FILTERS = "sleeper.table.filters"
+AGGREGATIONS = "sleeper.table.aggregations"
+ITERATOR = "sleeper.table.iterator.class.name"
+ITERATOR_CONFIG = "sleeper.table.iterator.config"
+PROCESSING_PROPERTIES = (FILTERS, ITERATOR, ITERATOR_CONFIG, AGGREGATIONS)
+"""The properties that say it, in the order in which it is done."""
+
+SUMMED = ("int", "long", "float", "double", "decimal")
+"""The types of values that can be added."""
+
+_EXACT = ("int", "long", "decimal", "string", "bytearray", "boolean", "date", "timestamp")
+_COMPARED = (*_EXACT, "float", "double")
+_AGED = ("long", "timestamp")
+_FILTERS = ("ageOff",)
+_MAPS = "map_"
+OPERATIONS = ("sum", "min", "max", "map_sum", "map_min", "map_max")
+"""How values of rows with equal keys are combined; those of maps work on each key of the maps."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CALL = re.compile(r"\s*([^\s(),]+)\s*\(([^()]*)\)\s*(,|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class AgeOff:
+    """A filter: rows whose time is not younger than a maximal age are dropped, and so are those without a time.
+
+    The rule is Sleeper's: a row stays while ``now - time < max_age_ms``.
+
+    Parameters
+    ----------
+    field
+        A long, milliseconds since 1970 in UTC; or, beyond Sleeper, a timestamp.
+    max_age_ms
+        Milliseconds.
+    """
+
+    field: str
+    max_age_ms: int
+
+    def oldest_kept(self, now: datetime) -> int:
+        """Return the least time that is kept at a moment, in milliseconds since 1970."""
+        return (now - _EPOCH) // timedelta(milliseconds=1) - self.max_age_ms + 1
+
+    def __str__(self) -> str:
+        return f"ageOff({self.field},{self.max_age_ms})"
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """How one value field of rows with equal keys is combined: `operation` is one of `OPERATIONS`."""
+
+    operation: str
+    field: str
+
+    @property
+    def of_maps(self) -> bool:
+        """Whether the values are maps, whose items are combined key by key."""
+        return self.operation.startswith(_MAPS)
+
+    @property
+    def item_operation(self) -> str:
+        """``"sum"``, ``"min"`` or ``"max"``."""
+        return self.operation.removeprefix(_MAPS)
+
+    def __str__(self) -> str:
+        return f"{self.operation}({self.field})"
+
+
+@dataclass(frozen=True, slots=True)
+class PythonIterator:
+    """A function that changes rows: the name of an entry point, or ``package.module:function``; and its text."""
+
+    name: str
+    config: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DataProcessing:
+    """What a table does with its rows before anybody sees them, at one moment.
+
+    Parameters
+    ----------
+    filters
+        Rows that any of them drops are gone.
+    iterator
+        Changes the rows that are left.
+    aggregations
+        One for each value field, or none at all.
+    now
+        The moment that ages are measured from, in UTC.
+    """
+
+    filters: tuple[AgeOff, ...] = ()
+    iterator: PythonIterator | None = None
+    aggregations: tuple[Aggregation, ...] = ()
+    now: datetime = _EPOCH
+
+    @classmethod
+    def of(cls, properties: TableProperties, schema: Schema, now: datetime) -> DataProcessing:
+        """Return what a table's properties say, checked against the schema that its rows are read with.
+
+        Raises
+        ------
+        NotFound
+            When there is no such field; the nearest is named.
+        InvalidInput
+            When a field has a type that cannot be filtered or combined so, is combined twice or not at all.
+        """
+        name, config = properties[ITERATOR], properties[ITERATOR_CONFIG]
+        iterator = PythonIterator(name, config) if name else None
+        found = cls(properties[FILTERS], iterator, properties[AGGREGATIONS], now)
+        for filtered in found.filters:
+            _check_filter(filtered, schema)
+        if found.aggregations:
+            _check_aggregations(found.aggregations, schema)
+        return found
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether rows are given as they are stored."""
+        return self.only_filters and not self.filters
+
+    @property
+    def only_filters(self) -> bool:
+        """Whether each row stays as it is or goes, whatever rows are beside it."""
+        return self.iterator is None and not self.aggregations
+
+    def columns(self, schema: Schema, asked: Iterable[str]) -> tuple[str, ...]:
+        """Return the columns to read so that those that are asked for can be given."""
+        if self.iterator is not None:
+            return schema.names
+        needed = {*asked, *(filtered.field for filtered in self.filters)}
+        if self.aggregations:
+            needed |= set(schema.sort_order)
+        return tuple(name for name in schema.names if name in needed)
+
+    def conditions_first(self, schema: Schema) -> tuple[str, ...]:
+        """Return the columns on which a query's condition may be put to rows before they are processed.
+
+        Keys are the same before and behind aggregations; an iterator must get all rows of a row key.
+        """
+        if self.only_filters:
+            return schema.names
+        return tuple(key.name for key in schema.row_keys) if self.iterator else schema.sort_order
+
+    def in_compaction(self, schema: Schema) -> DataProcessing:
+        """Return what may be done for good, so that every later query answers as if nothing had been done.
+
+        Filters may: what is too old stays too old. An iterator may where no filter could later drop a row that it
+        judged by. Rows may be combined where no iterator and no filter on a value could still judge them one by one:
+        an old row that went into a sum cannot be dropped from it any more. What may not is done by queries alone.
+        """
+        on_keys = all(schema.role(filtered.field) != "value" for filtered in self.filters)
+        return replace(
+            self,
+            iterator=None if self.filters else self.iterator,
+            aggregations=self.aggregations if on_keys and self.iterator is None else (),
+        )
+
+    def __str__(self) -> str:
+        iterator = (f"{self.iterator.name}({self.iterator.config})",) if self.iterator else ()
+        return ", ".join((*map(str, self.filters), *iterator, *map(str, self.aggregations)))
+
+
+NOTHING = DataProcessing()
+"""Rows are given as they are stored."""
+
+
+def parse_filters(text: str) -> tuple[AgeOff, ...]:
+    """Read the property `FILTERS`: ``ageOff(field,milliseconds)``; several, separated by commas, beyond Sleeper."""
+    found = []
+    for name, argument in _calls(text, "ageOff(time,86400000)"):
+        _one_of(name, _FILTERS, "filter")
+        field, comma, age = (part.strip() for part in argument.rpartition(","))
+        if not comma or not field or not re.fullmatch(r"\d{1,18}", age):
+            raise InvalidInput(f"filter ageOff cannot take ({argument})", hint="write ageOff(field,milliseconds)")
+        found.append(AgeOff(field, int(age)))
+    return tuple(found)
+
+
+def parse_aggregations(text: str) -> tuple[Aggregation, ...]:
+    """Read the property `AGGREGATIONS`: ``sum(a),max(b),map_sum(c)``."""
+    example = "sum(visits),max(longest)"
+    return tuple(
+        Aggregation(_one_of(name, OPERATIONS, "aggregation"), argument.strip())
+        for name, argument in _calls(text, example)
+    )
+
+
+def _calls(text: str, example: str) -> Iterator[tuple[str, str]]:
+    at = 0
+    while at < len(text.rstrip()):
+        call = _CALL.match(text, at)
+        if call is None or (call[3] and not text[call.end() :].strip()):
+            raise InvalidInput(f"cannot read {text[at:].strip()!r}", hint=f"write {example}")
+        yield call[1], call[2]
+        at = call.end()
+
+
+def _one_of(name: str, known: tuple[str, ...], kind: str) -> str:
+    exact: Mapping[str, str] = {each.casefold(): each for each in known}
+    if name.casefold() not in exact:
+        raise NotFound.of(kind, name, known)
+    return exact[name.casefold()]
+
+
+def _field(name: str, schema: Schema) -> Field:
+    for field in schema.fields:
+        if field.name == name:
+            return field
+    raise NotFound.of("field", name, schema.names)
+
+
+def _check_filter(filtered: AgeOff, schema: Schema) -> None:
+    field = _field(filtered.field, schema)
+    if field.type.name not in _AGED:
+        raise InvalidInput(
+            f"{filtered} cannot tell an age by field {field.name!r}, which is {field.type}",
+            hint="it must be a long, in milliseconds since 1970, or a timestamp",
+        )
+
+
+def _check_aggregations(aggregations: tuple[Aggregation, ...], schema: Schema) -> None:
+    seen: set[str] = set()
+    for each in aggregations:
+        field = _field(each.field, schema)
+        if schema.role(field.name) != "value":
+            raise InvalidInput(
+                f"{each} cannot combine {schema.role(field.name)} {field.name!r}", hint="name value fields only"
+            )
+        if field.name in seen:
+            raise InvalidInput(f"value field {field.name!r} is combined twice", hint="give it one aggregation")
+        seen.add(field.name)
+        _check_type(each, field)
+    for field in schema.values:
+        if field.name not in seen:
+            missing = Aggregation("map_max" if field.type.name == "map" else "max", field.name)
+            raise InvalidInput(
+                f"no aggregation says how value field {field.name!r} is combined",
+                hint=f"name every value field: {', '.join(map(str, (*aggregations, missing)))}",
+            )
+
+
+def _check_type(each: Aggregation, field: Field) -> None:
+    if field.nullable:
+        raise InvalidInput(f"{each} cannot combine nulls, and field {field.name!r} is nullable",
+                           hint=f"declare it as {field.type}, without ?")  # fmt: skip
+    is_map = field.type.name == "map"
+    inner = field.type.arguments[1] if is_map else field.type
+    fitting = SUMMED if is_map or each.item_operation == "sum" else _COMPARED
+    if is_map != each.of_maps or inner.name not in fitting or (is_map and field.type.arguments[0].name not in _EXACT):
+        usable = [name for name in OPERATIONS if name.startswith(_MAPS) == is_map]
+        numbers = "maps of numbers" if is_map else "numbers, and min and max also texts, bytes, dates and times"
+        raise InvalidInput(f"{each} cannot combine a {field.type}", hint=f"{', '.join(usable)} combine {numbers}")

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.processing import (
+    AGGREGATIONS,
+    FILTERS,
+    ITERATOR,
+    ITERATOR_CONFIG,
+    NOTHING,
+    AgeOff,
+    Aggregation,
+    DataProcessing,
+    PythonIterator,
+)
+from sleeper_nb.model.properties import TableProperties
+from sleeper_nb.model.schema import Schema
+
+SCHEMA = Schema(
+    {"id": "string", "day": "long"},
+    {"time": "timestamp"},
+    {"n": "int", "name": "string", "by_page": "map<string,long>"},
+)
+ALL = "sum(n),max(name),map_sum(by_page)"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def processing(schema: Schema = SCHEMA, **texts: str) -> DataProcessing:
+    names = {"filters": FILTERS, "aggregations": AGGREGATIONS, "iterator": ITERATOR, "config": ITERATOR_CONFIG}
+    return DataProcessing.of(TableProperties({names[key]: text for key, text in texts.items()}), schema, NOW)
+
+
+def test_a_table_without_such_properties_gives_rows_as_they_are():
+    assert processing().is_nothing
+    assert processing().columns(SCHEMA, ["n"]) == ("n",)
+    assert NOTHING.is_nothing
+
+
+def test_properties_are_read_in_sleepers_writing():
+    found = processing(
+        filters=" ageOff(time, 1000),ageoff( day,0 ) ", aggregations="sum(n), MAX(name) ,map_sum( by_page )"
+    )
+    assert found.filters == (AgeOff("time", 1000), AgeOff("day", 0))
+    assert found.aggregations == (
+        Aggregation("sum", "n"), Aggregation("max", "name"), Aggregation("map_sum", "by_page"),
+    )  # fmt: skip
+    assert processing(iterator="pkg.mod:f", config="a=b, c").iterator == PythonIterator("pkg.mod:f", "a=b, c")
+    assert str(found) == "ageOff(time,1000), ageOff(day,0), sum(n), max(name), map_sum(by_page)"
+
+
+def test_a_row_stays_while_it_is_younger_than_its_greatest_age():
+    """Sleeper's boundary: a row that is exactly so old goes."""
+    assert AgeOff("day", 1000).oldest_kept(NOW + timedelta(microseconds=999)) == NOW.timestamp() * 1000 - 999
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "hint"),
+    [(FILTERS, "ageOff", "ageOff(time,86400000)"), (FILTERS, "ageOff(time)", "ageOff(field,milliseconds)"),
+     (FILTERS, "ageOff(time,x)", "milliseconds"), (FILTERS, "ageOff(time,-1)", "milliseconds"),
+     (FILTERS, "ageOff(time,1),", "ageOff"), (FILTERS, "ageOff(time,1) ageOff(day,1)", "ageOff"),
+     (AGGREGATIONS, "sum(n),,max(name)", "sum(visits)"), (AGGREGATIONS, "sum n", "sum(visits)"),
+     (ITERATOR_CONFIG, "two\nlines", "one line"), (ITERATOR, " a:b", "function")],
+)  # fmt: skip
+def test_what_cannot_be_read_is_named_with_what_to_write(name: str, text: str, hint: str):
+    with pytest.raises(InvalidInput) as error:
+        TableProperties({name: text})
+    assert name in error.value.message
+    assert hint in (error.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "near"),
+    [(FILTERS, "ageOf(time,1)", "ageOff"), (AGGREGATIONS, "summ(n)", "'sum'"), (AGGREGATIONS, "avg(n)", "map_max")],
+)
+def test_an_unknown_operation_names_the_nearest(name: str, text: str, near: str):
+    with pytest.raises(NotFound, match=name) as error:
+        TableProperties({name: text})
+    assert near in (error.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind", "message", "hint"),
+    [({"filters": "ageOff(tine,1)"}, NotFound, "no field 'tine'", "time"),
+     ({"filters": "ageOff(name,1)"}, InvalidInput, "'name', which is string", "long"),
+     ({"aggregations": "sum(m),max(name),map_sum(by_page)"}, NotFound, "no field 'm'", "there are"),
+     ({"aggregations": "sum(n),max(name)"}, InvalidInput, "'by_page'", "sum(n), max(name), map_max(by_page)"),
+     ({"aggregations": "sum(n),map_sum(by_page)"}, InvalidInput, "'name'", "max(name)"),
+     ({"aggregations": ALL + ",min(n)"}, InvalidInput, "'n' is combined twice", "one aggregation"),
+     ({"aggregations": ALL + ",max(day)"}, InvalidInput, "row key 'day'", "value fields"),
+     ({"aggregations": ALL + ",max(time)"}, InvalidInput, "sort key 'time'", "value fields"),
+     ({"aggregations": "sum(n),sum(name),map_sum(by_page)"}, InvalidInput, "sum(name) cannot combine", "numbers"),
+     ({"aggregations": "sum(n),max(name),sum(by_page)"}, InvalidInput, "map<string,long>", "map_sum, map_min"),
+     ({"aggregations": "map_sum(n),max(name),map_sum(by_page)"}, InvalidInput, "map_sum(n)", "sum, min, max")],
+)  # fmt: skip
+def test_what_does_not_fit_the_schema_is_refused(texts: dict[str, str], kind: Any, message: str, hint: str):
+    with pytest.raises(kind) as error:
+        processing(**texts)
+    assert message in error.value.message
+    assert hint in (error.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("field", "operation"),
+    [("int?", "sum"), ("list<int>", "max"), ("map<string,string>", "map_max"), ("map<double,int>", "map_sum"),
+     ("boolean", "sum"), ("date", "sum")],
+)  # fmt: skip
+def test_values_that_cannot_be_combined_are_refused(field: str, operation: str):
+    with pytest.raises(InvalidInput, match="cannot combine"):
+        processing(Schema({"k": "int"}, {}, {"v": field}), aggregations=f"{operation}(v)")
+
+
+def test_the_columns_that_processing_needs_are_read_beside_those_that_are_asked_for():
+    assert processing(filters="ageOff(day,1)").columns(SCHEMA, ["n"]) == ("day", "n")
+    assert processing(aggregations=ALL).columns(SCHEMA, ["n"]) == ("id", "day", "time", "n")
+    assert processing(iterator="a:b").columns(SCHEMA, ["n"]) == SCHEMA.names
+
+
+def test_compaction_does_only_what_no_later_query_could_miss():
+    value_aged = Schema({"k": "string"}, {"t": "long"}, {"seen": "long"})
+
+    def kept(filters: str = "", iterator: str = "", aggregations: str = "") -> tuple[bool, bool, bool]:
+        whole = processing(value_aged, filters=filters, iterator=iterator, aggregations=aggregations)
+        done = whole.in_compaction(value_aged)
+        return bool(done.filters), done.iterator is not None, bool(done.aggregations)
+
+    assert kept("ageOff(t,1)", aggregations="max(seen)") == (True, False, True)
+    assert kept("ageOff(seen,1)", aggregations="max(seen)") == (True, False, False)  # sums could not be undone
+    assert kept(iterator="a:b") == (False, True, False)
+    assert kept(iterator="a:b", aggregations="max(seen)") == (False, True, False)
+    assert kept("ageOff(t,1)", "a:b") == (True, False, False)
