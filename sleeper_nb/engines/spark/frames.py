@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from sleeper_nb.errors import EngineError
 from sleeper_nb.model.partitions import Region
+from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.types import FieldType
 from sleeper_nb.operations.planning import ScanPlan
+from sleeper_nb.operations.processing import Processor, in_microseconds
+from sleeper_nb.operations.reading import leaf_rows
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
@@ -47,6 +52,8 @@ def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFra
     """Return the rows of a plan as a DataFrame; data goes from the files to the executors, not through the driver."""
     rows = columns_text(plan.schema.fields)
     check_reach(storage)
+    if not plan.processing.only_filters:
+        return _processed(spark, plan, storage)
     whole = [storage.locate(file.filename) for file in plan.files if file.region is None]
     parts = [spark.read.schema(rows).parquet(*whole)] if whole else []
     for file in plan.files:
@@ -55,7 +62,35 @@ def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFra
             parts.append(part.filter(_inside(file.region, plan.schema)))
     if not parts:
         return spark.createDataFrame([], rows)
-    return reduce(lambda left, right: left.unionAll(right), parts)
+    found = reduce(lambda left, right: left.unionAll(right), parts)
+    return reduce(lambda frame, test: frame.filter(test), _kept(plan.processing, plan.schema), found)
+
+
+def _processed(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFrame:
+    """Return the rows that the processing kernel makes of a plan's files: one task for each leaf, reading itself."""
+    process, schema = Processor.of(plan.processing, plan.schema), plan.schema.arrow
+    leaves = [leaf.files for leaf in plan.leaves if leaf.files]
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from (rows.cast(schema) for rows in leaf_rows(leaves[number], process, storage))
+
+    numbers = spark.range(0, len(leaves), 1, max(1, len(leaves)))
+    return numbers.mapInArrow(task, columns_text(plan.schema.fields))
+
+
+def _kept(processing: DataProcessing, schema: Schema) -> list[Column]:
+    """Return the tests of rows that the filters keep; one of a null is not met."""
+    from pyspark.sql import functions as f
+
+    tests = []
+    for each in processing.filters:
+        oldest: Any = f.lit(each.oldest_kept(processing.now))
+        if pa.types.is_timestamp(schema.arrow.field(each.field).type):
+            oldest = f.timestamp_micros(f.lit(in_microseconds(each.oldest_kept(processing.now))))
+        tests.append(f.col(f"`{each.field}`") >= oldest)
+    return tests
 
 
 def query(

@@ -24,6 +24,7 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.types import FieldType
 from sleeper_nb.operations.compaction import CompactionJob, Runner, run_job, untold
 from sleeper_nb.operations.ingest import add_written, discard_files, write_sorted
+from sleeper_nb.operations.processing import Processor
 from sleeper_nb.operations.sources import conform, find_files, size_of, to_arrow
 from sleeper_nb.progress import unchecked
 from sleeper_nb.state_store.base import StateStore
@@ -94,10 +95,11 @@ def _compacted(
     begun: Callable[[CompactionJob], None],
 ) -> tuple[CompactionJob, DataFile | None]:
     begun(job)
+    process = Processor.of(job.processing, schema)  # here, as an iterator may be known to the notebook alone
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            yield _result(0, run_job(job, schema, storage), schema)
+            yield _result(0, run_job(job, schema, storage, process=process), schema)
 
     one = spark.range(1, numPartitions=1)
     (row,) = one.mapInArrow(task, columns_text(_result_fields(schema))).collect()
