@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from sleeper_nb.operations.planning import ScanPlan
-from sleeper_nb.operations.reading import read
+from sleeper_nb.operations.reading import read, stream
 from sleeper_nb.operations.versions import Resolved
 from sleeper_nb.report import Grid, Report, cell_text, counted, data_rows
 from sleeper_nb.storage.filesystem import Storage
@@ -60,11 +60,12 @@ class Scan(Report):
         return self._plan
 
     def count(self) -> int:
-        """Return the number of rows; from metadata alone when there is no condition and no cut file."""
+        """Return the number of rows; from metadata alone when there is no condition, no cut file and no processing."""
         if self.where is None and self.limit is None and self._plan.rows is not None:
             return self._plan.rows
         key = self._plan.schema.row_keys[0].name
-        return int(replace(self, columns=(key,)).to_arrow().num_rows)
+        rows = stream(self._plan, self._storage, columns=(key,), where=self.where, limit=self.limit)
+        return sum(batch.num_rows for batch in rows)
 
     def head(self, rows: int = PREVIEW_ROWS) -> pa.Table:
         """Return the first rows, in key order within each leaf."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,54 @@ def test_every_query_gives_the_plain_models_rows_before_and_after_compaction(
                 table.compact(strategy="all", engine="local")
         assert table.check(deep=True).findings == ()
         assert plain(duckdb_rows(session)) == plain(model)
+
+
+NATIVE = sl.Schema(
+    {"k": "string"}, {"t": "long"},
+    {"i": "int", "l": "long", "d": "decimal(12,2)", "b": "boolean", "s": "string", "x": "bytearray", "f": "double",
+     "g": "float", "day": "date", "at": "timestamp"},
+)  # fmt: skip
+DUCKDB_DOES = "sum(i),sum(l),sum(d),max(b),min(s),max(x),min(f),max(g),min(day),max(at)"
+NAN = float("nan")
+
+
+def test_duckdb_combines_rows_by_itself_where_it_gives_the_same(tmp_path: Path, clock: ManualClock):
+    with sl.connect(tmp_path, clock=clock) as session:
+        table = session.create_table(
+            "t", NATIVE, ["m"],
+            properties={"sleeper.table.aggregations": DUCKDB_DOES, "sleeper.table.filters": "ageOff(t,3600000)"},
+        )  # fmt: skip
+        now = int(START.timestamp() * 1000)
+        for number, f in enumerate((1.5, NAN, -2.0)):
+            table.ingest([
+                {"k": k, "t": now - age, "i": number, "l": 2**40 * number, "d": Decimal(number) / 4, "b": number == 1,
+                 "s": ["é", "z", "\uffff"][number], "x": [b"\x7f", b"\x80", b""][number], "f": f, "g": f,
+                 "day": date(2026, 1, 1 + number), "at": START + timedelta(microseconds=number)}
+                for k in PAGES for age in (0, 3_599_999, 3_600_000)
+            ])  # fmt: skip
+        found = session.sql("select * from t order by k, t", engine="duckdb")
+        arrow = table.scan().to_arrow().sort_by([("k", "ascending"), ("t", "ascending")])
+        assert found.to_arrow().num_rows == 10
+        assert repr(found.to_arrow().drop_columns("at").to_pylist()) == repr(arrow.drop_columns("at").to_pylist())
+        assert found.to_arrow()["at"].cast(arrow["at"].type) == arrow["at"]
+        assert found.to_arrow()["f"].to_pylist() == [-2.0] * 10
+        assert all(math.isnan(value) for value in arrow["g"].to_pylist())
+        assert "ARROW_SCAN" not in found.to_duckdb().explain()
+
+
+@pytest.mark.parametrize("value", [{"i": 2**31 - 1}, {"l": 2**63 - 1}, {"d": Decimal("9999999999.99")}])
+def test_no_engine_wraps_a_sum_that_does_not_fit(tmp_path: Path, clock: ManualClock, value: dict[str, Any]):
+    schema = sl.Schema({"k": "string"}, {}, {"i": "int", "l": "long", "d": "decimal(12,2)"})
+    aggregations = {"sleeper.table.aggregations": "sum(i),sum(l),sum(d)"}
+    with sl.connect(tmp_path, clock=clock) as session:
+        table = session.create_table("t", schema, properties=aggregations)
+        for _ in range(2):
+            table.ingest([{"k": "a", "i": 1, "l": 1, "d": Decimal(1), **value}])
+        for run in (table.scan().to_arrow, lambda: duckdb_rows(session), lambda: table.compact("all", engine="local")):
+            with pytest.raises(InvalidInput, match=r"too large for|out of range|[Cc]ould not cast|can't be cast"):
+                run()
+        assert table.scan(columns=["k"]).to_arrow().num_rows == 1
+        assert len(table.files()) == 2
 
 
 EXAMPLE = [

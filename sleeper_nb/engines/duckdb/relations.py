@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from sleeper_nb import errors
+from sleeper_nb.engines.duckdb import processing
 from sleeper_nb.errors import InvalidInput, SleeperError
 from sleeper_nb.model.partitions import Region
-from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.planning import ScanPlan
-from sleeper_nb.operations.processing import Processor, in_microseconds
-from sleeper_nb.operations.reading import check_files, stream
+from sleeper_nb.operations.reading import check_files
 from sleeper_nb.storage.filesystem import Storage
 
 # How DuckDB repeats an error of a stream that it reads: the end of a Python stack.
@@ -40,9 +38,8 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage) -> duckdb.DuckDBPyRelation:
     """Return the rows of a plan as a relation that reads its files, and processes their rows, when it is asked."""
-    if not plan.processing.only_filters:
-        Processor.of(plan.processing, plan.schema)  # or raises: in a stream it would be DuckDB's error
-        return connection.from_arrow(_Processed(plan, storage))
+    if not processing.is_native(plan):
+        return connection.from_arrow(processing.ProcessedRows.of(plan, storage))
     if not storage.local:  # Arrow's errors would come late, and from inside DuckDB
         check_files(plan.files, storage)
     whole = [file.filename for file in plan.files if file.region is None]
@@ -56,36 +53,7 @@ def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Sto
     rows = parts[0]
     for part in parts[1:]:
         rows = rows.union(part)
-    for test in _kept(plan.processing, plan.schema):
-        rows = rows.filter(test)
-    return rows.select(*map(column, plan.schema.names))
-
-
-@dataclass(frozen=True, slots=True)
-class _Processed:
-    """The rows of a plan as an Arrow stream: DuckDB begins a new one each time that it scans the relation."""
-
-    plan: ScanPlan
-    storage: Storage
-
-    def __arrow_c_schema__(self) -> object:
-        return self.plan.schema.arrow.__arrow_c_schema__()
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        rows = pa.RecordBatchReader.from_batches(self.plan.schema.arrow, stream(self.plan, self.storage))
-        return rows.__arrow_c_stream__(requested_schema)
-
-
-def _kept(processing: DataProcessing, schema: Schema) -> list[duckdb.Expression]:
-    """Return the tests of rows that the filters keep; one of a null is not met."""
-    tests = []
-    for each in processing.filters:
-        oldest, name = each.oldest_kept(processing.now), '"' + each.field.replace('"', '""') + '"'
-        if pa.types.is_timestamp(schema.arrow.field(each.field).type):
-            tests.append(duckdb.SQLExpression(f"{name} >= make_timestamptz({in_microseconds(oldest)})"))
-        else:
-            tests.append(column(each.field) >= duckdb.ConstantExpression(oldest))
-    return tests
+    return processing.processed(rows.select(*map(column, plan.schema.names)), plan)
 
 
 def parquet(
