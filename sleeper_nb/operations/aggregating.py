@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -151,26 +150,27 @@ def _summed_decimals(values: pa.Array, starts: _Starts) -> pa.Array:
 def _combined_maps(values: pa.MapArray, starts: _Starts, each: Aggregation) -> pa.MapArray:
     """Return one map for each run, sorted by keys, each key's items combined."""
     offsets = values.offsets.to_numpy()
-    run_of_row = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))
-    entries: Any = pa.table(
-        {
-            "run": np.repeat(run_of_row, np.diff(offsets)),
-            "key": values.keys[offsets[0] : offsets[-1]],
-            "item": values.items[offsets[0] : offsets[-1]],
-        }
-    )
-    entries = entries.filter(pc.is_valid(entries["item"])).sort_by([("run", "ascending"), ("key", "ascending")])
-    entries = entries.combine_chunks().to_batches()
-    if not entries:
-        empty = [pa.array([], each_type) for each_type in (values.type.key_type, values.type.item_type)]
-        return pa.MapArray.from_arrays(pa.array(np.zeros(len(starts) + 1), pa.int32()), *empty, type=values.type)
-    (entries,) = entries
-    key_starts = run_starts(entries, ["run", "key"])
-    runs = entries["run"].to_numpy()[key_starts]
-    try:
-        items = _combined(entries["item"], key_starts, Aggregation(each.item_operation, each.field))
-    except _TooLarge as error:
-        raise _TooLarge(int(runs[error.at])) from None
-    counts = np.bincount(runs, minlength=len(starts))
+    keys, items = values.keys[offsets[0] : offsets[-1]], values.items[offsets[0] : offsets[-1]]
+    run = np.repeat(np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values))), np.diff(offsets))
+    if items.null_count:
+        there = items.is_valid()
+        keys, items, run = keys.filter(there), items.filter(there), run[there.to_numpy(zero_copy_only=False)]
+    # Maps repeat their keys: as numbers in the order of the keys they sort several times faster than as texts.
+    encoded = keys.dictionary_encode()
+    in_order = pc.sort_indices(encoded.dictionary)
+    rank = np.empty(len(in_order), np.int64)
+    rank[in_order.to_numpy()] = np.arange(len(in_order))
+    place = run * len(rank) + rank[encoded.indices.to_numpy()]
+    order = np.argsort(place, kind="stable")
+    place = place[order]
+    key_starts = np.flatnonzero(np.diff(place, prepend=-1))
+    run_of_key, number_of_key = np.divmod(place[key_starts], max(1, len(rank)))
+    if len(key_starts):
+        try:
+            items = _combined(items.take(pa.array(order)), key_starts, Aggregation(each.item_operation, each.field))
+        except _TooLarge as error:
+            raise _TooLarge(int(run_of_key[error.at])) from None
+    counts = np.bincount(run_of_key, minlength=len(starts))
     ends = pa.array(np.concatenate(([0], np.cumsum(counts))), pa.int32())
-    return pa.MapArray.from_arrays(ends, entries["key"].take(pa.array(key_starts)), items, type=values.type)
+    keys = encoded.dictionary.take(in_order).take(pa.array(number_of_key))
+    return pa.MapArray.from_arrays(ends, keys, items, type=values.type)

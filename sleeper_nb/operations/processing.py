@@ -67,8 +67,10 @@ class Processor:
         kind, oldest = self.schema.arrow.field(each.field).type, each.oldest_kept(self.processing.now)
         if pa.types.is_timestamp(kind):
             oldest = in_microseconds(oldest)
+        least = pa.scalar(oldest, pa.int64()).cast(kind)
         for batch in batches:
-            yield batch.filter(pc.greater_equal(batch[each.field], pa.scalar(oldest, pa.int64()).cast(kind)))
+            kept = pc.fill_null(pc.greater_equal(batch[each.field], least), False)  # noqa: FBT003 - what has no time goes
+            yield batch if pc.all(kept).as_py() else batch.filter(kept)
 
 
 def in_microseconds(milliseconds: int) -> int:

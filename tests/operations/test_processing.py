@@ -141,6 +141,17 @@ def test_nan_is_greater_than_all_numbers_in_any_order():
     assert summed("double", float("inf"), 1.0) == float("inf")
 
 
+@pytest.mark.parametrize(
+    ("kind", "least", "greatest"),
+    [("boolean", False, True), ("date", date(1960, 1, 1), date(2026, 1, 1)), ("bytearray", b"\x7f", b"\x80"),
+     ("decimal(4,1)", Decimal("-1.0"), Decimal("2.0")), ("timestamp", START - timedelta(1), START)],
+)  # fmt: skip
+def test_maps_of_any_exact_key_are_combined_in_order_of_their_keys(kind: str, least: Any, greatest: Any):
+    maps = [[(greatest, 1), (least, 2)], [(least, 3)], [], [(greatest, None)]]
+    assert summed(f"map<{kind},int>", *maps, operation="map_sum") == [(least, 5), (greatest, 1)]
+    assert summed(f"map<{kind},double>", *maps, operation="map_min") == [(least, 2.0), (greatest, 1.0)]
+
+
 def test_maps_keep_their_order_until_they_are_combined():
     schema = only("map<string,int>")
     rows = pa.Table.from_pylist(
