@@ -69,8 +69,7 @@ class Maintenance:
 
         def run(jobs: Sequence[compaction.CompactionJob], schema: Schema) -> Any:
             size = sum(file.bytes for job in jobs for file in job.inputs)
-            in_reach = self._store.storage.local  # of the Spark that we start
-            if engine == "local" or (engine == "auto" and (size < SPARK_BYTES or not in_reach)):
+            if engine == "local" or (engine == "auto" and size < SPARK_BYTES):
                 return local(jobs, schema)
             from sleeper_nb.engines.spark import pipeline
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal, overload
 
 from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.components import Components
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.maintenance import SPARK_BYTES, Maintenance
-from sleeper_nb.model.properties import TableProperties
+from sleeper_nb.model.properties import INGEST_STRATEGY, TableProperties
 from sleeper_nb.model.snapshots import Savepoint, Snapshot, VersionReference, parse_moment, parse_version
 from sleeper_nb.operations import ingest, savepoints, sources, versions
+from sleeper_nb.operations.ingest_plan import IngestPlan, plan_ingest
 from sleeper_nb.operations.versions import Resolved
 from sleeper_nb.report import Listing
 from sleeper_nb.scan import Scan
@@ -78,38 +79,76 @@ class Table(Maintenance, TableAt):
         at = self.at(version, timestamp=timestamp)
         return at.scan(columns, where, keys=keys, region=region, limit=limit)
 
-    def ingest(self, data: Any, *, message: str | None = None) -> Snapshot:
+    @overload
+    def ingest(self, data: Any, *, message: str | None = None, dry_run: Literal[False] = False) -> Snapshot: ...
+    @overload
+    def ingest(self, data: Any, *, message: str | None = None, dry_run: Literal[True]) -> IngestPlan: ...
+    def ingest(self, data: Any, *, message: str | None = None, dry_run: bool = False) -> Snapshot | IngestPlan:
         """Add rows: in process when they are in memory or small, through Spark otherwise.
 
         Parameters
         ----------
         data
-            pandas, Arrow, Polars, DuckDB or Spark rows, a list of dictionaries, or the path or glob of Parquet, CSV or
-            JSON-lines files. Files of 256 MiB and more in all, and Spark DataFrames, go through Spark.
+            pandas, Arrow, Polars, DuckDB or Spark rows, a list of dictionaries; the path, folder, glob or ``s3://``
+            address of Parquet, CSV or JSON-lines files; or a list of any of these. Files of 256 MiB and more in all,
+            and Spark DataFrames, go through Spark.
         message
             What history shows of it.
+        dry_run
+            Only return what would be done: rows, leaves, files, and every difference between data and schema.
 
         Returns
         -------
-        The snapshot that holds the rows; the current one when there were none.
+        The snapshot that holds the rows; the current one when there were none. For a dry run the plan.
 
         Raises
         ------
         InvalidInput
-            When a column is missing, unknown, of a wrong type or has nulls where it must not. Nothing is added.
+            When a column is missing, unknown, of a wrong type or has nulls where it must not. Nothing is added. A dry
+            run returns all such differences instead.
         """
-        if type(data).__module__.startswith("pyspark.") or sources.size_of(data) >= SPARK_BYTES:
-            return self.bulk_import(data, message=message)
-        schema = self.schema
-        rows = sources.conform(sources.to_arrow(data, schema), schema)
-        return ingest.ingest_arrow(self._store, rows, message=message, author=self._components.author)
+        given = sources.gather(data, self._store.storage)
+        through_spark = sources.is_spark(given) or sources.bytes_of(given) >= SPARK_BYTES
+        if dry_run:
+            return self._plan(given, through_spark=through_spark)
+        if through_spark:
+            return self._import(given, message)
+        with self._watched() as progress:
+            progress.update("reading")
+            rows = sources.rows_of(given, self.schema)
+            progress.update(f"writing {rows.num_rows:,} rows")
+            strategy, author = self.properties[INGEST_STRATEGY], self._components.author
+            return ingest.ingest_arrow(self._store, rows, message=message, author=author, strategy=strategy)
 
-    def bulk_import(self, data: Any, *, message: str | None = None) -> Snapshot:
+    @overload
+    def bulk_import(self, data: Any, *, message: str | None = None, dry_run: Literal[False] = False) -> Snapshot: ...
+    @overload
+    def bulk_import(self, data: Any, *, message: str | None = None, dry_run: Literal[True]) -> IngestPlan: ...
+    def bulk_import(self, data: Any, *, message: str | None = None, dry_run: bool = False) -> Snapshot | IngestPlan:
         """Add rows through Spark, whatever their size; as `ingest` otherwise."""
+        given = sources.gather(data, self._store.storage)
+        return self._plan(given, through_spark=True) if dry_run else self._import(given, message)
+
+    def _plan(self, given: Sequence[sources.Source], *, through_spark: bool) -> IngestPlan:
+        strategy = self.properties[INGEST_STRATEGY]
+        if not sources.is_spark(given):
+            return plan_ingest(self.state, given, strategy=strategy, through_spark=through_spark)
+        from sleeper_nb.engines.spark import loading
+
+        return loading.plan_frame(self._components.spark(), self.state, given, strategy=strategy)
+
+    def _import(self, given: Sequence[sources.Source], message: str | None) -> Snapshot:
         from sleeper_nb.engines.spark import pipeline
 
-        spark, author = self._components.spark(), self._components.author
-        return pipeline.bulk_import(spark, self._store, data, message=message, author=author)
+        return pipeline.bulk_import(
+            self._components.spark(),
+            self._store,
+            given,
+            message=message,
+            author=self._components.author,
+            strategy=self.properties[INGEST_STRATEGY],
+            progress=self._components.progress,
+        )
 
     def snapshots(self) -> Listing[Snapshot]:
         """Return the retained snapshots, newest first."""

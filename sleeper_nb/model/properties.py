@@ -62,6 +62,10 @@ def parse_duration(text: str) -> timedelta:
 
 STATE_STORE = "sleeper.table.statestore.classname"
 STATE_STORES = ("S3StateStore", "TransactionLogStateStore", "DynamoDBStateStore")
+INGEST_STRATEGY = "sleeper.table.ingest.file.writing.strategy"
+ONE_FILE_PER_LEAF, ONE_REFERENCE_PER_LEAF = "one_file_per_leaf", "one_reference_per_leaf"
+SPLITS_FILE = "sleeper.table.splits.file"
+SPLITS_BASE64 = "sleeper.table.splits.base64.encoded"
 _DURATION = "duration, such as 7 d, 6 h or 30 min"
 _COUNT = "whole number"
 PROPERTIES: dict[str, Property] = {
@@ -85,6 +89,12 @@ PROPERTIES: dict[str, Property] = {
         Property("snapshot.time-retained", "7 d", parse_duration, _DURATION, "how long a snapshot stays at least"),
         Property("snapshot.num-retained.min", "10", _whole(1), _COUNT, "so many of the newest snapshots always stay"),
         Property("snapshot.num-retained.max", "2147483647", _whole(1), _COUNT, "never more snapshots than this stay"),
+        Property(INGEST_STRATEGY, ONE_FILE_PER_LEAF, _one_of(ONE_FILE_PER_LEAF, ONE_REFERENCE_PER_LEAF),
+                 f"{ONE_FILE_PER_LEAF} or {ONE_REFERENCE_PER_LEAF}",
+                 "whether an ingest writes a file for each leaf, or one file that several leaves refer to"),
+        Property(SPLITS_FILE, "", str, "path or s3:// address",
+                 "the file of the split points that the table was created with, one a line; empty for none"),
+        Property(SPLITS_BASE64, "false", _truth, "true or false", "whether strings in that file are in base64"),
     )
 }  # fmt: skip
 

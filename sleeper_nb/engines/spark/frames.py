@@ -1,16 +1,19 @@
-"""Spark: planned scans as DataFrames read by the JVM's Parquet reader, and SQL over them."""
+"""Spark: planned scans as DataFrames, and SQL over them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.errors import EngineError
+import pyarrow as pa
+
+from sleeper_nb.engines.spark.reach import hand_over_keys, jvm_opens
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.types import FieldType
 from sleeper_nb.operations.planning import ScanPlan
+from sleeper_nb.operations.reading import merged
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
@@ -34,28 +37,37 @@ def columns_text(fields: Iterable[Field]) -> str:
     return ", ".join(f"`{field.name}` {type_text(field.type)}" for field in fields)
 
 
-def check_reach(storage: Storage) -> None:
-    """Raise `EngineError` for a table whose files Spark cannot open yet."""
-    if not storage.local:
-        raise EngineError(
-            f"Spark cannot open {storage.root}: this release reads buckets without Spark",
-            hint='query with engine="duckdb", scan with to_arrow(); ingest and compact in process',
-        )
-
-
 def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFrame:
-    """Return the rows of a plan as a DataFrame; data goes from the files to the executors, not through the driver."""
+    """Return the rows of a plan as a DataFrame; data goes from the files to the executors, not through the driver.
+
+    Spark's own reader opens local folders. Files in a bucket are read by a Python task each, with our own storage.
+    """
     rows = columns_text(plan.schema.fields)
-    check_reach(storage)
+    if not plan.files:
+        return spark.createDataFrame([], rows)
+    if not jvm_opens(storage.root):
+        return _by_tasks(spark, plan, storage)
     whole = [storage.locate(file.filename) for file in plan.files if file.region is None]
     parts = [spark.read.schema(rows).parquet(*whole)] if whole else []
     for file in plan.files:
         if file.region is not None:
             part = spark.read.schema(rows).parquet(storage.locate(file.filename))
             parts.append(part.filter(_inside(file.region, plan.schema)))
-    if not parts:
-        return spark.createDataFrame([], rows)
     return reduce(lambda left, right: left.unionAll(right), parts)
+
+
+def _by_tasks(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFrame:
+    files, schema = plan.files, plan.schema
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for rows in merged([files[number]], schema, storage):
+                    yield rows.cast(schema.arrow)
+
+    hand_over_keys(spark, [storage])
+    one_each = spark.range(len(files), numPartitions=len(files))
+    return one_each.mapInArrow(task, columns_text(schema.fields))
 
 
 def query(
