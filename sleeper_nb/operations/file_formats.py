@@ -50,8 +50,8 @@ def read_file(file: SourceFile, schema: Schema) -> Conformed:
     kind = file.format
     with _told(file):
         if kind == "parquet":
-            with file.open() as stream:
-                raw = RawColumns.of(parquet.read_table(stream))
+            with open_parquet(file) as opened:
+                raw = RawColumns.of(opened.read())
         else:
             raw = _read_text(file, schema)
         return compare(raw, schema).of(file.address)
@@ -76,18 +76,19 @@ def pieces_of(file: SourceFile, schema: Schema, row_groups: range | None = None)
     StorageError
         As `read_file`.
     """
-    empty = True
+    empty, failed = True, None
     try:
         with _told(file):
             for table in _pieces(file, schema, row_groups):
                 empty = False
                 yield compare(_with_moments(table, schema), schema).of(file.address).table(schema)
-    except (InvalidInput, StorageError):
-        if file.bytes <= _TOLD_WHOLE_BYTES:
-            read_file(file, schema).table(schema)
-        raise
-    if empty and row_groups is None:
-        read_file(file, schema).table(schema)  # no rows, but maybe not the table's columns either
+    except (InvalidInput, StorageError) as error:
+        failed = error
+    # without rows it may lack columns too; both are raised here, as an error's chain is seen behind a task of Spark
+    if (failed is not None and file.bytes <= _TOLD_WHOLE_BYTES) or (empty and row_groups is None):
+        read_file(file, schema).table(schema)
+    if failed is not None:
+        raise failed
 
 
 def open_parquet(file: SourceFile) -> parquet.ParquetFile:
@@ -123,7 +124,7 @@ def _pieces(file: SourceFile, schema: Schema, row_groups: range | None) -> Itera
         return
     with file.open() as stream:
         if file.format == "csv":
-            options = csv.ReadOptions(block_size=BLOCK_BYTES)
+            options = csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES)
             reader = csv.open_csv(stream, options, convert_options=_csv_options(schema, None))
         else:
             reader = json.open_json(stream, json.ReadOptions(block_size=BLOCK_BYTES), _json_options(schema, None))
@@ -144,6 +145,8 @@ def _read_text(file: SourceFile, schema: Schema) -> RawColumns:
             except pa.ArrowInvalid as error:
                 bad[name] = _wrong_value(name, schema, _CSV_VALUE.sub("", first_line(error)))
         if not bad:
+            for _ in _pieces(file, schema, None):  # of torn rows, this reader knows their number
+                pass
             raise
     good = [name for name in names if name not in bad]
     found = _with_moments(read(file, schema, good), schema) if good else RawColumns((), {}, 0)
@@ -185,7 +188,7 @@ def _read_csv(file: SourceFile, schema: Schema, only: Sequence[str] | None) -> p
 
 def _csv_names(file: SourceFile) -> tuple[str, ...]:
     with file.open() as stream:
-        return tuple(csv.open_csv(stream, csv.ReadOptions(block_size=BLOCK_BYTES)).schema.names)
+        return tuple(csv.open_csv(stream, csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES)).schema.names)
 
 
 def _json_options(schema: Schema, only: Sequence[str] | None) -> json.ParseOptions:

@@ -13,6 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import dataset
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.schema import Schema
@@ -52,13 +53,19 @@ def arrow() -> pa.Table:
         lambda: arrow().to_pandas(),
         lambda: pl.from_arrow(arrow()),
         lambda: duckdb.arrow(arrow()),
+        lambda: pl.from_arrow(arrow()).lazy().filter(pl.col("n") < 5),
+        lambda: dataset.dataset(arrow()),
+        lambda: dataset.dataset(arrow()).scanner(filter=dataset.field("n") < 5),
+        lambda: [arrow().slice(0, 1), arrow().slice(1).to_pandas()],
+        lambda: (arrow(), []),
         lambda: arrow().select(["d", "v", "t", "n", "k"]),
         lambda: arrow().set_column(2, "t", arrow()["t"].cast(pa.timestamp("ns", tz="Asia/Tokyo"))),
         lambda: arrow().to_pandas().astype({"k": "category"}),
         lambda: pl.from_arrow(arrow()).with_columns(pl.col("k").cast(pl.Categorical)),
     ],
     ids=[
-        "rows", "table", "batch", "reader", "pandas", "polars", "duckdb", "other order", "other zone",
+        "rows", "table", "batch", "reader", "pandas", "polars", "duckdb", "lazy", "dataset", "scanner", "list", "tuple",
+        "other order", "other zone",
         "pandas categories", "polars categories",
     ],
 )  # fmt: skip
