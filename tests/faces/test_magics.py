@@ -312,3 +312,21 @@ def test_an_ingest_without_rows_does_not_show_what_another_added(shell, tmp_path
     (tmp_path / "none.csv").write_text("id\n")
     shell.run_line_magic("sleeper", "ingest t some.csv")
     assert str(shell.run_line_magic("sleeper", "ingest t none.csv")) == "no rows to add: t stays at snapshot 2"
+
+
+def test_a_table_is_cut_by_a_file_and_an_ingest_is_planned(run, tmp_path):
+    (tmp_path / "splits.txt").write_text("Zw==\nbg==\n")
+    run("%sleeper use ./cut-warehouse")
+    body = CREATE.partition("\n")[2]
+    table = run(f"%%sleeper create cut --splits-file splits.txt --base64\n{body}")
+    assert [leaf.region.ranges[0].max for leaf in table.partitions.leaves] == ["g", "n", None]
+    (tmp_path / "trips.csv").write_text("city,pickup,fare\nbern,2026-01-01,1\nznojmo,2026-01-01,\n")
+    plan = run("%sleeper ingest cut trips.csv --dry-run")
+    assert "would add 2 rows in 2 files, in process" in repr(plan)
+    assert table.resolved.snapshot_id == 1
+    (tmp_path / "more.csv").write_text("city,pickup,fair\nbern,soon,1\n")
+    plan = run("%sleeper ingest cut trips.csv more.csv --dry-run")
+    assert [(d.column, d.change) for d in plan.differences] == [
+        ("fair", "rename it to 'fare'"), ("pickup", "it is timestamp; nothing was ingested")
+    ]  # fmt: skip
+    assert run("%sleeper ingest cut trips.csv trips.csv").added_rows == 4
