@@ -22,11 +22,8 @@ from sleeper_nb.operations import (
 )
 from sleeper_nb.operations.strategies import StrategySettings
 from sleeper_nb.operations.tracking import JobTracker
-from sleeper_nb.oversight import Oversight
+from sleeper_nb.oversight import SPARK_BYTES, Oversight
 from sleeper_nb.progress import Progress, unchecked
-
-SPARK_BYTES = 256 * 2**20
-"""From this size on, files that are ingested go through Spark, and compaction on ``engine="auto"`` runs there."""
 
 
 class Maintenance(Oversight):
@@ -167,8 +164,7 @@ class Maintenance(Oversight):
 
         def run(jobs: Sequence[compaction.CompactionJob], schema: Schema) -> Any:
             size = sum(file.bytes for job in jobs for file in job.inputs)
-            in_reach = self._store.storage.local  # of the Spark that we start
-            if engine == "local" or (engine == "auto" and (size < SPARK_BYTES or not in_reach)):
+            if engine == "local" or (engine == "auto" and size < SPARK_BYTES):
                 return local(jobs, schema)
             from sleeper_nb.engines.spark import pipeline
 

@@ -15,6 +15,9 @@ from sleeper_nb.progress import Progress
 from sleeper_nb.report import Listing
 from sleeper_nb.state_store.base import StateStore
 
+SPARK_BYTES = 256 * 2**20
+"""From this size on, files that are ingested go through Spark, and compaction on ``engine="auto"`` runs there."""
+
 
 class Oversight:
     """The part of `Table` that tells how it is, and that takes it offline."""

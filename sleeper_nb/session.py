@@ -14,7 +14,6 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.components import Components
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.jobs import Job
-from sleeper_nb.model.keys import parse_key
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import STATE_STORE, STATE_STORES, TableProperties
@@ -24,6 +23,7 @@ from sleeper_nb.operations import job_listing, migration
 from sleeper_nb.operations.maintaining import MaintenanceReport
 from sleeper_nb.operations.planning import files_of
 from sleeper_nb.operations.processing import Processor
+from sleeper_nb.operations.splits import initial_split_points
 from sleeper_nb.progress import Progress
 from sleeper_nb.query import ENGINES, Engine, QueryResult, Source, run_query
 from sleeper_nb.report import Bytes, Listing
@@ -121,7 +121,8 @@ class Session:
             Its row keys, sort keys and values.
         split_points
             Values of the first row key at which the table is cut into partitions, in increasing order; numbers may be
-            given as text. None gives one partition.
+            given as text, and byte arrays in base64. They can stand in a file instead, one a line: the properties
+            ``sleeper.table.splits.file`` and ``sleeper.table.splits.base64.encoded``. None gives one partition.
         state_store
             Where its metadata is kept: ``S3StateStore``, full metadata as Parquet with each commit;
             ``TransactionLogStateStore``, a log with full metadata now and then, for many files or frequent commits; or
@@ -144,10 +145,7 @@ class Session:
             raise AlreadyExists(f"table {name!r} is there already", hint="choose another name, or use that table")
         settings = TableProperties({STATE_STORE: state_store, **(properties or {})})
         Processor.of(DataProcessing.of(settings, schema, self.components.clock.now()), schema)  # or raises
-        field = schema.row_keys[0]
-        points = [
-            parse_key(field, point, what="split point") if isinstance(point, str) else point for point in split_points
-        ]
+        points = initial_split_points(schema, split_points, settings, self._storage)
         tree = PartitionTree.from_split_points(schema, points, self.components.clock.new_id)
         table_id = self.components.clock.new_id()[:8]
         store = self._store(table_id, settings, settings[STATE_STORE])

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.components import Components
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.maintenance import SPARK_BYTES, Maintenance
-from sleeper_nb.model.jobs import JobKind, check_job_id
+from sleeper_nb.loading import Loading
+from sleeper_nb.maintenance import Maintenance
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.snapshots import Savepoint, Snapshot, VersionReference, parse_moment, parse_version
-from sleeper_nb.operations import ingest, savepoints, sources, tracking, versions
+from sleeper_nb.operations import savepoints, versions
 from sleeper_nb.operations.versions import Resolved
 from sleeper_nb.report import Listing
 from sleeper_nb.scan import Scan
@@ -21,7 +21,7 @@ from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.table_at import TableAt
 
 
-class Table(Maintenance, TableAt):
+class Table(Loading, Maintenance, TableAt):
     """A table: every call reads or changes its current version.
 
     Made by `Session.create_table` and `Session.table`.
@@ -78,60 +78,6 @@ class Table(Maintenance, TableAt):
         """
         at = self.at(version, timestamp=timestamp)
         return at.scan(columns, where, keys=keys, region=region, limit=limit)
-
-    def ingest(self, data: Any, *, message: str | None = None, job_id: str | None = None) -> Snapshot:
-        """Add rows: in process when they are in memory or small, through Spark otherwise.
-
-        Parameters
-        ----------
-        data
-            pandas, Arrow, Polars, DuckDB or Spark rows, a list of dictionaries, or the path or glob of Parquet, CSV or
-            JSON-lines files. Files of 256 MiB and more in all, and Spark DataFrames, go through Spark.
-        message
-            What history shows of it.
-        job_id
-            A name for this work, such as ``2026-11-21/flights``: the same again adds nothing, however often it is run,
-            by whom, and wherever an earlier run failed. Ids are kept as long as the table is. A job that had no rows
-            to add has not used its id.
-
-        Returns
-        -------
-        The snapshot that holds the rows; the current one when there were none. Of a job that was done before, a
-        `MadeBefore` says so: the snapshot that it made then, or the current one where that has expired.
-
-        Raises
-        ------
-        InvalidInput
-            When a column is missing, unknown, of a wrong type or has nulls where it must not. Nothing is added.
-        """
-        if type(data).__module__.startswith("pyspark.") or sources.size_of(data) >= SPARK_BYTES:
-            return self.bulk_import(data, message=message, job_id=job_id)
-
-        def add() -> Snapshot:
-            schema, author = self.schema, self._components.author
-            rows = sources.conform(sources.to_arrow(data, schema), schema)
-            return ingest.ingest_arrow(self._store, rows, message=message, author=author, job_id=job_id)
-
-        return add() if job_id is None else self._once("ingest", job_id, add)
-
-    def bulk_import(self, data: Any, *, message: str | None = None, job_id: str | None = None) -> Snapshot:
-        """Add rows through Spark, whatever their size; as `ingest` otherwise."""
-
-        def add() -> Snapshot:
-            from sleeper_nb.engines.spark import pipeline
-
-            spark, author = self._components.spark(), self._components.author
-            return pipeline.bulk_import(spark, self._store, data, message=message, author=author, job_id=job_id)
-
-        if job_id is None:
-            return self._tracked("bulk-import", self._components.clock.new_id(), add)
-        return self._once("bulk-import", job_id, add)
-
-    def _once(self, kind: JobKind, job_id: str, add: Callable[[], Snapshot]) -> Snapshot:
-        return tracking.added_once(self._store, check_job_id(job_id), lambda: self._tracked(kind, job_id, add))
-
-    def _tracked(self, kind: JobKind, job_id: str, add: Callable[[], Snapshot]) -> Snapshot:
-        return tracking.tracked(self._store, kind, job_id, self._components.author, add)
 
     def snapshots(self) -> Listing[Snapshot]:
         """Return the retained snapshots, newest first."""

@@ -72,10 +72,10 @@ def rows_of(*keys: Any, value: str | None = None) -> list[dict[str, Any]]:
     return [{"key": key, "n": n, "value": value} for key, n in pairs]
 
 
-def ingest(store: StateStore, data: Any) -> Snapshot:
+def ingest(store: StateStore, data: Any, **options: Any) -> Snapshot:
     """Take over anything that ingest takes."""
     schema = store.load().schema
-    return ingest_arrow(store, sources.conform(sources.to_arrow(data, schema), schema))
+    return ingest_arrow(store, sources.rows_of(sources.gather(data), schema), **options)
 
 
 def scan(store: StateStore, version: Any = None, **options: Any) -> pa.Table:

@@ -40,7 +40,7 @@ class Gate:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, failing: BaseException | None = None) -> None:
         self.reached, self.open = threading.Event(), threading.Event()
-        real = compaction.merged
+        real = compaction.leaf_rows
 
         def merged(*arguments: Any, **options: Any) -> Any:
             self.reached.set()
@@ -49,7 +49,7 @@ class Gate:
                 raise failing
             return real(*arguments, **options)
 
-        monkeypatch.setattr(compaction, "merged", merged)
+        monkeypatch.setattr(compaction, "leaf_rows", merged)
 
 
 def data_files(session: sl.Session) -> set[str]:
@@ -166,7 +166,7 @@ import sleeper_nb as sl
 from sleeper_nb.operations import compaction
 
 table = sl.connect(sys.argv[1]).table("trips")
-real, reached = compaction.merged, threading.Event()
+real, reached = compaction.leaf_rows, threading.Event()
 
 def slow(*arguments, **options):
     for batch in real(*arguments, **options):
@@ -174,7 +174,7 @@ def slow(*arguments, **options):
         threading.Event().wait(0.2)
         yield batch
 
-compaction.merged = slow
+compaction.leaf_rows = slow
 table.compact("all", background=True)
 assert reached.wait(30)
 """

@@ -8,10 +8,10 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sleeper_nb.commands.base import TABLE, Command, option
+from sleeper_nb.commands.base import TABLE, Command, flag, option
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import InvalidInput, StorageError
-from sleeper_nb.model.properties import STATE_STORES
+from sleeper_nb.model.properties import SPLITS_BASE64, SPLITS_FILE, STATE_STORES
 
 if TYPE_CHECKING:
     from sleeper_nb.model.schema import Schema
@@ -22,9 +22,12 @@ def _create(context: Context, arguments: Namespace) -> Table:
     session = context.opened()
     points = next(csv.reader([arguments.splits], skipinitialspace=True)) if arguments.splits else []
     properties = dict(map(_property, arguments.set))
-    return session.create_table(
-        arguments.table, _schema(arguments), points, state_store=arguments.state_store, properties=properties
-    )
+    if arguments.splits_file:
+        properties[SPLITS_FILE] = arguments.splits_file
+    if arguments.base64:
+        properties[SPLITS_BASE64] = "true"
+    store = arguments.state_store
+    return session.create_table(arguments.table, _schema(arguments), points, state_store=store, properties=properties)
 
 
 def _property(text: str) -> tuple[str, str]:
@@ -61,6 +64,8 @@ COMMANDS = (
         (
             TABLE,
             option("--splits", text="first row keys at which it is cut into partitions", metavar="g,n,t"),
+            option("--splits-file", text="a file of them, one a line, ascending", metavar="FILE", kind="path"),
+            flag("--base64", "strings of that file are in base64; byte arrays always are"),
             option("--schema", text="a file with the columns, as lines or as JSON; - reads them from the console",
                    metavar="FILE", kind="path"),
             option("--state-store", text="where its metadata is kept", choices=STATE_STORES,

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sleeper_nb.commands.base import TABLE, Command, flag, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
-    from sleeper_nb.model.schema import Schema
     from sleeper_nb.model.snapshots import Snapshot
+    from sleeper_nb.operations.ingest_plan import IngestPlan
 
 
-def _ingest(context: Context, arguments: Namespace) -> Snapshot | Answer:
+def _ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | Answer:
     from sleeper_nb.model.jobs import MadeBefore
 
     table = context.table(arguments.table)
-    before = table.resolved.snapshot_id
     given = [context.value(word) for word in arguments.source]
-    data = given[0] if len(given) == 1 else _together(given, table.schema)
+    data = given[0] if len(given) == 1 else given  # together: all of their rows are added, or none
+    if arguments.dry_run:
+        plan: IngestPlan = (table.bulk_import if arguments.spark else table.ingest)(data, dry_run=True)
+        return plan
+    before = table.resolved.snapshot_id
     add = table.bulk_import if arguments.spark else table.ingest
     snapshot = add(data, message=arguments.message, job_id=arguments.job_id)
     if snapshot.id == before and not isinstance(
@@ -29,15 +31,6 @@ def _ingest(context: Context, arguments: Namespace) -> Snapshot | Answer:
     ):  # its card would tell of rows that another ingest added
         return Answer(Grid((), (), footer=f"no rows to add: {table.name} stays at snapshot {before}"))
     return snapshot
-
-
-def _together(given: Sequence[Any], schema: Schema) -> Any:
-    """Return several sources as one Arrow table, so that all of their rows are added, or none."""
-    import pyarrow as pa
-
-    from sleeper_nb.operations import sources
-
-    return pa.concat_tables([sources.conform(sources.to_arrow(data, schema), schema) for data in given])
 
 
 COMMANDS = (
@@ -50,12 +43,14 @@ COMMANDS = (
             option("-m", "--message", text="what the history says of it", metavar="MSG"),
             option("--job-id", text="a name for this work: the same again adds nothing", metavar="ID"),
             flag("--spark", "through Spark, whatever the size"),
+            flag("--dry-run", "only show what would be added, and every difference to the schema"),
         ),
         _ingest,
         (
             'ingest trips data/2026-*.parquet -m "third quarter"',
             "ingest trips $df",
             "ingest trips data/2026-11-21.csv --job-id 2026-11-21/trips",
+            "ingest trips s3://bucket/2026/*.csv --dry-run",
         ),
         words=("load", "insert", "import", "bulk-import", "append", "copy"),
     ),

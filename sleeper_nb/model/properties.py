@@ -77,6 +77,10 @@ def parse_duration(text: str) -> timedelta:
 STATE_STORE = "sleeper.table.statestore.classname"
 STATE_STORES = ("S3StateStore", "TransactionLogStateStore", "DynamoDBStateStore")
 SPLITTING_THRESHOLD = "sleeper.table.partition.splitting.threshold"
+INGEST_STRATEGY = "sleeper.table.ingest.file.writing.strategy"
+ONE_FILE_PER_LEAF, ONE_REFERENCE_PER_LEAF = "one_file_per_leaf", "one_reference_per_leaf"
+SPLITS_FILE = "sleeper.table.splits.file"
+SPLITS_BASE64 = "sleeper.table.splits.base64.encoded"
 _DURATION = "duration, such as 7 d, 6 h or 30 min"
 _COUNT = "whole number"
 PROPERTIES: dict[str, Property] = {
@@ -113,6 +117,12 @@ PROPERTIES: dict[str, Property] = {
         Property(ITERATOR_CONFIG, "", _line, "text of one line", "what the iterator is told"),
         Property(AGGREGATIONS, "", parse_aggregations, "sum(a),max(b), one of each value field",
                  "how rows of equal keys are combined in queries and compactions"),
+        Property(INGEST_STRATEGY, ONE_FILE_PER_LEAF, _one_of(ONE_FILE_PER_LEAF, ONE_REFERENCE_PER_LEAF),
+                 f"{ONE_FILE_PER_LEAF} or {ONE_REFERENCE_PER_LEAF}",
+                 "whether an ingest writes a file for each leaf, or one file that several leaves refer to"),
+        Property(SPLITS_FILE, "", str, "path or s3:// address",
+                 "the file of the split points that the table was created with, one a line; empty for none"),
+        Property(SPLITS_BASE64, "false", _truth, "true or false", "whether strings in that file are in base64"),
     )
 }  # fmt: skip
 

@@ -1,8 +1,12 @@
-"""Ingest in process: rows are cut by leaf, sorted, written as one file per leaf, and added in one commit."""
+"""Ingest in process: rows are cut by leaf, sorted and written, and added in one commit.
+
+One file per leaf by default, so that a scan of a key opens the files of one leaf; or, by the table's property, one file
+for all leaves, to which each leaf that gets rows has a reference of its own: fewer files for small, frequent ingests.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,6 +14,7 @@ import pyarrow.compute as pc
 from sleeper_nb.errors import OutcomeUnknown, SleeperError
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree
+from sleeper_nb.model.properties import ONE_FILE_PER_LEAF
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.transactions import AddFiles
@@ -26,29 +31,41 @@ def ingest_arrow(
     message: str | None = None,
     author: str | None = None,
     job_id: str | None = None,
+    strategy: str = ONE_FILE_PER_LEAF,
 ) -> Snapshot:
-    """Add rows that have the table's columns, and return the snapshot that holds them; no row, no new snapshot."""
+    """Add rows that have the table's columns, and return the snapshot that holds them; no row, no new snapshot.
 
-    def write(schema: Schema, tree: PartitionTree) -> Iterator[tuple[str, DataFile]]:
-        for leaf, part in cut_by_leaf(rows, tree, schema):
-            order = [(name, "ascending") for name in schema.sort_order]
-            name = paths.data_file(leaf.id, store.clock.new_id())
+    Parameters
+    ----------
+    strategy
+        ``one_file_per_leaf`` or ``one_reference_per_leaf``, as ``sleeper.table.ingest.file.writing.strategy``.
+    """
+
+    def write(schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
+        parts: Iterable[tuple[str, pa.Table, dict[str, int]]]
+        if strategy == ONE_FILE_PER_LEAF:
+            parts = ((leaf.id, part, {leaf.id: part.num_rows}) for leaf, part in cut_by_leaf(rows, tree, schema))
+        else:
+            parts = [(tree.root.id, rows, rows_by_leaf(rows, tree, schema))]
+        order = [(name, "ascending") for name in schema.sort_order]
+        for folder, part, by_leaf in parts:
+            name = paths.data_file(folder, store.clock.new_id())
             finished = write_sorted(store.storage, name, schema, [part.sort_by(order)])
             if finished is not None:
-                yield leaf.id, finished
+                yield from references_to(finished, by_leaf)
 
     return add_written(store, write, message=message, author=author, job_id=job_id)
 
 
 def add_written(
     store: StateStore,
-    write: Callable[[Schema, PartitionTree], Iterable[tuple[str, DataFile]]],
+    write: Callable[[Schema, PartitionTree], Iterable[FileReference]],
     *,
     message: str | None,
     author: str | None,
     job_id: str | None = None,
 ) -> Snapshot:
-    """Write files by `write`, which yields each with the id of its leaf, and add all of them in one commit.
+    """Write files by `write`, which yields their references, and add all of them in one commit.
 
     When anything fails, by error or by interrupt, the files that were written are deleted again: nothing is half-done.
     A crash leaves files that no snapshot names.
@@ -57,15 +74,15 @@ def add_written(
     state = store.load(head)
     references: list[FileReference] = []
     try:
-        for partition_id, file in write(state.schema, state.tree):
-            references.append(reference_to(file, partition_id))
+        for reference in write(state.schema, state.tree):
+            references.append(reference)  # noqa: PERF402 - what an error finds here is deleted
         if not references:
             return head
         return store.commit(AddFiles(tuple(references)), message=message, author=author, job_id=job_id)
     except OutcomeUnknown:
         raise  # the files may be in the table: they must stay
     except BaseException:
-        discard_files(store, [reference.filename for reference in references])
+        discard_files(store, dict.fromkeys(reference.filename for reference in references))
         raise
 
 
@@ -96,6 +113,30 @@ def write_sorted(
 def reference_to(file: DataFile, partition_id: str, *, job_id: str | None = None) -> FileReference:
     """Return the reference of the one partition that all rows of a file belong to."""
     return FileReference(file.filename, partition_id, file.rows, file.bytes, file.min_key, file.max_key, job_id=job_id)
+
+
+def references_to(file: DataFile, rows: Mapping[str, int]) -> Iterator[FileReference]:
+    """Yield a reference to a file for each partition that has rows of it, with their number.
+
+    All of them have the least and greatest keys of the whole file, by which a reader sees that it must cut the file to
+    its partition.
+    """
+    for partition_id, count in rows.items():
+        yield FileReference(
+            file.filename,
+            partition_id,
+            count,
+            file.bytes,
+            file.min_key,
+            file.max_key,
+            only_this_partition=len(rows) == 1,
+        )
+
+
+def rows_by_leaf(rows: pa.Table, tree: PartitionTree, schema: Schema) -> dict[str, int]:
+    """Return how many rows each leaf gets; `rows` needs no other columns than the row keys."""
+    keys = rows.select([key.name for key in schema.row_keys])
+    return {leaf.id: part.num_rows for leaf, part in cut_by_leaf(keys, tree, schema)}
 
 
 def cut_by_leaf(rows: pa.Table, tree: PartitionTree, schema: Schema) -> Iterator[tuple[Partition, pa.Table]]:

@@ -2,12 +2,14 @@ import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import sleeper_nb as sl
+from sleeper_nb.engines.spark import loading
 from sleeper_nb.storage.sorted_keys import is_sorted
 
 pytestmark = pytest.mark.spark
@@ -223,3 +225,188 @@ def test_a_bulk_import_is_told_of_and_its_job_id_adds_once(session, table):
         table.bulk_import([{"wrong": 1}])
     assert table.jobs("failed")[0].kind == "bulk-import"
     assert len(parquet_files(session)) == len(table.state.files.table)
+
+
+# Sources
+
+
+def write_files(folder):
+    """Write files of every kind, with values that a guess from the first rows would get wrong."""
+    folder.mkdir()
+    lines = [f"é{i},{i % 5},2026-01-01,{'' if i % 3 else i}" for i in range(5)]
+    lines += ["z,1,2026-01-01T12:00:00+02:00,nan", "001,1,2026-01-01 10:00:00.5,1"]
+    (folder / "a.csv").write_text("\n".join(["key,n,at,x", *lines]) + "\n")
+    (folder / "b.json").write_text(
+        '{"key": "j", "n": 1, "at": "2026-01-01 10:00:00", "tags": ["a", null]}\n'
+        '{"key": "k", "n": 2, "at": "2026-01-01T10:00:00Z", "x": 1.5}\n'
+    )
+    arrow = pa.Table.from_pylist(rows(500), schema=SCHEMA.arrow)
+    nanoseconds = arrow.set_column(2, "at", arrow["at"].cast(pa.timestamp("ns", "Asia/Tokyo")))
+    pq.write_table(nanoseconds, folder / "c [1].parquet", row_group_size=50)
+    pq.write_table(arrow.drop_columns(["tags", "x"]), folder / "d=1.parquet")
+
+
+def test_files_give_the_same_rows_by_spark_as_in_process(session, table, tmp_path, monkeypatch):
+    monkeypatch.setattr(loading, "_TASK_BYTES", 2000)  # several tasks for one Parquet file
+    write_files(tmp_path / "in")
+    other = session.create_table("other", SCHEMA)
+    assert table.bulk_import(tmp_path / "in").added_rows == other.ingest(tmp_path / "in").added_rows == 1009
+    assert content(table.scan()) == content(other.scan())
+
+
+def test_several_sources_are_one_import(session, table, tmp_path):
+    write_files(tmp_path / "in")
+    given = [str(tmp_path / "in" / "*.csv"), pa.Table.from_pylist(rows(3), schema=SCHEMA.arrow), tmp_path / "in/b.json"]
+    other = session.create_table("other", SCHEMA)
+    assert (table.bulk_import(given).id, other.ingest(given).id) == (2, 2)
+    assert content(table.scan()) == content(other.scan())
+    assert table.scan().count() == 12
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "key,n,at\na,1,2026-01-01\na,x,2026-01-01\n"),
+        ("a.csv", "key,n,at\na,1,2026-01-01\na,1,soon\n"),
+        ("a.csv", "key,n,at\na,1,\n"),
+        ("a.csv", "key,n,when\na,1,2026-01-01\n"),
+        ("a.csv", "key,n\n"),
+        ("a.csv", "key,n,at\na,1\n"),
+        ("a.json", '{"key": "a", "n": 1.5, "at": "2026-01-01"}\n'),
+        ("a.json", '{"key": "a", "m": 1, "at": "2026-01-01"}\n'),
+        ("a.json", "[]"),
+        ("a.parquet", "no"),
+    ],
+)
+def test_files_that_do_not_fit_give_the_same_error_by_spark_as_in_process(session, table, tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    told = []
+    for add in (table.ingest, table.bulk_import):
+        with pytest.raises(sl.SleeperError) as error:
+            add(tmp_path / name)
+        told.append((type(error.value), error.value.message, error.value.hint))
+    assert told[0] == told[1]
+    assert table.resolved.snapshot_id == 1
+    assert parquet_files(session) == []
+
+
+def test_a_dry_run_of_a_spark_frame_equals_its_run(table, spark_engine):
+    frame = spark_engine.session().createDataFrame(pa.Table.from_pylist(rows(300), schema=SCHEMA.arrow)).repartition(3)
+    plan = table.ingest(frame, dry_run=True)
+    assert plan == table.bulk_import(rows(300), dry_run=True)
+    assert (plan.rows, plan.files, plan.through_spark, table.resolved.snapshot_id) == (300, 5, True, 1)
+    table.ingest(frame)
+    assert [leaf.rows for leaf in plan.leaves] == [leaf["rows"] for leaf in table.leaves()]
+
+
+def test_a_dry_run_of_a_spark_frame_tells_all_differences(table, spark_engine):
+    arrow = pa.Table.from_pylist(rows(300), schema=SCHEMA.arrow)
+    wide = arrow.set_column(1, "n", pa.array([2**40] * 300)).rename_columns(["key", "n", "at", "x", "tag"])
+    plan = table.ingest(spark_engine.session().createDataFrame(wide), dry_run=True)
+    assert [(d.column, d.change[:6]) for d in plan.differences] == [("tag", "rename"), ("n", "cast o")]
+    with pytest.raises(sl.InvalidInput, match="unknown column 'tag'"):
+        table.ingest(spark_engine.session().createDataFrame(wide))
+
+
+# Strategies, order, size
+
+
+def test_one_file_for_all_leaves_is_cut_to_each_by_every_engine(session):
+    table = session.create_table(
+        "shared",
+        SCHEMA,
+        ["b", "é", "中"],
+        properties={"sleeper.table.ingest.file.writing.strategy": "one_reference_per_leaf"},
+    )
+    plan = table.bulk_import(rows(400), dry_run=True)
+    for _ in range(2):
+        table.bulk_import(rows(400))
+    assert plan.files == 1
+    assert len(parquet_files(session)) == 2
+    assert [leaf.rows for leaf in plan.leaves] * 2 == [
+        r["rows"] for s in (2, 3) for leaf in table.leaves() for r in table.files()
+        if r["partition_id"] == leaf["partition_id"] and r["added_snapshot"] == s
+    ]  # fmt: skip
+    expected = sorted(map(repr, pa.Table.from_pylist(rows(400) * 2, schema=SCHEMA.arrow).to_pylist()))
+    spark = table.scan().to_spark().toArrow().cast(SCHEMA.arrow)
+    assert content(table.scan()) == sorted(map(repr, spark.to_pylist())) == expected
+    assert len(table.compact("all", engine="spark").jobs) == 4
+    assert content(table.scan()) == expected
+    assert table.check(deep=True).ok
+
+
+def test_keys_of_all_types_are_in_one_order_by_spark_and_in_process(session, spark_engine):
+    schema = sl.Schema(
+        {"s": "string", "b": "bytearray", "i": "int", "l": "long"},
+        {"ss": "string", "sb": "bytearray", "t": "timestamp", "d": "date"},
+        {"x": "double?"},
+    )
+    texts = ["", "\0", "a", "é", "\uffff", "\U0001f600"]
+    blobs = [b"", b"\0", b"\x7f", b"\x80", b"\xff", b"\xff\xff"]
+    random = np.random.default_rng(5)
+    ints, longs = [-(2**31), -1, 0, 2**31 - 1], [-(2**63), -1, 0, 2**63 - 1]
+    moments = [START, START + timedelta(microseconds=1), datetime(1900, 1, 1, tzinfo=UTC)]
+    values = [texts, blobs, ints, longs, texts, blobs, moments, [m.date() for m in moments], [None, float("nan"), -0.0]]
+    data = [
+        {f.name: v[random.integers(len(v))] for f, v in zip(schema.fields, values, strict=True)} for _ in range(2000)
+    ]
+    points = ["\0", "é", "\uffff", "\U0001f600"]
+    tables = [session.create_table(name, schema, points) for name in ("spark", "arrow")]
+    tables[0].bulk_import(data)
+    tables[1].ingest(data)
+    assert [leaf["rows"] for leaf in tables[0].leaves()] == [leaf["rows"] for leaf in tables[1].leaves()]
+    keys = [f.name for f in schema.fields][:-1]
+    expected = sorted(tuple(row[name] for name in keys) for row in data)
+    for table in tables:
+        table.ingest(data[:500])
+        table.bulk_import(data[500:1000])
+        table.compact("all", engine="spark")
+        read = table.scan().to_arrow()
+        found = list(zip(*(read[name].to_pylist() for name in keys), strict=True))
+        assert found == sorted([*expected, *(tuple(row[name] for name in keys) for row in data[:1000])])
+        assert sum(map(np.isnan, filter(lambda v: v is not None, read["x"].to_pylist()))) == sum(
+            row["x"] is not None and np.isnan(row["x"]) for row in [*data, *data[:1000]]
+        )
+        for low, high in (("", "\0"), ("é", "\U0001f600"), ("\U0001f600", None)):
+            want = sum(row["s"] >= low and (high is None or row["s"] < high) for row in [*data, *data[:1000]])
+            assert table.scan(region={"s": (low, high)}).count() == want
+        assert table.scan(keys=("é", b"\x80", -(2**31), 2**63 - 1)).count() == sum(
+            (row["s"], row["b"], row["i"], row["l"]) == ("é", b"\x80", -(2**31), 2**63 - 1)
+            for row in [*data, *data[:1000]]
+        )
+
+
+def test_a_table_of_a_thousand_columns_works(session):
+    values = {f"column_{i}": ("double?", "long?", "string?", "boolean?")[i % 4] for i in range(1000)}
+    table = session.create_table("wide", sl.Schema({"key": "string"}, values=values), ["m"])
+    data = pa.Table.from_pylist(
+        [{"key": key, "column_0": 1.5, "column_1": 2, "column_998": "z"} for key in "axbz"]
+    )  # fmt: skip
+    table.ingest(data)
+    table.bulk_import(data)
+    table.compact("all", engine="spark")
+    assert table.scan(["key", "column_998"], where="column_1 = 2").to_arrow()["key"].to_pylist() == list("aabbxxzz")
+
+
+class LastLine:
+    """A watcher that keeps what stays."""
+
+    def __init__(self):
+        self.lines = []
+
+    def update(self, text, done=0, total=0):
+        pass
+
+    def finish(self, text=""):
+        self.lines += [text] if text else []
+
+
+def test_the_last_line_tells_the_rate_and_a_leaf_that_got_far_too_much(tmp_path, spark_engine):
+    watcher = LastLine()
+    with sl.connect(tmp_path, spark=spark_engine.session(), progress=watcher) as session:
+        table = session.create_table("t", sl.Schema({"carrier": "string"}), ["DL", "MQ", "UA"])
+        made = table.bulk_import([{"carrier": "UA"}] * 81 + [{"carrier": "AA"}] * 19, message="mine")
+    (line,) = watcher.lines
+    assert line.startswith("100 rows in 2 files, ")
+    assert "rows/s; leaf carrier [UA, ∞) got 81% of the rows: split it" in line
+    assert made.message == "mine"

@@ -335,3 +335,21 @@ def test_leaves_are_split_as_typed(trips, fail):
     assert "├─ " in drawn
     assert "split at city = Zurich" in drawn
     assert "<svg" in trips("%sleeper partitions trips")._repr_html_()
+
+
+def test_a_table_is_cut_by_a_file_and_an_ingest_is_planned(run, tmp_path):
+    (tmp_path / "splits.txt").write_text("Zw==\nbg==\n")
+    run("%sleeper use ./cut-warehouse")
+    body = CREATE.partition("\n")[2]
+    table = run(f"%%sleeper create cut --splits-file splits.txt --base64\n{body}")
+    assert [leaf.region.ranges[0].max for leaf in table.partitions.leaves] == ["g", "n", None]
+    (tmp_path / "trips.csv").write_text("city,pickup,fare\nbern,2026-01-01,1\nznojmo,2026-01-01,\n")
+    plan = run("%sleeper ingest cut trips.csv --dry-run")
+    assert "would add 2 rows in 2 files, in process" in repr(plan)
+    assert table.resolved.snapshot_id == 1
+    (tmp_path / "more.csv").write_text("city,pickup,fair\nbern,soon,1\n")
+    plan = run("%sleeper ingest cut trips.csv more.csv --dry-run")
+    assert [(d.column, d.change) for d in plan.differences] == [
+        ("fair", "rename it to 'fare'"), ("pickup", "it is timestamp; nothing was ingested")
+    ]  # fmt: skip
+    assert run("%sleeper ingest cut trips.csv trips.csv").added_rows == 4

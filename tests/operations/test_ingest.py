@@ -11,16 +11,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.errors import OutcomeUnknown, StorageError
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.ingest import add_written, cut_by_leaf
+from sleeper_nb.model.transactions import ReplaceFileReferences
+from sleeper_nb.operations import checking
+from sleeper_nb.operations.compaction import plan_compaction, run_job
+from sleeper_nb.operations.ingest import add_written, cut_by_leaf, reference_to
+from sleeper_nb.operations.planning import plan_scan
+from sleeper_nb.operations.strategies import StrategySettings
+from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import data_files
 from sleeper_nb.storage.data_files import DataFileWriter
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.sorted_keys import is_sorted
-from tests.builders import KEYED, a_store, in_order, ingest, keys_in, on_disk, reopened, rows_of, scan
+from tests.builders import (
+    KEYED,
+    a_store,
+    a_tree,
+    collect,
+    compact,
+    forget_all_but_newest,
+    in_order,
+    ingest,
+    keys_in,
+    on_disk,
+    reopened,
+    rows_of,
+    scan,
+)
 from tests.faults import Trap, TrappedCatalog, TrappedStorage, interrupt, lose_answer
 
 
@@ -112,12 +133,100 @@ def test_an_error_of_the_writer_deletes_the_files_it_had_finished(store: StateSt
     def write(schema: Schema, tree: PartitionTree) -> Iterator[Any]:
         with DataFileWriter(store.storage, "data/partition_root/x.parquet", schema) as writer:
             writer.write(pa.Table.from_pylist(rows_of("a"), schema=schema.arrow))
-            yield tree.root.id, writer.finish()
+            yield reference_to(writer.finish(), tree.root.id)
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
         add_written(store, write, message=None, author=None)
     assert data_on_disk(store) == set()
+
+
+# One file that several leaves refer to
+
+SHARED: dict[str, Any] = {"strategy": "one_reference_per_leaf"}
+
+
+def test_one_file_for_all_leaves_has_an_exact_reference_from_each(tmp_path: Path):
+    store = a_store(tmp_path, points=["g", "n", "t"])
+    made = ingest(store, rows_of("z", "a", ("b", 2), ("b", 1), "é", "t"), **SHARED)
+    assert (made.rows, made.added_rows) == (6, 6)
+    assert len(data_on_disk(store)) == 1
+    state = store.load()
+    references = state.files.active_in({leaf.id for leaf in state.tree.leaves})
+    assert len({r.filename for r in references}) == 1
+    assert "partition_root/" in references[0].filename
+    rows = {state.tree[r.partition_id].region.text(KEYED): r.rows for r in references}
+    assert rows == {"key (-∞, g)": 3, "key [t, ∞)": 3}
+    assert all(r.rows_exact and not r.only_this_partition for r in references)
+    assert {(r.min_key, r.max_key) for r in references} == {(("a", 0), ("é", 2))}
+    found = pq.read_table(store.storage.locate(references[0].filename), partitioning=None)
+    assert is_sorted(found.select(KEYED.sort_order))
+    assert keys_in(scan(store)) == ["a", "b", "b", "t", "z", "é"]
+    assert keys_in(scan(store, keys=["b", "z"])) == ["b", "b", "z"]
+
+
+def test_a_file_whose_rows_are_all_in_one_leaf_is_that_leafs_alone(tmp_path: Path):
+    store = a_store(tmp_path, points=["m"])
+    ingest(store, rows_of("a", "b"), **SHARED)
+    (reference,) = store.load().files.active_in({leaf.id for leaf in store.load().tree.leaves})
+    assert reference.only_this_partition
+
+
+ENGINES: dict[str, Any] = {
+    "arrow": scan,
+    "duckdb": lambda store: relations.to_arrow(
+        relations.relation(relations.connect(), plan_scan(store.load()), store.storage)
+    ),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_shared_file_is_cut_to_each_leaf_and_stays_while_one_of_them_uses_it(tmp_path: Path, engine: str):
+    store, read = a_store(tmp_path, points=["m"]), ENGINES[engine]
+    for n in range(2):
+        ingest(store, rows_of(("a", n), ("b", n), ("y", n), ("z", n)), **SHARED)
+    everything = sorted(keys_in(read(store)))
+    assert everything == ["a", "a", "b", "b", "y", "y", "z", "z"]
+    left, right = (leaf.id for leaf in store.load().tree.leaves)
+    jobs = plan_compaction(store.load(), "all", StrategySettings(), [], store.clock).jobs
+    (job,) = [job for job in jobs if job.partition_id == left]
+    output = run_job(job, KEYED, store.storage)
+    assert (output.rows, output.max_key) == (4, ("b", 1))
+    store.commit(ReplaceFileReferences(job.id, left, job.filenames, reference_to(output, left, job_id=job.id)))
+    assert sorted(keys_in(read(store))) == everything
+    forget_all_but_newest(store)
+    collect(store)
+    shared = {reference.filename for reference in store.load().files.active_in({right})}
+    assert len(shared) == 2
+    assert data_on_disk(store) == shared | {output.filename}
+    assert sorted(keys_in(read(store))) == everything
+    assert checking.check_table(store, "table", deep=True, progress=Silent()).ok
+    compact(store)
+    forget_all_but_newest(store)
+    collect(store)
+    assert not data_on_disk(store) & shared
+    assert sorted(keys_in(read(store))) == everything
+
+
+SHAPES = st.lists(st.tuples(st.sampled_from(["", "a", "é", "\U0001f600", "￿"]), st.integers(-2, 2)), max_size=12)
+
+
+@given(SHAPES, SHAPES)
+def test_both_ways_of_writing_give_the_same_rows_of_every_region(
+    tmp_path_factory: Any, first: list[Any], second: list[Any]
+):
+    found = []
+    for strategy in ("one_file_per_leaf", "one_reference_per_leaf"):
+        store = a_store(tmp_path_factory.mktemp("t"), create=False)
+        tree = a_tree("a", "é")
+        store.create("table", KEYED, tree.split(tree.leaves[1].id, 1, 0, ("left", "right")))
+        for keys in (first, second):
+            ingest(store, rows_of(*keys), strategy=strategy)
+        regions: list[dict[str, Any]] = [{}, {"region": {"n": (0, None)}}, {"region": {"key": ("a", "￿")}}]
+        found.append([in_order(scan(store, **region).to_pylist()) for region in regions])
+        compact(store)
+        found.append([in_order(scan(store, **region).to_pylist()) for region in regions])
+    assert found[0] == found[1] == found[2] == found[3]
 
 
 # Data files

@@ -1,18 +1,26 @@
-"""A table whose files are in a bucket, worked on in process: rows in, out, merged, queried, and deleted."""
+"""A table whose files are in a bucket, worked on in process and by Spark: rows in, out, merged, queried, deleted."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sleeper_nb.engines.duckdb import inspection, relations
 from sleeper_nb.engines.spark import frames, pipeline
-from sleeper_nb.errors import EngineError, InvalidInput, NotFound, StorageError
+from sleeper_nb.engines.spark.session import SparkEngine
+from sleeper_nb.errors import InvalidInput, NotFound, StorageError
+from sleeper_nb.operations import compaction
 from sleeper_nb.operations.planning import plan_scan
+from sleeper_nb.operations.sources import gather
+from sleeper_nb.operations.sources import rows_of as rows_in
+from sleeper_nb.operations.strategies import StrategySettings
+from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.storage.filesystem import open_storage
+from sleeper_nb.storage.filesystem import Storage, open_storage
 from tests.builders import (
     KEYED,
     NOW,
@@ -126,13 +134,55 @@ def test_a_wrong_condition_is_told_as_for_a_folder(table: StateStore):
         scan(table, where="nothing = 1")
 
 
-def test_spark_says_what_to_use_instead(table: StateStore):
-    ingest(table, rows_of("b"))
-    spark: object = None  # is not asked
-    with pytest.raises(EngineError, match="Spark cannot open s3://") as caught:
-        frames.data_frame(spark, plan_scan(table.load()), table.storage)
-    assert "duckdb" in caught.value.hint
-    with pytest.raises(EngineError):
-        pipeline.bulk_import(spark, table, rows_of("b"))
-    with pytest.raises(EngineError):
-        pipeline.run_on_spark(spark, table.storage)
+@pytest.mark.spark
+@pytest.mark.parametrize("strategy", ["one_file_per_leaf", "one_reference_per_leaf"])
+def test_spark_reads_imports_and_compacts_by_its_tasks(table: StateStore, spark_engine: SparkEngine, strategy: str):
+    ingest(table, rows_of("b", "x"))
+    pipeline.bulk_import(spark_engine, table, gather(rows_of("a", "é", ("b", 2))), strategy=strategy)
+    frame = frames.data_frame(spark_engine.session(), plan_scan(table.load()), table.storage)
+    assert sorted(row["key"] for row in frame.collect()) == ["a", "b", "b", "x", "é"]
+    assert [row["n"] for row in frame.where("key = 'b'").sort("n").select("n").collect()] == [0, 2]
+    report = compaction.compact(
+        table, pipeline.run_on_spark(spark_engine, table.storage),
+        strategy="all", settings=StrategySettings(), dry_run=False, progress=Silent(),
+    )  # fmt: skip
+    assert (len(report.jobs), report.rows) == (2, 5)
+    assert keys_in(scan(table)) == ["a", "b", "b", "x", "é"]
+
+
+@pytest.fixture
+def sources(s3_server: Server, table: StateStore) -> Storage:
+    """Another bucket on the same server, with rows in files of every kind."""
+    bucket = open_storage(f"s3://{s3_server.new_bucket()}", endpoint_url=s3_server.endpoint_url)
+    rows = pa.Table.from_pylist(rows_of("a", "m"), schema=KEYED.arrow)
+    with bucket.output("in/2026/a [1].parquet") as stream:
+        pq.write_table(rows, stream)
+    bucket.write("in/2026/b.csv", b"key,n\nb,1\n")
+    bucket.write("in/c.json", b'{"key": "c", "n": 1}\n')
+    bucket.write("in/_SUCCESS", b"")
+    return bucket
+
+
+@pytest.mark.parametrize(
+    ("address", "keys"),
+    [("in/2026/a [1].parquet", "am"), ("in", "abcm"), ("in/", "abcm"), ("in/*.json", "c"), ("in/**/*.csv", "b"),
+     ("in/*/*", "abm"), ("", "abcm")],
+)  # fmt: skip
+def test_objects_prefixes_and_globs_of_another_bucket_are_ingested(
+    table: StateStore, sources: Storage, address: str, keys: str
+):
+    found = gather(sources.locate(address), table.storage)  # the server is known from the table's own storage
+    assert sorted(keys_in(rows_in(found, KEYED))) == list(keys)
+
+
+def test_an_object_that_is_not_there_is_told(table: StateStore, sources: Storage):
+    for address in ("in/no.csv", "out", "in/*.parquet"):
+        with pytest.raises(NotFound, match="no data file"):
+            gather(sources.locate(address), table.storage)
+
+
+@pytest.mark.spark
+def test_tasks_of_spark_read_files_of_a_bucket(table: StateStore, sources: Storage, spark_engine: SparkEngine):
+    made = pipeline.bulk_import(spark_engine, table, gather(sources.locate("in"), table.storage))
+    assert made.added_rows == 4
+    assert keys_in(scan(table)) == ["a", "b", "c", "m"]

@@ -13,10 +13,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import dataset
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.sources import conform, find_files, to_arrow
+from sleeper_nb.operations import sources
+from sleeper_nb.operations.source_files import find_files
 from sleeper_nb.state_store.base import StateStore
 from tests.builders import a_store, ingest, on_disk, rows_of, scan
 
@@ -32,7 +34,7 @@ JSON = (
 
 
 def taken(data: Any, schema: Schema = SCHEMA) -> list[dict[str, Any]]:
-    table = conform(to_arrow(data, schema), schema)
+    table = sources.rows_of(sources.gather(data), schema)
     assert table.schema == schema.arrow
     return table.to_pylist()
 
@@ -51,13 +53,19 @@ def arrow() -> pa.Table:
         lambda: arrow().to_pandas(),
         lambda: pl.from_arrow(arrow()),
         lambda: duckdb.arrow(arrow()),
+        lambda: pl.from_arrow(arrow()).lazy().filter(pl.col("n") < 5),
+        lambda: dataset.dataset(arrow()),
+        lambda: dataset.dataset(arrow()).scanner(filter=dataset.field("n") < 5),
+        lambda: [arrow().slice(0, 1), arrow().slice(1).to_pandas()],
+        lambda: (arrow(), []),
         lambda: arrow().select(["d", "v", "t", "n", "k"]),
         lambda: arrow().set_column(2, "t", arrow()["t"].cast(pa.timestamp("ns", tz="Asia/Tokyo"))),
         lambda: arrow().to_pandas().astype({"k": "category"}),
         lambda: pl.from_arrow(arrow()).with_columns(pl.col("k").cast(pl.Categorical)),
     ],
     ids=[
-        "rows", "table", "batch", "reader", "pandas", "polars", "duckdb", "other order", "other zone",
+        "rows", "table", "batch", "reader", "pandas", "polars", "duckdb", "lazy", "dataset", "scanner", "list", "tuple",
+        "other order", "other zone",
         "pandas categories", "polars categories",
     ],
 )  # fmt: skip
@@ -86,7 +94,7 @@ def test_files_of_a_glob_follow_each_other_by_name_and_may_lack_nullable_columns
         ("a", NOON, 2.0),
         ("b", NOON, None),
     ]
-    assert [path.name for path in find_files(tmp_path)] == ["a.csv", "b.csv"]
+    assert [file.path for file in find_files(tmp_path)] == ["a.csv", "b.csv"]
 
 
 def test_nothing_to_take_over_is_no_rows():
@@ -110,7 +118,7 @@ REFUSED = {
     "unknown column": ([{**ROW, "w": 1}], "unknown column 'w'"),
     "no text for a name": ([{**ROW, 5: 1}], "unknown column '5'"),
     "column twice": (pa.table([[1], [2]], names=["k", "k"]), "twice"),
-    "pandas column twice": (pd.DataFrame([[1, 2]], columns=["k", "k"]), "Duplicate"),
+    "pandas column twice": (pd.DataFrame([[1, 2]], columns=["k", "k"]), "'k' is there twice"),
     "null key": ([{**ROW, "k": None}], "'k' has 1 null"),
     "null keys": ([{**ROW, "t": None}] * 2, "'t' has 2 nulls"),
     "wrong type": ([{**ROW, "n": "x"}], "'n'"),
@@ -126,7 +134,7 @@ REFUSED = {
     "half a character": ([{**ROW, "k": "\ud800"}], "'k'"),
     "not UTF-8": ([{**ROW, "k": b"\xff"}], "'k'"),
     "bytes that are no text": (pa.table({**{k: [v] for k, v in ROW.items()}, "k": [b"\xff"]}), "'k'"),
-    "mixed pandas column": (pd.DataFrame({"k": ["a", 1]}), "data frame"),
+    "mixed pandas column": (pd.DataFrame({**{k: [v, v] for k, v in ROW.items()}, "k": ["a", 1]}), "data frame"),
     "series": (pd.Series([1]), "cannot ingest"),
     "a number": (5, "cannot ingest"),
     "a list of tuples": ([("a", 1)], "cannot ingest"),
@@ -196,36 +204,39 @@ def test_one_bad_file_among_good_ones_leaves_nothing(tmp_path: Path, name: str):
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("a.csv", "k,n\na,x\n", "column 'n' .*invalid value 'x'"),
-        ("a.csv", "n,k\n1.5,a\n", "column 'n' .*invalid value '1.5'"),
-        ("a.json", '{"k": "a", "n": "x"}', "/n.* changed from number to string"),
-        ("a.json", '{"k": "a", "n": 1.5}', "1.5"),
+        ("a.csv", "k,n,t\na,x,2026-01-01\n", "column 'n'.*invalid value 'x'"),
+        ("a.csv", "t,n,k\n2026-01-01,1.5,a\n", "column 'n'.*invalid value '1.5'"),
+        ("a.csv", "t,n,k\nnoon,1,a\n", "column 't'.*noon"),
+        ("a.csv", "t,n,k,d\n2026-01-01,1,a,soon\n", "column 'd'.*soon"),
+        ("a.json", '{"k": "a", "n": "x", "t": "2026-01-01"}', "column 'n'.*changed from number to string"),
+        ("a.json", '{"k": "a", "n": 1.5, "t": "2026-01-01"}', "column 'n'.*1.5"),
+        ("a.json", '{"k": "a", "n": 1, "t": "2026-01-01", "d": "soon"}', "column 'd'.*soon"),
     ],
 )
 def test_a_value_of_a_wrong_type_in_a_whole_file_is_wrong_input(tmp_path: Path, name: str, text: str, words: str):
     (tmp_path / name).write_text(text)
     with pytest.raises(InvalidInput, match=words) as error:
-        to_arrow(tmp_path / name, SCHEMA)
+        taken(tmp_path / name)
     assert "is it whole" not in error.value.hint
 
 
-def test_files_that_do_not_fit_together_are_refused(tmp_path: Path):
-    pq.write_table(pa.table({"k": [1]}), tmp_path / "a.parquet")
-    pq.write_table(pa.table({"k": ["a"]}), tmp_path / "b.parquet")
-    with pytest.raises(InvalidInput, match="fit together"):
-        to_arrow(tmp_path, SCHEMA)
+def test_each_file_is_compared_with_the_table_by_itself_and_named(tmp_path: Path):
+    pq.write_table(arrow(), tmp_path / "a.parquet")
+    pq.write_table(arrow().drop_columns(["n"]), tmp_path / "b.parquet")
+    with pytest.raises(InvalidInput, match=r"missing column 'n', in .*b.parquet"):
+        taken(tmp_path)
 
 
 @pytest.mark.parametrize("source", ["none.csv", "*.none", "no folder/*", "nor [this"])
 def test_a_path_or_glob_without_a_file_says_so(tmp_path: Path, source: str):
     with pytest.raises(NotFound, match="no data file"):
-        to_arrow(tmp_path / source, SCHEMA)
+        taken(tmp_path / source)
 
 
 def test_a_folder_of_another_format_than_its_name_says_is_refused(tmp_path: Path):
     (tmp_path / "x.csv").mkdir()
     with pytest.raises(SleeperError):
-        to_arrow(tmp_path / "x.csv", SCHEMA)
+        taken(tmp_path / "x.csv")
 
 
 def test_a_table_takes_over_what_it_gave(store: StateStore):

@@ -1,4 +1,4 @@
-"""Spark: planned scans as DataFrames read by the JVM's Parquet reader, and SQL over them."""
+"""Spark: planned scans as DataFrames, and SQL over them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sleeper_nb.errors import EngineError
+from sleeper_nb.engines.spark.reach import hand_over_keys, jvm_opens
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, Schema
@@ -39,45 +39,24 @@ def columns_text(fields: Iterable[Field]) -> str:
     return ", ".join(f"`{field.name}` {type_text(field.type)}" for field in fields)
 
 
-def check_reach(storage: Storage) -> None:
-    """Raise `EngineError` for a table whose files Spark cannot open yet."""
-    if not storage.local:
-        raise EngineError(
-            f"Spark cannot open {storage.root}: this release reads buckets without Spark",
-            hint='query with engine="duckdb", scan with to_arrow(); ingest and compact in process',
-        )
-
-
 def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFrame:
-    """Return the rows of a plan as a DataFrame; data goes from the files to the executors, not through the driver."""
+    """Return the rows of a plan as a DataFrame; data goes from the files to the executors, not through the driver.
+
+    Spark's own reader opens local folders. Files in a bucket are read by a Python task each, with our own storage.
+    """
     rows = columns_text(plan.schema.fields)
-    check_reach(storage)
-    if not plan.processing.only_filters:
-        return _processed(spark, plan, storage)
+    if not plan.files:
+        return spark.createDataFrame([], rows)
+    if not plan.processing.only_filters or not jvm_opens(storage.root):
+        return _by_tasks(spark, plan, storage)
     whole = [storage.locate(file.filename) for file in plan.files if file.region is None]
     parts = [spark.read.schema(rows).parquet(*whole)] if whole else []
     for file in plan.files:
         if file.region is not None:
             part = spark.read.schema(rows).parquet(storage.locate(file.filename))
             parts.append(part.filter(_inside(file.region, plan.schema)))
-    if not parts:
-        return spark.createDataFrame([], rows)
     found = reduce(lambda left, right: left.unionAll(right), parts)
     return reduce(lambda frame, test: frame.filter(test), _kept(plan.processing, plan.schema), found)
-
-
-def _processed(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFrame:
-    """Return the rows that the processing kernel makes of a plan's files: one task for each leaf, reading itself."""
-    process, schema = Processor.of(plan.processing, plan.schema), plan.schema.arrow
-    leaves = [leaf.files for leaf in plan.leaves if leaf.files]
-
-    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from (rows.cast(schema) for rows in leaf_rows(leaves[number], process, storage))
-
-    numbers = spark.range(0, len(leaves), 1, max(1, len(leaves)))
-    return numbers.mapInArrow(task, columns_text(plan.schema.fields))
 
 
 def _kept(processing: DataProcessing, schema: Schema) -> list[Column]:
@@ -91,6 +70,26 @@ def _kept(processing: DataProcessing, schema: Schema) -> list[Column]:
             oldest = f.timestamp_micros(f.lit(in_microseconds(each.oldest_kept(processing.now))))
         tests.append(f.col(f"`{each.field}`") >= oldest)
     return tests
+
+
+def _by_tasks(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFrame:
+    """Return the rows of a plan by Python tasks that read for themselves, as our own kernel gives them.
+
+    A task each leaf where rows of several files must meet; a task each file where every row stays as it is or goes.
+    """
+    process, schema = Processor.of(plan.processing, plan.schema), plan.schema.arrow
+    parts = [leaf.files for leaf in plan.leaves if leaf.files]
+    if plan.processing.only_filters:
+        parts = [(file,) for file in plan.files]
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from (rows.cast(schema) for rows in leaf_rows(parts[number], process, storage))
+
+    hand_over_keys(spark, [storage])
+    one_each = spark.range(len(parts), numPartitions=len(parts))
+    return one_each.mapInArrow(task, columns_text(plan.schema.fields))
 
 
 def query(

@@ -1,32 +1,43 @@
 """The data pipeline on Spark: bulk import and compaction, whose tasks read and write the table's files by themselves.
 
 Bulk import: every row gets the number of its leaf by native expressions that mirror the partition tree; one Spark
-partition per leaf (no hashing, so no two leaves share one); sorted there by Spark; written by the same writer as in
-process, which checks the order. Tasks return what they wrote, and the driver commits it at once. A task that is tried
-again writes another file, and only what a finished task returned is committed.
+partition per leaf (no hashing, so no two leaves share one); sorted there by Spark, which spills what is too big for
+memory; written by the same writer as in process, as a stream, which checks the order. Tasks return what they wrote, and
+the driver commits it at once. A task that is tried again, or run twice at once, writes another file: only what a
+finished task returned is committed, and files of the others are deleted where the driver can know of them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark.frames import check_reach, columns_text
+from sleeper_nb.engines.spark.loading import frame_of
+from sleeper_nb.engines.spark.reach import hand_over_keys
 from sleeper_nb.engines.spark.session import SparkEngine
+from sleeper_nb.engines.spark.written_files import data_file, result, result_ddl
 from sleeper_nb.errors import OutcomeUnknown
+from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree
-from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.properties import ONE_FILE_PER_LEAF
+from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.model.types import FieldType
 from sleeper_nb.operations.compaction import CompactionJob, Runner, run_job, untold
-from sleeper_nb.operations.ingest import add_written, discard_files, write_sorted
+from sleeper_nb.operations.conforming import conform
+from sleeper_nb.operations.ingest import add_written, discard_files, references_to, write_sorted
+from sleeper_nb.operations.load_summary import summary
 from sleeper_nb.operations.processing import Processor
-from sleeper_nb.operations.sources import conform, find_files, size_of, to_arrow
-from sleeper_nb.progress import unchecked
+from sleeper_nb.operations.source_files import SourceFile
+from sleeper_nb.operations.sources import Source, bytes_of
+from sleeper_nb.progress import Progress, Silent, unchecked
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.data_files import DataFile
@@ -36,38 +47,61 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _LEAF = "__sleeper_leaf"
+_SILENT = Silent()
 
 
 def bulk_import(
     engine: SparkEngine,
     store: StateStore,
-    data: Any,
+    sources: Sequence[Source],
     *,
     message: str | None = None,
     author: str | None = None,
     job_id: str | None = None,
+    strategy: str = ONE_FILE_PER_LEAF,
+    progress: Progress = _SILENT,
 ) -> Snapshot:
-    """Import data through Spark in one commit; nothing is added when any row does not fit the table."""
-    check_reach(store.storage)
-    run_id, size = store.clock.new_id(), size_of(data)
+    """Import data through Spark in one commit; nothing is added when any row does not fit the table.
 
-    def write(schema: Schema, tree: PartitionTree) -> Iterator[tuple[str, DataFile]]:
-        def action(spark: SparkSession) -> list[Any]:
-            frame = _frame(spark, data, schema)
-            # Names and kinds of columns are checked before any row is read; values are checked by each task.
-            conform(frame.limit(0).toArrow(), schema)
-            return _written(frame, schema, tree, store.storage, run_id).collect()
+    The last line of the progress says how many rows a second, and which leaf got far more than its share.
+    """
+    run_id, began = store.clock.new_id(), store.clock.now()
+    reached = [store.storage, *(source.storage for source in sources if isinstance(source, SourceFile))]
+    references: list[FileReference] = []
+    crowded: set[str] = set()  # folders in which several attempts may have written
 
-        for row in engine.run(action, "bulk import", expected_bytes=size):
-            yield tree.leaves[row["leaf"]].id, _data_file(row, schema)
+    def write(schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
+        def action(spark: SparkSession) -> tuple[list[Any], bool]:
+            hand_over_keys(spark, reached)
+            frame = _checked_frame(spark, sources, schema)
+            rows = _written(frame, schema, tree, store.storage, run_id, strategy).collect()
+            return rows, spark.conf.get("spark.speculation", "false") == "true"
+
+        rows, speculation = engine.run(action, "bulk import", expected_bytes=bytes_of(sources))
+        for reference, attempt in _references(rows, schema, tree):
+            references.append(reference)
+            if speculation or attempt:
+                crowded.add(reference.filename.rpartition("/")[0])
+            yield reference
 
     try:
-        return add_written(store, write, message=message, author=author, job_id=job_id)
+        made = add_written(store, write, message=message, author=author, job_id=job_id)
     except OutcomeUnknown:
         raise  # the files may be in the table: they must stay
     except BaseException:
-        _discard(store, run_id)
+        _discard(store, run_id, ["data"], keep=())
         raise
+    _discard(store, run_id, sorted(crowded), keep={reference.filename for reference in references})
+    state, seconds = store.load(), (store.clock.now() - began).total_seconds()
+    progress.finish(summary(references, state.tree, state.schema, seconds))
+    return made
+
+
+def _checked_frame(spark: SparkSession, sources: Sequence[Source], schema: Schema) -> DataFrame:
+    """Return the rows to import; names and kinds of columns are checked before any is read, values by each task."""
+    frame = frame_of(spark, sources, schema)
+    conform(frame.limit(0).toArrow(), schema)
+    return frame
 
 
 def run_on_spark(
@@ -77,7 +111,6 @@ def run_on_spark(
     check: Callable[[], None] = unchecked,
 ) -> Runner:
     """Return the runner that makes each compaction job one Spark task; jobs run side by side."""
-    check_reach(storage)
 
     def run(jobs: Sequence[CompactionJob], schema: Schema) -> Generator[tuple[CompactionJob, DataFile | None]]:
         actions = [partial(_compacted, job=job, schema=schema, storage=storage, begun=begun) for job in jobs]
@@ -99,45 +132,39 @@ def _compacted(
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            yield _result(0, run_job(job, schema, storage, process=process), schema)
+            yield result(run_job(job, schema, storage, process=process), schema)
 
-    one = spark.range(1, numPartitions=1)
-    (row,) = one.mapInArrow(task, columns_text(_result_fields(schema))).collect()
-    return job, _data_file(row, schema) if row["rows"] else None
-
-
-def _frame(spark: SparkSession, data: Any, schema: Schema) -> DataFrame:
-    if type(data).__module__.startswith("pyspark."):
-        return data  # type: ignore[no-any-return]
-    if isinstance(data, str):
-        files = [str(path) for path in find_files(data)]
-        if all(name.endswith(".parquet") for name in files):
-            return spark.read.parquet(*files)
-    # Spark takes nanoseconds for whole numbers, and views of strings not at all: conform first, as in process.
-    return spark.createDataFrame(conform(to_arrow(data, schema), schema))
+    hand_over_keys(spark, [storage])
+    (row,) = spark.range(1, numPartitions=1).mapInArrow(task, result_ddl(schema)).collect()
+    return job, data_file(row, schema)
 
 
-def _written(frame: DataFrame, schema: Schema, tree: PartitionTree, storage: Storage, run_id: str) -> DataFrame:
-    leaves = [leaf.id for leaf in tree.leaves]
+def _written(
+    frame: DataFrame, schema: Schema, tree: PartitionTree, storage: Storage, run_id: str, strategy: str
+) -> DataFrame:
+    leaves, root = [leaf.id for leaf in tree.leaves], tree.root.id
+    file_per_leaf = strategy == ONE_FILE_PER_LEAF
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
         batches = iter(batches)
         first = next((batch for batch in batches if batch.num_rows), None)
         if first is None:
             return
-        number = first.column(_LEAF)[0].as_py()
+        folder = leaves[first.column(_LEAF)[0].as_py()] if file_per_leaf else root
         # A task may be tried again, or run twice at once: each attempt writes a file of its own.
-        name = paths.data_file(leaves[number], f"{run_id}-{Clock().new_id()}")
-        rows = (conform(_without_leaf(batch), schema) for batch in _chain(first, batches))
-        yield _result(number, write_sorted(storage, name, schema, rows), schema)
+        name = paths.data_file(folder, f"{run_id}-{Clock().new_id()}")
+        counts: Counter[int] = Counter()
+        rows = (_conformed(batch, schema, counts) for batch in _chain(first, batches))
+        file = write_sorted(storage, name, schema, rows)
+        context = TaskContext.get()
+        yield result(file, schema, counts, context.attemptNumber() if context else 0)
 
     order = [f"`{name}`" for name in schema.sort_order]
-    numbered = frame.withColumn(_LEAF, _leaf_number(tree, tree.root, schema))
-    return (
-        numbered.repartitionById(len(leaves), _LEAF)
-        .sortWithinPartitions(*order)
-        .mapInArrow(task, columns_text(_result_fields(schema)))
-    )
+    numbered = frame.withColumn(_LEAF, _leaf_number(tree, schema))
+    parted = numbered.repartitionById(len(leaves), _LEAF) if file_per_leaf else numbered.repartition(1)
+    return parted.sortWithinPartitions(*order).mapInArrow(task, result_ddl(schema))
 
 
 def _chain(first: pa.RecordBatch, rest: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -145,47 +172,42 @@ def _chain(first: pa.RecordBatch, rest: Iterable[pa.RecordBatch]) -> Iterator[pa
     yield from rest
 
 
-def _without_leaf(batch: pa.RecordBatch) -> pa.Table:
-    return pa.Table.from_batches([batch]).drop_columns([_LEAF])
+def _conformed(batch: pa.RecordBatch, schema: Schema, counts: Counter[int]) -> pa.Table:
+    """Return a batch's rows without the number of their leaf, which is counted."""
+    for each in pc.value_counts(batch.column(_LEAF)).to_pylist():
+        counts[each["values"]] += each["counts"]
+    return conform(pa.Table.from_batches([batch]).drop_columns([_LEAF]), schema)
 
 
-def _leaf_number(tree: PartitionTree, node: Partition, schema: Schema) -> Column:
+def _leaf_number(tree: PartitionTree, schema: Schema) -> Column:
     """Return the expression that walks the tree for a row and gives the place of its leaf in `tree.leaves`."""
     from pyspark.sql import functions as f
 
-    if node.is_leaf:
-        return f.lit(tree.leaves.index(node))
-    left, right = (_leaf_number(tree, tree[child], schema) for child in node.child_ids)
-    key = f.col(f"`{schema.row_keys[node.dimension].name}`")
-    return f.when(key < f.lit(tree.split_point(node)), left).otherwise(right)
+    places = {leaf.id: place for place, leaf in enumerate(tree.leaves)}
+
+    def number(node: Partition) -> Column:
+        if node.is_leaf:
+            return f.lit(places[node.id])
+        left, right = (number(tree[child]) for child in node.child_ids)
+        key = f.col(f"`{schema.row_keys[node.dimension].name}`")
+        return f.when(key < f.lit(tree.split_point(node)), left).otherwise(right)
+
+    return number(tree.root)
 
 
-def _result_fields(schema: Schema) -> list[Field]:
-    """Return the columns in which a task tells what it wrote."""
-    whole = [Field(name, FieldType("long")) for name in ("leaf", "rows", "bytes")]
-    keys = [Field(f"{end}_{key.name}", key.type) for end in ("min", "max") for key in schema.row_keys]
-    return [*whole, Field("filename", FieldType("string")), *keys]
+def _references(rows: Sequence[Any], schema: Schema, tree: PartitionTree) -> Iterator[tuple[FileReference, int]]:
+    """Yield the reference that each leaf gets, and how often the task that wrote its file was begun before."""
+    of_file = attrgetter("filename")
+    for _, group in groupby(sorted(rows, key=of_file), of_file):
+        told = list(group)
+        file = data_file(told[0], schema)
+        assert file is not None  # noqa: S101 - a task without rows tells nothing
+        for reference in references_to(file, {tree.leaves[row["leaf"]].id: row["leaf_rows"] for row in told}):
+            yield reference, told[0]["attempt"]
 
 
-def _result(number: int, file: DataFile | None, schema: Schema) -> pa.RecordBatch:
-    row: dict[str, Any] = {"leaf": number, "rows": 0}
-    if file is not None:
-        row |= {"filename": file.filename, "rows": file.rows, "bytes": file.bytes}
-        row |= {f"min_{key.name}": value for key, value in zip(schema.row_keys, file.min_key, strict=True)}
-        row |= {f"max_{key.name}": value for key, value in zip(schema.row_keys, file.max_key, strict=True)}
-    columns = pa.schema([pa.field(field.name, field.type.arrow) for field in _result_fields(schema)])
-    return pa.RecordBatch.from_pylist([row], schema=columns)
-
-
-def _data_file(row: Any, schema: Schema) -> DataFile:
-    least, greatest = (
-        tuple(bytes(v) if isinstance(v := row[f"{end}_{key.name}"], bytearray) else v for key in schema.row_keys)
-        for end in ("min", "max")
-    )
-    return DataFile(row["filename"], row["rows"], row["bytes"], least, greatest)
-
-
-def _discard(store: StateStore, run_id: str) -> None:
-    """Delete what the tasks of a failed import wrote and the table does not have."""
-    written = [f.path for f in store.storage.list("data") if f"/{run_id}-" in f.path]
-    discard_files(store, written)
+def _discard(store: StateStore, run_id: str, folders: Iterable[str], *, keep: Iterable[str]) -> None:
+    """Delete what tasks of an import wrote in some folders and the table does not have."""
+    found = [f.path for folder in folders for f in store.storage.list(folder) if f"/{run_id}-" in f.path]
+    if lost := set(found) - set(keep):
+        discard_files(store, lost)

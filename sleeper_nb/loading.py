@@ -1,0 +1,135 @@
+"""`Loading`: what adds rows to a table, in process or through Spark, or says what it would add."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, overload
+
+from sleeper_nb.model.jobs import JobKind, check_job_id
+from sleeper_nb.model.properties import INGEST_STRATEGY
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.operations import ingest, sources, tracking
+from sleeper_nb.operations.ingest_plan import IngestPlan, plan_ingest
+from sleeper_nb.operations.sources import Source
+from sleeper_nb.oversight import SPARK_BYTES, Oversight
+
+
+class Loading(Oversight):
+    """The part of `Table` that adds rows."""
+
+    @overload
+    def ingest(
+        self, data: Any, *, message: str | None = None, job_id: str | None = None, dry_run: Literal[False] = False
+    ) -> Snapshot: ...
+
+    @overload
+    def ingest(
+        self, data: Any, *, message: str | None = None, job_id: str | None = None, dry_run: Literal[True]
+    ) -> IngestPlan: ...
+
+    def ingest(
+        self, data: Any, *, message: str | None = None, job_id: str | None = None, dry_run: bool = False
+    ) -> Snapshot | IngestPlan:
+        """Add rows: in process when they are in memory or small, through Spark otherwise.
+
+        Parameters
+        ----------
+        data
+            pandas, Arrow, Polars, DuckDB or Spark rows, a list of dictionaries; the path, folder, glob or ``s3://``
+            address of Parquet, CSV or JSON-lines files; or a list of any of these. Files of 256 MiB and more in all,
+            and Spark DataFrames, go through Spark.
+        message
+            What history shows of it.
+        job_id
+            A name for this work, such as ``2026-11-21/flights``: the same again adds nothing, however often it is run,
+            by whom, and wherever an earlier run failed. Ids are kept as long as the table is. A job that had no rows
+            to add has not used its id.
+        dry_run
+            Only return what would be done: rows, leaves, files, and every difference between data and schema.
+
+        Returns
+        -------
+        The snapshot that holds the rows; the current one when there were none. Of a job that was done before, a
+        `MadeBefore` says so: the snapshot that it made then, or the current one where that has expired. For a dry run
+        the plan.
+
+        Raises
+        ------
+        InvalidInput
+            When a column is missing, unknown, of a wrong type or has nulls where it must not. Nothing is added. A dry
+            run returns all such differences instead.
+        """
+        given = sources.gather(data, self._store.storage)
+        through_spark = sources.is_spark(given) or sources.bytes_of(given) >= SPARK_BYTES
+        if dry_run:
+            return self._plan(given, through_spark=through_spark)
+        if through_spark:
+            return self._import(given, message, job_id)
+        return self._once("ingest", job_id, lambda: self._ingest(given, message, job_id))
+
+    @overload
+    def bulk_import(
+        self, data: Any, *, message: str | None = None, job_id: str | None = None, dry_run: Literal[False] = False
+    ) -> Snapshot: ...
+
+    @overload
+    def bulk_import(
+        self, data: Any, *, message: str | None = None, job_id: str | None = None, dry_run: Literal[True]
+    ) -> IngestPlan: ...
+
+    def bulk_import(
+        self, data: Any, *, message: str | None = None, job_id: str | None = None, dry_run: bool = False
+    ) -> Snapshot | IngestPlan:
+        """Add rows through Spark, whatever their size; as `ingest` otherwise."""
+        given = sources.gather(data, self._store.storage)
+        return self._plan(given, through_spark=True) if dry_run else self._import(given, message, job_id)
+
+    def _plan(self, given: Sequence[Source], *, through_spark: bool) -> IngestPlan:
+        state, strategy = self._store.load(), self.properties[INGEST_STRATEGY]
+        if not sources.is_spark(given):
+            return plan_ingest(state, given, strategy=strategy, through_spark=through_spark)
+        from sleeper_nb.engines.spark import loading
+
+        return loading.plan_frame(self._components.spark(), state, given, strategy=strategy)
+
+    def _ingest(self, given: Sequence[Source], message: str | None, job_id: str | None) -> Snapshot:
+        with self._watched() as progress:
+            progress.update("reading")
+            rows = sources.rows_of(given, self._store.load().schema)
+            progress.update(f"writing {rows.num_rows:,} rows")
+            return ingest.ingest_arrow(
+                self._store,
+                rows,
+                message=message,
+                author=self._components.author,
+                job_id=job_id,
+                strategy=self.properties[INGEST_STRATEGY],
+            )
+
+    def _import(self, given: Sequence[Source], message: str | None, job_id: str | None) -> Snapshot:
+        def add() -> Snapshot:
+            from sleeper_nb.engines.spark import pipeline
+
+            return pipeline.bulk_import(
+                self._components.spark(),
+                self._store,
+                given,
+                message=message,
+                author=self._components.author,
+                job_id=job_id,
+                strategy=self.properties[INGEST_STRATEGY],
+                progress=self._components.progress,
+            )
+
+        if job_id is None:
+            return self._tracked("bulk-import", self._components.clock.new_id(), add)
+        return self._once("bulk-import", job_id, add)
+
+    def _once(self, kind: JobKind, job_id: str | None, add: Callable[[], Snapshot]) -> Snapshot:
+        """Add rows, but not again under a job id that has added some; what has no id is not told of as a job."""
+        if job_id is None:
+            return add()
+        return tracking.added_once(self._store, check_job_id(job_id), lambda: self._tracked(kind, job_id, add))
+
+    def _tracked(self, kind: JobKind, job_id: str, add: Callable[[], Snapshot]) -> Snapshot:
+        return tracking.tracked(self._store, kind, job_id, self._components.author, add)

@@ -1,0 +1,72 @@
+"""The text of a split points file, as Sleeper's: one value of the first row key a line, ascending. Pure.
+
+Numbers are decimal, strings stand as they are or in base64 of their UTF-8, byte arrays always in base64.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+
+from sleeper_nb.errors import InvalidInput, SleeperError
+from sleeper_nb.model.keys import KeyValue, key_text, parse_key
+from sleeper_nb.model.schema import Field
+
+
+def read_split_points(
+    text: str, field: Field, *, strings_base64: bool = False, source: str = "the split points"
+) -> tuple[KeyValue, ...]:
+    """Return the split points that a file holds.
+
+    Parameters
+    ----------
+    text
+        The content: one value a line, no header. Lines may end as on Windows.
+    field
+        The first row key.
+    strings_base64
+        Whether strings are in base64 (``sleeper.table.splits.base64.encoded``); byte arrays always are.
+    source
+        What errors call the file.
+
+    Raises
+    ------
+    InvalidInput
+        When there is no line, or naming the first line that is blank, no value of the key, or not above the one before.
+    """
+    points: list[KeyValue] = []
+    for number, line in _lines(text):
+        where = f"line {number} of {source}"
+        if not line:
+            raise InvalidInput(f"{where} is blank", hint="write one value a line; the least value is no split point")
+        point = _value(line, field, where, strings_base64=strings_base64)
+        if points and point <= points[-1]:  # type: ignore[operator]
+            same = point == points[-1]
+            fault = "is there twice" if same else f"does not come after {key_text(points[-1])}"
+            raise InvalidInput(
+                f"{where}: {key_text(point)} {fault}", hint="write values in increasing order, each once"
+            )
+        points.append(point)
+    if not points:
+        raise InvalidInput(f"{source} has no line", hint="write one value a line, or leave the file out")
+    return tuple(points)
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines with their numbers; only line feeds part them, as a string may hold any other sign."""
+    lines = text.removeprefix("\ufeff").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    for number, line in enumerate(lines, 1):
+        yield number, line.removesuffix("\r")
+
+
+def _value(line: str, field: Field, where: str, *, strings_base64: bool) -> KeyValue:
+    try:
+        if field.type.name == "string" and strings_base64:
+            line = base64.b64decode(line, validate=True).decode()
+        return parse_key(field, line)
+    except SleeperError as error:
+        raise InvalidInput(f"{where}: {error.message}", hint=error.hint) from error
+    except ValueError as error:
+        raise InvalidInput(f"{where} is {line!r}, no base64 of UTF-8", hint="encode it, or leave base64 out") from error

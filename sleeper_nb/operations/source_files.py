@@ -1,0 +1,132 @@
+"""The data files that a path, folder, glob or ``s3://`` address names; each can be opened by any process."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import pyarrow as pa
+
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.storage.filesystem import Storage, open_storage
+
+FORMATS = (".parquet", ".csv", ".csv.gz", ".json", ".jsonl")
+_HINT = "give a path or a glob such as data/2026-*.parquet or s3://bucket/folder/*.csv"
+_WILD = re.compile(r"[*?\[]")
+_TOKEN = re.compile(r"(?:(?<=/)|^)\*\*/|\[!?\]?[^\]]*\]|.", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file to load. It can be pickled, so that a task on a Spark executor opens it by itself.
+
+    Parameters
+    ----------
+    storage, path
+        The folder or bucket, and the file below it.
+    bytes
+        Its size.
+    """
+
+    storage: Storage
+    path: str
+    bytes: int
+
+    @property
+    def address(self) -> str:
+        """What users and engines call it: an absolute path, or ``s3://bucket/key``."""
+        return self.storage.locate(self.path)
+
+    @property
+    def format(self) -> str:
+        """``"parquet"``, ``"csv"`` or ``"json"``, as the name says.
+
+        Raises
+        ------
+        InvalidInput
+            When the name ends otherwise.
+        """
+        kind = next((end for end in FORMATS if self.path.endswith(end)), None)
+        if kind is None:
+            hint = f"its name ends in {', '.join(FORMATS)}"
+            raise InvalidInput(f"cannot tell the format of {self.address}", hint=hint)
+        return "csv" if kind.startswith(".csv") else "json" if kind.startswith(".json") else "parquet"
+
+    def open(self) -> pa.NativeFile:
+        """Open it for reading, unpacked where the name ends in ``.gz``."""
+        stream = self.storage.input(self.path)
+        return pa.CompressedInputStream(stream, "gzip") if self.path.endswith(".gz") else stream
+
+
+def find_files(source: str | Path, home: Storage | None = None) -> list[SourceFile]:
+    """Return the data files that a path, folder, glob or ``s3://`` address names, by name.
+
+    Parameters
+    ----------
+    source
+        A file, of any name; a folder, whose files below it count by their endings; or a glob, ``**`` for any folders.
+        In a bucket likewise: an object, a prefix, or a glob.
+    home
+        The table's storage: where it is in a bucket, its region and server are those of other buckets too.
+
+    Raises
+    ------
+    NotFound
+        When there is none.
+    """
+    found = _in_bucket(str(source), home) if str(source).startswith("s3://") else _in_folder(source)
+    if not found:
+        raise NotFound(f"no data file {str(source)!r}", hint=_HINT)
+    return found
+
+
+def _in_folder(source: str | Path) -> list[SourceFile]:
+    text = str(Path(str(source).removeprefix("file://")).expanduser())
+    if Path(text).is_file():  # first, for a name can have brackets of its own
+        paths: Iterable[Path] = [Path(text)]
+    elif Path(text).is_dir():
+        paths = sorted(path for path in Path(text).rglob("*") if path.name.endswith(FORMATS))
+    else:
+        paths = sorted(Path(name) for name in glob.glob(text, recursive=True))  # noqa: PTH207 - pathlib's needs a folder to start from
+    return [SourceFile(Storage(path.parent), path.name, path.stat().st_size) for path in paths]
+
+
+def _in_bucket(source: str, home: Storage | None) -> list[SourceFile]:
+    bucket, _, key = source.removeprefix("s3://").partition("/")
+    access = home.access if home is not None else None
+    region, endpoint_url = (access.region, access.endpoint_url) if access is not None else (None, None)
+    storage = open_storage(f"s3://{bucket}", region=region, endpoint_url=endpoint_url)
+    return list(_matching(storage, key))
+
+
+def _matching(storage: Storage, key: str) -> Iterator[SourceFile]:
+    if key and not key.endswith("/"):
+        try:  # first, for a name can have brackets of its own
+            yield SourceFile(storage, key, storage.size(key))
+        except NotFound:
+            pass
+        else:
+            return
+    wild = _WILD.search(key)
+    folder = key.rstrip("/") if wild is None else key[: wild.start()].rpartition("/")[0]
+    for file in storage.list(folder):
+        if file.path.endswith(FORMATS) if wild is None else _pattern(key).fullmatch(file.path):
+            yield SourceFile(storage, file.path, file.bytes)
+
+
+@lru_cache(maxsize=16)
+def _pattern(key: str) -> re.Pattern[str]:
+    """Return what a glob means: a star stays within a folder, two as a folder's name are any folders."""
+    return re.compile(_TOKEN.sub(lambda token: _meaning(token[0]), key), re.DOTALL)
+
+
+def _meaning(token: str) -> str:
+    known = {"**/": "(?:[^/]+/)*", "*": "[^/]*", "?": "[^/]"}
+    if token.startswith("[") and len(token) > 1:
+        inner = token[1:-1].replace("\\", "\\\\")
+        return f"[^{inner[1:]}/]" if inner.startswith("!") else f"[{inner}]"
+    return known.get(token) or re.escape(token)
