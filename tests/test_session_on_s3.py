@@ -34,8 +34,9 @@ def connect(moto: Server, monkeypatch: pytest.MonkeyPatch):
     return connected
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("state_store", STATE_STORES)
-def test_a_table_in_a_bucket_is_used_like_one_in_a_folder(connect, state_store):
+def test_a_table_in_a_bucket_is_used_like_one_in_a_folder(connect, spark_engine, state_store):
     telling = Telling()
     with connect(progress=telling) as session:
         table = session.create_table("trips", SCHEMA, ["m"], state_store=state_store)
@@ -43,7 +44,7 @@ def test_a_table_in_a_bucket_is_used_like_one_in_a_folder(connect, state_store):
         table.ingest([{"city": "rome", "fare": 1.0}, {"city": "bern", "fare": None}])
         table.create_savepoint("kept")
         table.ingest([{"city": "bern", "fare": 2.0}])
-    with connect() as session:
+    with connect(spark=spark_engine.session()) as session:
         table = session.table("trips")
         assert session.location.startswith("s3://")
         assert table.scan(keys="bern").count() == 2
@@ -51,9 +52,11 @@ def test_a_table_in_a_bucket_is_used_like_one_in_a_folder(connect, state_store):
         assert table.scan().to_pandas()["city"].tolist() == ["bern", "bern", "rome"]
         assert table.scan(version="savepoint.kept").count() == 2
         both = "SELECT count(*) - (SELECT count(*) FROM trips VERSION AS OF 'savepoint.kept') AS more FROM trips"
-        assert session.sql(both, engine="duckdb").to_pandas()["more"].tolist() == [1]
-        with pytest.raises(sl.EngineError, match="s3://"):
-            session.sql("SELECT * FROM trips").to_pandas()
+        for engine in ("duckdb", "spark"):
+            assert session.sql(both, engine=engine).to_pandas()["more"].tolist() == [1]
+        table.bulk_import([{"city": "zug", "fare": 3.0}])
+        assert table.compact(strategy="all", engine="spark").snapshots
+        assert table.scan().to_spark().count() == 4
         assert [s.operation for s in table.snapshots()][-1] == "create"
 
 

@@ -9,15 +9,17 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.report import counted
 
+TOLD_ROWS = 100_000
+"""A smaller load leaves no line: its snapshot says all."""
 SKEW = 4
 """A leaf is skewed from so many times its even share on, or from three quarters of all rows."""
 
 
 def summary(references: Sequence[FileReference], tree: PartitionTree, schema: Schema, seconds: float) -> str:
-    """Return the line for the references that a load added; "" when it added none."""
-    if not references:
-        return ""
+    """Return the line for the references that a load added; "" when it added few rows."""
     rows = sum(reference.rows for reference in references)
+    if rows < TOLD_ROWS:
+        return ""
     files = len({reference.filename for reference in references})
     rate = f", {rows / seconds:,.0f} rows/s" if seconds > 0 else ""
     line = f"{counted(rows, 'row')} in {counted(files, 'file')}{rate}"

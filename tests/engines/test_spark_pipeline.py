@@ -10,6 +10,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.engines.spark import loading
+from sleeper_nb.operations import load_summary
 from sleeper_nb.storage.sorted_keys import is_sorted
 
 pytestmark = pytest.mark.spark
@@ -401,10 +402,12 @@ class LastLine:
         self.lines += [text] if text else []
 
 
-def test_the_last_line_tells_the_rate_and_a_leaf_that_got_far_too_much(tmp_path, spark_engine):
+def test_the_last_line_tells_the_rate_and_a_leaf_that_got_far_too_much(tmp_path, spark_engine, monkeypatch):
+    monkeypatch.setattr(load_summary, "TOLD_ROWS", 100)
     watcher = LastLine()
     with sl.connect(tmp_path, spark=spark_engine.session(), progress=watcher) as session:
         table = session.create_table("t", sl.Schema({"carrier": "string"}), ["DL", "MQ", "UA"])
+        table.bulk_import([{"carrier": "UA"}] * 99)
         made = table.bulk_import([{"carrier": "UA"}] * 81 + [{"carrier": "AA"}] * 19, message="mine")
     (line,) = watcher.lines
     assert line.startswith("100 rows in 2 files, ")
