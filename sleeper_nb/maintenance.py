@@ -15,6 +15,7 @@ from sleeper_nb.operations import checking, compaction, expiry, findings, garbag
 from sleeper_nb.operations.strategies import StrategySettings
 from sleeper_nb.progress import Progress
 from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.storage.data_file_settings import DataFileSettings
 
 SPARK_BYTES = 256 * 2**20
 """From this size on, files that are ingested go through Spark, and compaction on ``engine="auto"`` runs there."""
@@ -65,7 +66,8 @@ class Maintenance:
             )
 
     def _runner(self, engine: str) -> compaction.Runner:
-        local = compaction.run_in_process(self._store.storage)
+        writing = DataFileSettings.of(self.properties)
+        local = compaction.run_in_process(self._store.storage, writing)
 
         def run(jobs: Sequence[compaction.CompactionJob], schema: Schema) -> Any:
             size = sum(file.bytes for job in jobs for file in job.inputs)
@@ -74,7 +76,7 @@ class Maintenance:
                 return local(jobs, schema)
             from sleeper_nb.engines.spark import pipeline
 
-            return pipeline.run_on_spark(self._components.spark(), self._store.storage)(jobs, schema)
+            return pipeline.run_on_spark(self._components.spark(), self._store.storage, writing)(jobs, schema)
 
         return run
 

@@ -17,6 +17,7 @@ from sleeper_nb.operations.versions import Resolved
 from sleeper_nb.report import Listing
 from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.storage.data_file_settings import DataFileSettings
 from sleeper_nb.table_at import TableAt
 
 
@@ -102,14 +103,16 @@ class Table(Maintenance, TableAt):
             return self.bulk_import(data, message=message)
         schema = self.schema
         rows = sources.conform(sources.to_arrow(data, schema), schema)
-        return ingest.ingest_arrow(self._store, rows, message=message, author=self._components.author)
+        author, writing = self._components.author, DataFileSettings.of(self.properties)
+        return ingest.ingest_arrow(self._store, rows, message=message, author=author, writing=writing)
 
     def bulk_import(self, data: Any, *, message: str | None = None) -> Snapshot:
         """Add rows through Spark, whatever their size; as `ingest` otherwise."""
         from sleeper_nb.engines.spark import pipeline
 
         spark, author = self._components.spark(), self._components.author
-        return pipeline.bulk_import(spark, self._store, data, message=message, author=author)
+        writing = DataFileSettings.of(self.properties)
+        return pipeline.bulk_import(spark, self._store, data, message=message, author=author, writing=writing)
 
     def snapshots(self) -> Listing[Snapshot]:
         """Return the retained snapshots, newest first."""

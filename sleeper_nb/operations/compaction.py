@@ -24,6 +24,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import ReplaceFileReferences
+from sleeper_nb.operations.ahead import made_ahead
 from sleeper_nb.operations.ingest import discard_files, reference_to, write_sorted
 from sleeper_nb.operations.planning import PlannedFile
 from sleeper_nb.operations.reading import merged
@@ -32,7 +33,8 @@ from sleeper_nb.progress import Progress
 from sleeper_nb.report import Bytes, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.data_files import DataFile
+from sleeper_nb.storage.data_file_settings import DataFileSettings
+from sleeper_nb.storage.data_files import AS_DEFAULT, DataFile
 from sleeper_nb.storage.filesystem import Storage
 
 ASSIGNMENT_TIME = timedelta(hours=1)
@@ -139,12 +141,16 @@ def plan_compaction(
     return tuple(jobs)
 
 
-def run_job(job: CompactionJob, schema: Schema, storage: Storage) -> DataFile | None:
+def run_job(
+    job: CompactionJob, schema: Schema, storage: Storage, writing: DataFileSettings = AS_DEFAULT
+) -> DataFile | None:
     """Merge a job's inputs into its output and check that no row was lost; None when no row was left.
 
-    Runs anywhere that reaches the table's storage: in process, or in a task on a Spark executor.
+    Runs anywhere that reaches the table's storage: in process, or in a task on a Spark executor. One thread merges
+    while another checks the order, encodes and writes.
     """
-    file = write_sorted(storage, job.output, schema, merged(job.inputs, schema, storage))
+    with closing(made_ahead(merged(job.inputs, schema, storage))) as rows:
+        file = write_sorted(storage, job.output, schema, rows, writing)
     written = 0 if file is None else file.rows
     if job.rows_exact and written != job.rows:
         storage.delete(job.output)
@@ -155,9 +161,9 @@ def run_job(job: CompactionJob, schema: Schema, storage: Storage) -> DataFile | 
     return file
 
 
-def run_in_process(storage: Storage) -> Runner:
+def run_in_process(storage: Storage, writing: DataFileSettings = AS_DEFAULT) -> Runner:
     """Return the runner that merges one job after the other in this process."""
-    return lambda jobs, schema: ((job, run_job(job, schema, storage)) for job in jobs)
+    return lambda jobs, schema: ((job, run_job(job, schema, storage, writing)) for job in jobs)
 
 
 def compact(

@@ -15,12 +15,18 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.transactions import AddFiles
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.data_files import DataFile, DataFileWriter
+from sleeper_nb.storage.data_file_settings import DataFileSettings
+from sleeper_nb.storage.data_files import AS_DEFAULT, DataFile, DataFileWriter
 from sleeper_nb.storage.filesystem import Storage
 
 
 def ingest_arrow(
-    store: StateStore, rows: pa.Table, *, message: str | None = None, author: str | None = None
+    store: StateStore,
+    rows: pa.Table,
+    *,
+    message: str | None = None,
+    author: str | None = None,
+    writing: DataFileSettings = AS_DEFAULT,
 ) -> Snapshot:
     """Add rows that have the table's columns, and return the snapshot that holds them; no row, no new snapshot."""
 
@@ -28,7 +34,7 @@ def ingest_arrow(
         for leaf, part in cut_by_leaf(rows, tree, schema):
             order = [(name, "ascending") for name in schema.sort_order]
             name = paths.data_file(leaf.id, store.clock.new_id())
-            finished = write_sorted(store.storage, name, schema, [part.sort_by(order)])
+            finished = write_sorted(store.storage, name, schema, [part.sort_by(order)], writing)
             if finished is not None:
                 yield leaf.id, finished
 
@@ -78,10 +84,14 @@ def discard_files(store: StateStore, filenames: Iterable[str]) -> None:
 
 
 def write_sorted(
-    storage: Storage, filename: str, schema: Schema, batches: Iterable[pa.Table | pa.RecordBatch]
+    storage: Storage,
+    filename: str,
+    schema: Schema,
+    batches: Iterable[pa.Table | pa.RecordBatch],
+    writing: DataFileSettings = AS_DEFAULT,
 ) -> DataFile | None:
     """Write sorted rows as one data file; None, and no file, when there are none."""
-    with DataFileWriter(storage, filename, schema) as writer:
+    with DataFileWriter(storage, filename, schema, writing) as writer:
         for batch in batches:
             writer.write(batch)
         return writer.finish()

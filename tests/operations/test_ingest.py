@@ -16,7 +16,7 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.ingest import add_written, cut_by_leaf
 from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.storage import data_files
+from sleeper_nb.storage.data_file_settings import DataFileSettings
 from sleeper_nb.storage.data_files import DataFileWriter
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.sorted_keys import is_sorted
@@ -127,9 +127,8 @@ def table_of(*keys: Any) -> pa.Table:
     return pa.Table.from_pylist(rows_of(*keys), schema=KEYED.arrow)
 
 
-def test_row_groups_have_a_fixed_number_of_rows_however_rows_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(data_files, "ROW_GROUP_ROWS", 4)
-    with DataFileWriter(Storage(tmp_path), "f.parquet", KEYED) as writer:
+def test_row_groups_have_a_fixed_number_of_rows_however_rows_arrive(tmp_path: Path):
+    with DataFileWriter(Storage(tmp_path), "f.parquet", KEYED, DataFileSettings(row_group_rows=4)) as writer:
         for part in ("abc", "", "d", "efghijk"):
             writer.write(table_of(*part))
         done = writer.finish()

@@ -27,7 +27,8 @@ from sleeper_nb.operations.ingest import add_written, discard_files, write_sorte
 from sleeper_nb.operations.sources import conform, find_files, size_of, to_arrow
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.data_files import DataFile
+from sleeper_nb.storage.data_file_settings import DataFileSettings
+from sleeper_nb.storage.data_files import AS_DEFAULT, DataFile
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
@@ -37,7 +38,13 @@ _LEAF = "__sleeper_leaf"
 
 
 def bulk_import(
-    engine: SparkEngine, store: StateStore, data: Any, *, message: str | None = None, author: str | None = None
+    engine: SparkEngine,
+    store: StateStore,
+    data: Any,
+    *,
+    message: str | None = None,
+    author: str | None = None,
+    writing: DataFileSettings = AS_DEFAULT,
 ) -> Snapshot:
     """Import data through Spark in one commit; nothing is added when any row does not fit the table."""
     check_reach(store.storage)
@@ -48,7 +55,7 @@ def bulk_import(
             frame = _frame(spark, data, schema)
             # Names and kinds of columns are checked before any row is read; values are checked by each task.
             conform(frame.limit(0).toArrow(), schema)
-            return _written(frame, schema, tree, store.storage, job_id).collect()
+            return _written(frame, schema, tree, store.storage, job_id, writing).collect()
 
         for row in engine.run(action, "bulk import", expected_bytes=size):
             yield tree.leaves[row["leaf"]].id, _data_file(row, schema)
@@ -62,12 +69,12 @@ def bulk_import(
         raise
 
 
-def run_on_spark(engine: SparkEngine, storage: Storage) -> Runner:
+def run_on_spark(engine: SparkEngine, storage: Storage, writing: DataFileSettings = AS_DEFAULT) -> Runner:
     """Return the runner that makes each compaction job one Spark task; jobs run side by side."""
     check_reach(storage)
 
     def run(jobs: Sequence[CompactionJob], schema: Schema) -> Generator[tuple[CompactionJob, DataFile | None]]:
-        actions = [partial(_compacted, job=job, schema=schema, storage=storage) for job in jobs]
+        actions = [partial(_compacted, job=job, schema=schema, storage=storage, writing=writing) for job in jobs]
         size = sum(file.bytes for job in jobs for file in job.inputs)
         return engine.run_each(actions, "compaction", expected_bytes=size)
 
@@ -75,11 +82,11 @@ def run_on_spark(engine: SparkEngine, storage: Storage) -> Runner:
 
 
 def _compacted(
-    spark: SparkSession, job: CompactionJob, schema: Schema, storage: Storage
+    spark: SparkSession, job: CompactionJob, schema: Schema, storage: Storage, writing: DataFileSettings
 ) -> tuple[CompactionJob, DataFile | None]:
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            yield _result(0, run_job(job, schema, storage), schema)
+            yield _result(0, run_job(job, schema, storage, writing), schema)
 
     one = spark.range(1, numPartitions=1)
     (row,) = one.mapInArrow(task, columns_text(_result_fields(schema))).collect()
@@ -97,7 +104,9 @@ def _frame(spark: SparkSession, data: Any, schema: Schema) -> DataFrame:
     return spark.createDataFrame(conform(to_arrow(data, schema), schema))
 
 
-def _written(frame: DataFrame, schema: Schema, tree: PartitionTree, storage: Storage, job_id: str) -> DataFrame:
+def _written(
+    frame: DataFrame, schema: Schema, tree: PartitionTree, storage: Storage, job_id: str, writing: DataFileSettings
+) -> DataFrame:
     leaves = [leaf.id for leaf in tree.leaves]
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -109,7 +118,7 @@ def _written(frame: DataFrame, schema: Schema, tree: PartitionTree, storage: Sto
         # A task may be tried again, or run twice at once: each attempt writes a file of its own.
         name = paths.data_file(leaves[number], f"{job_id}-{Clock().new_id()}")
         rows = (conform(_without_leaf(batch), schema) for batch in _chain(first, batches))
-        yield _result(number, write_sorted(storage, name, schema, rows), schema)
+        yield _result(number, write_sorted(storage, name, schema, rows, writing), schema)
 
     order = [f"`{name}`" for name in schema.sort_order]
     numbered = frame.withColumn(_LEAF, _leaf_number(tree, tree.root, schema))
