@@ -20,6 +20,7 @@ from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.planning import PlannedFile, ScanPlan
+from sleeper_nb.operations.stretches import stretches
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
@@ -96,7 +97,22 @@ def merged(
     columns: Sequence[str] | None = None,
     limit: int | None = None,
 ) -> Generator[pa.RecordBatch]:
-    """Yield the rows of some files merged in key order, each file restricted to its planned region."""
+    """Yield the rows of some files merged in key order, each file restricted to its planned region.
+
+    Parameters
+    ----------
+    files
+        The files, each sorted. However large they are, the merge holds a bounded part of each (see `stretches`).
+    schema, storage
+        Those of the table.
+    where, columns, limit
+        As `read` takes them.
+
+    Raises
+    ------
+    InvalidInput, NotFound, StorageError
+        As `read` does.
+    """
     if not files:
         return
     from datafusion import SessionConfig, SessionContext
@@ -107,19 +123,35 @@ def merged(
     # Without files' statistics: DataFusion takes a column of equal least and greatest value for a constant, NaN or not.
     context = SessionContext(settings.set("datafusion.execution.collect_statistics", "false"))
     _open_buckets(context, storage)
-    order = [_column(name).sort(ascending=True) for name in schema.sort_order]
     check_files(files, storage)
+    with _explained(storage, None):
+        parts = list(stretches(files, schema, storage))
+    left = limit
     with _explained(storage, where):
-        rows = _union([_frame(context, file, schema, storage) for file in files])
-        if where is not None:
-            rows = rows.filter(_condition(rows, where, schema))
-        rows = rows.sort(*order)
-        if columns is not None:
-            rows = rows.select(*[_column(name) for name in columns])
-        if limit is not None:
-            rows = rows.limit(limit)
-        for batch in rows.execute_stream():
-            yield batch.to_pyarrow()
+        for stretch in parts:
+            rows = _rows(context, stretch, schema, storage, where, columns)
+            rows = rows if left is None else rows.limit(left)
+            for each in rows.execute_stream():
+                batch = each.to_pyarrow()
+                left = None if left is None else left - batch.num_rows
+                yield batch
+            if left == 0:
+                return
+
+
+def _rows(
+    context: SessionContext,
+    files: Sequence[PlannedFile],
+    schema: Schema,
+    storage: Storage,
+    where: str | None,
+    columns: Sequence[str] | None,
+) -> DataFrame:
+    rows = _union([_frame(context, file, schema, storage) for file in files])
+    if where is not None:
+        rows = rows.filter(_condition(rows, where, schema))
+    rows = rows.sort(*[_column(name).sort(ascending=True) for name in schema.sort_order])
+    return rows if columns is None else rows.select(*[_column(name) for name in columns])
 
 
 def check_files(files: Sequence[PlannedFile], storage: Storage) -> None:
