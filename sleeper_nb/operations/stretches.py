@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-import pyarrow.parquet as pq
-
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.footers import row_groups
 from sleeper_nb.operations.planning import PlannedFile
 from sleeper_nb.storage.filesystem import Storage
 
@@ -32,7 +31,7 @@ def stretches(
     if sum(file.bytes for file in files) <= most_bytes:
         yield tuple(files)
         return
-    groups = [group for file in files for group in _row_groups(file, schema, storage)]
+    groups = [group for file in files for group in _first_keys(file, schema, storage)]
     ends: list[KeyValue | None] = [None, *_cuts(groups, most_bytes), None]
     for low, high in pairwise(ends):
         here = Region.whole(schema).narrowed(0, Range(low, high))
@@ -40,17 +39,13 @@ def stretches(
         yield tuple(file._replace(region=part) for file, part in inside)
 
 
-def _row_groups(file: PlannedFile, schema: Schema, storage: Storage) -> Iterator[tuple[KeyValue, float]]:
+def _first_keys(file: PlannedFile, schema: Schema, storage: Storage) -> Iterator[tuple[KeyValue, float]]:
     """Yield the least first row key of each row group, and about how many bytes of the file it has."""
-    with storage.input(file.filename) as stream:
-        footer = pq.read_metadata(stream)
-    column = footer.schema.names.index(schema.row_keys[0].name)
     wanted = Range() if file.region is None else file.region.ranges[0]
-    for number in range(footer.num_row_groups):
-        group = footer.row_group(number)
-        told = group.column(column).statistics
-        if told is not None and told.has_min_max and told.min in wanted:
-            yield told.min, file.bytes * group.num_rows / footer.num_rows
+    for group in row_groups(file.filename, schema, storage):
+        ends = group.ends[0]
+        if ends is not None and ends[0] in wanted:
+            yield ends[0], sum(group.column_bytes.values())
 
 
 def _cuts(groups: list[tuple[KeyValue, float]], most_bytes: int) -> Iterator[KeyValue]:

@@ -78,5 +78,5 @@ def test_a_harmed_footer_is_told_and_not_blamed_on_the_condition(tmp_path: Path,
     storage = Storage(tmp_path)
     storage.write("f.parquet", b"no parquet at all")
     monkeypatch.setattr(reading, "stretches", lambda *given: stretches(*given, most_bytes=1))
-    with pytest.raises(StorageError, match="cannot read data files"):
+    with pytest.raises(StorageError, match="not a parquet file"):
         list(reading.merged([PlannedFile("f.parquet", 1, 17, None)], KEYED, storage, where="n > 0"))
