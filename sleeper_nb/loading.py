@@ -103,7 +103,7 @@ class Loading(Oversight):
                 message=message,
                 author=self._components.author,
                 job_id=job_id,
-                strategy=self.properties[INGEST_STRATEGY],
+                settings=ingest.IngestSettings.of(self.properties),
             )
 
     def _import(self, given: Sequence[Source], message: str | None, job_id: str | None) -> Snapshot:
@@ -117,7 +117,7 @@ class Loading(Oversight):
                 message=message,
                 author=self._components.author,
                 job_id=job_id,
-                strategy=self.properties[INGEST_STRATEGY],
+                settings=ingest.IngestSettings.of(self.properties),
                 progress=self._components.progress,
             )
 

@@ -24,6 +24,7 @@ from sleeper_nb.operations.strategies import StrategySettings
 from sleeper_nb.operations.tracking import JobTracker
 from sleeper_nb.oversight import SPARK_BYTES, Oversight
 from sleeper_nb.progress import Progress, unchecked
+from sleeper_nb.storage.data_file_settings import DataFileSettings
 
 
 class Maintenance(Oversight):
@@ -160,7 +161,8 @@ class Maintenance(Oversight):
     def _runner(
         self, engine: str, begun: Callable[[compaction.CompactionJob], None], check: Callable[[], None]
     ) -> compaction.Runner:
-        local = compaction.run_in_process(self._store.storage, begun, check)
+        storage, writing = self._store.storage, DataFileSettings.of(self.properties)
+        local = compaction.run_in_process(storage, writing, begun, check)
 
         def run(jobs: Sequence[compaction.CompactionJob], schema: Schema) -> Any:
             size = sum(file.bytes for job in jobs for file in job.inputs)
@@ -169,7 +171,7 @@ class Maintenance(Oversight):
             from sleeper_nb.engines.spark import pipeline
 
             spark = self._components.spark()
-            return pipeline.run_on_spark(spark, self._store.storage, begun, check)(jobs, schema)
+            return pipeline.run_on_spark(spark, storage, writing, begun, check)(jobs, schema)
 
         return run
 

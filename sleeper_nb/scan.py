@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from sleeper_nb.operations.funnel import with_row_groups
 from sleeper_nb.operations.planning import ScanPlan
 from sleeper_nb.operations.reading import read, stream
 from sleeper_nb.operations.versions import Resolved
@@ -56,8 +57,12 @@ class Scan(Report):
     limit: int | None = None
 
     def plan(self) -> ScanPlan:
-        """Return which partitions, files and bytes will be read."""
-        return self._plan
+        """Return which partitions, files, row groups and bytes will be read, out of what; footers tell, no row is read.
+
+        A condition may leave out more of the row groups while they are read; it is not counted in.
+        """
+        columns = self.columns if self.where is None else None
+        return with_row_groups(self._plan, self._storage, columns)
 
     def count(self) -> int:
         """Return the number of rows; from metadata alone when there is no condition, no cut file and no processing."""

@@ -67,7 +67,7 @@ class Table(Loading, Maintenance, TableAt):
         where: str | None = None,
         *,
         keys: Any = None,
-        region: Mapping[str, tuple[Any, Any]] | None = None,
+        region: Mapping[str, tuple[Any, Any]] | str | None = None,
         limit: int | None = None,
         version: int | str | None = None,
         timestamp: datetime | str | None = None,

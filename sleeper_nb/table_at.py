@@ -83,7 +83,7 @@ class TableAt(Report):
         where: str | None = None,
         *,
         keys: Any = None,
-        region: Mapping[str, tuple[Any, Any]] | None = None,
+        region: Mapping[str, tuple[Any, Any]] | str | None = None,
         limit: int | None = None,
     ) -> Scan:
         """Return the rows of the version, not read yet.
@@ -99,7 +99,8 @@ class TableAt(Report):
         keys
             One key or a list of keys. A key is a value of the first row key, or a tuple of values of the first few.
         region
-            For some row keys ``(min, max)``: min included, max excluded, None unbounded.
+            For some row keys ``(min, max)``: min included, max excluded, None unbounded. Or as text:
+            ``"carrier=[AA,DL) flight=[1,100]"``.
         limit
             At most so many rows.
         """

@@ -1,39 +1,55 @@
-"""`scan` and `get`: rows of a version, read in process."""
+"""`scan` and `get`: rows of a version, read in process, or how they would be."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from sleeper_nb.commands.base import VERSION, Argument, Command, option, positional
+from sleeper_nb.commands.base import VERSION, Argument, Command, flag, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from sleeper_nb.operations.planning import ScanPlan
     from sleeper_nb.scan import Scan
 
 COLUMNS = option("--columns", text="only these columns", metavar="a,b", kind="columns")
 LIMIT: Argument = option("--limit", text="at most so many rows", metavar="N", kind="number")
+_SHARED = (
+    option("--region", text="ranges of row keys; [ ] take a bound in, ( ) leave it out", metavar='"key=[a,b) …"'),
+    COLUMNS,
+    option("--where", text="a condition in SQL", metavar='"…"'),
+    LIMIT,
+    flag("--explain", "read no row: show what would be read of how many partitions, files, row groups, bytes"),
+)
 
 
-def _scan(context: Context, arguments: Namespace) -> Scan:
+def _scan(context: Context, arguments: Namespace) -> Scan | ScanPlan:
     at = context.table_at(arguments.table)
-    found = at.scan(_names(arguments.columns), arguments.where, limit=arguments.limit)
-    found.head()  # an error of the first rows must fail the cell; one that comes while they are shown would not
-    return found
+    found = at.scan(_names(arguments.columns), arguments.where, region=arguments.region, limit=arguments.limit)
+    return _shown(found, arguments)
 
 
-def _get(context: Context, arguments: Namespace) -> Scan:
+def _get(context: Context, arguments: Namespace) -> Scan | ScanPlan:
     from sleeper_nb.model.keys import parse_key
 
     at = context.table_at(arguments.table)
     fields = at.schema.row_keys
+    named = ", ".join(f"{field.name} {field.text}" for field in fields)
     if len(arguments.key) > len(fields):
-        named = ", ".join(f"{field.name} {field.text}" for field in fields)
         raise InvalidInput(f"{len(arguments.key)} values are no key of {at.name!r}", hint=f"its row keys are {named}")
+    if bool(arguments.key) == (arguments.region is not None):
+        raise InvalidInput("get takes a key or --region, one of them", hint=f"the row keys are {named}")
     key = tuple(parse_key(field, word, what="key") for field, word in zip(fields, arguments.key, strict=False))
-    found = at.scan(_names(arguments.columns), keys=key)
-    found.head()
+    names, region = _names(arguments.columns), arguments.region
+    found = at.scan(names, arguments.where, keys=key or None, region=region, limit=arguments.limit)
+    return _shown(found, arguments)
+
+
+def _shown(found: Scan, arguments: Namespace) -> Scan | ScanPlan:
+    if arguments.explain:
+        return found.plan()
+    found.head()  # an error of the first rows must fail the cell; one that comes while they are shown would not
     return found
 
 
@@ -45,17 +61,25 @@ COMMANDS = (
     Command(
         "scan",
         "show rows of a version",
-        (VERSION, COLUMNS, option("--where", text="a condition in SQL", metavar='"…"'), LIMIT),
+        (VERSION, *_SHARED),
         _scan,
-        ("scan trips", 'scan trips@12 --columns city,fare --where "fare < 0" --limit 20'),
+        (
+            "scan trips",
+            'scan trips@12 --columns city,fare --where "fare < 0" --limit 20',
+            'scan flights --region "carrier=[AA,DL) flight=[1,100]" --explain',
+        ),
         words=("head", "rows", "peek"),
     ),
     Command(
         "get",
-        "show the rows of one key: the values of its row keys, or of the first few",
-        (VERSION, positional("key", "the values, in the order of the row keys", metavar="KEY", many=True), COLUMNS),
+        "show the rows of one key: the values of its row keys, or of the first few; or those of a region",
+        (
+            VERSION,
+            positional("key", "the values, in the order of the row keys", metavar="KEY", many=True, optional=True),
+            *_SHARED,
+        ),
         _get,
-        ("get trips London", "get flights@12 UA 1545"),
+        ("get trips London", "get flights@12 UA 1545", 'get flights --region "carrier=[AA,DL)" --limit 5'),
         words=("lookup", "find"),
     ),
 )

@@ -65,3 +65,10 @@ def key_text(value: KeyValue | None) -> str:
     if value is None:
         return "∞"
     return "0x" + value.hex() if isinstance(value, bytes) else str(value)
+
+
+def key_after(field: Field, value: KeyValue) -> KeyValue | None:
+    """Return the least value greater than `value` that row key `field` can hold; None when there is none."""
+    if isinstance(value, int):
+        return None if value == _LIMITS[field.type.name] - 1 else value + 1
+    return value + "\0" if isinstance(value, str) else value + b"\0"

@@ -81,6 +81,7 @@ INGEST_STRATEGY = "sleeper.table.ingest.file.writing.strategy"
 ONE_FILE_PER_LEAF, ONE_REFERENCE_PER_LEAF = "one_file_per_leaf", "one_reference_per_leaf"
 SPLITS_FILE = "sleeper.table.splits.file"
 SPLITS_BASE64 = "sleeper.table.splits.base64.encoded"
+CODECS = ("zstd", "snappy", "gzip", "lz4", "none", "uncompressed")
 _DURATION = "duration, such as 7 d, 6 h or 30 min"
 _COUNT = "whole number"
 PROPERTIES: dict[str, Property] = {
@@ -107,6 +108,20 @@ PROPERTIES: dict[str, Property] = {
                  "compaction jobs of the table that are under way at a time"),
         Property(SPLITTING_THRESHOLD, "1000000000", _whole(2), _COUNT,
                  "a leaf partition with so many rows is split"),
+        Property("sleeper.table.parquet.rowgroup.rows.max", "100000", _whole(1), _COUNT,
+                 "rows of a row group of a data file, at most"),
+        Property("sleeper.table.parquet.page.size", "131072", _whole(1024, 2**30), "bytes, 1024 and more",
+                 "how large a page of a data file grows, of its dictionaries too; a lookup reads whole pages"),
+        Property("sleeper.table.parquet.compression.codec", "zstd", _one_of(*CODECS), ", ".join(CODECS),
+                 "how data files are compressed"),
+        Property("sleeper.table.parquet.writer.version", "v2", _one_of("v1", "v2"), "v1 or v2",
+                 "the version of the pages of data files"),
+        Property("sleeper.table.parquet.dictionary.encoding.rowkey.fields", "false", _truth, "true or false",
+                 "whether row keys are written with dictionaries"),
+        Property("sleeper.table.parquet.dictionary.encoding.sortkey.fields", "true", _truth, "true or false",
+                 "whether sort keys are written with dictionaries, where these stay small"),
+        Property("sleeper.table.parquet.dictionary.encoding.value.fields", "true", _truth, "true or false",
+                 "whether values are written with dictionaries, where these stay small"),
         Property("snapshot.time-retained", "7 d", parse_duration, _DURATION, "how long a snapshot stays at least"),
         Property("snapshot.num-retained.min", "10", _whole(1), _COUNT, "so many of the newest snapshots always stay"),
         Property("snapshot.num-retained.max", "2147483647", _whole(1), _COUNT, "never more snapshots than this stay"),

@@ -14,7 +14,7 @@ A job's safety, in steps:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
@@ -27,6 +27,7 @@ from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
+from sleeper_nb.operations.ahead import made_ahead
 from sleeper_nb.operations.claimed_jobs import ClaimedJobs
 from sleeper_nb.operations.ingest import write_sorted
 from sleeper_nb.operations.planning import PlannedFile
@@ -38,7 +39,8 @@ from sleeper_nb.progress import Progress, unchecked
 from sleeper_nb.report import Bytes, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.data_files import DataFile
+from sleeper_nb.storage.data_file_settings import DataFileSettings
+from sleeper_nb.storage.data_files import AS_DEFAULT, DataFile
 from sleeper_nb.storage.filesystem import Storage
 
 T = TypeVar("T")
@@ -201,6 +203,7 @@ def run_job(
     job: CompactionJob,
     schema: Schema,
     storage: Storage,
+    writing: DataFileSettings = AS_DEFAULT,
     check: Callable[[], None] = unchecked,
     *,
     process: Processor | None = None,
@@ -208,11 +211,12 @@ def run_job(
     """Merge a job's inputs into its output and check that no row was lost; None when no row was left.
 
     Runs anywhere that reaches the table's storage: in process, or in a task on a Spark executor, where `process` is
-    what the driver made of the job's processing. `check` is called with each batch; when it raises, nothing is left of
-    the job.
+    what the driver made of the job's processing. One thread merges and processes while another checks the order,
+    encodes and writes. `check` is called with each batch; when it raises, nothing is left of the job.
     """
-    rows = leaf_rows(job.inputs, process or Processor.of(job.processing, schema), storage)
-    file = write_sorted(storage, job.output, schema, checked(rows, check))
+    merged = leaf_rows(job.inputs, process or Processor.of(job.processing, schema), storage)
+    with closing(made_ahead(checked(merged, check))) as rows:
+        file = write_sorted(storage, job.output, schema, rows, writing)
     written = 0 if file is None else file.rows
     if job.rows_exact and (written > job.rows or (written < job.rows and job.processing.is_nothing)):
         storage.delete(job.output)
@@ -227,7 +231,7 @@ def untold(job: CompactionJob) -> None:
     """Tell nobody that a job begins."""
 
 
-def checked(batches: Iterable[T], check: Callable[[], None]) -> Iterator[T]:
+def checked(batches: Iterable[T], check: Callable[[], None]) -> Generator[T]:
     """Yield batches, each behind a check that may end the work."""
     for batch in batches:
         check()
@@ -235,14 +239,17 @@ def checked(batches: Iterable[T], check: Callable[[], None]) -> Iterator[T]:
 
 
 def run_in_process(
-    storage: Storage, begun: Callable[[CompactionJob], None] = untold, check: Callable[[], None] = unchecked
+    storage: Storage,
+    writing: DataFileSettings = AS_DEFAULT,
+    begun: Callable[[CompactionJob], None] = untold,
+    check: Callable[[], None] = unchecked,
 ) -> Runner:
     """Return the runner that merges one job after the other in this process, and tells of each that it begins."""
 
     def run(jobs: Sequence[CompactionJob], schema: Schema) -> Generator[tuple[CompactionJob, DataFile | None]]:
         for job in jobs:
             begun(job)
-            yield job, run_job(job, schema, storage, check)
+            yield job, run_job(job, schema, storage, writing, check)
 
     return run
 

@@ -7,6 +7,7 @@ for all leaves, to which each leaf that gets rows has a reference of its own: fe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,14 +15,44 @@ import pyarrow.compute as pc
 from sleeper_nb.errors import OutcomeUnknown, SleeperError
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree
-from sleeper_nb.model.properties import ONE_FILE_PER_LEAF
+from sleeper_nb.model.properties import INGEST_STRATEGY, ONE_FILE_PER_LEAF, TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.transactions import AddFiles
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.data_files import DataFile, DataFileWriter
+from sleeper_nb.storage.data_file_settings import DataFileSettings
+from sleeper_nb.storage.data_files import AS_DEFAULT, DataFile, DataFileWriter
 from sleeper_nb.storage.filesystem import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class IngestSettings:
+    """How rows become files.
+
+    Parameters
+    ----------
+    strategy
+        ``one_file_per_leaf`` or ``one_reference_per_leaf`` (``sleeper.table.ingest.file.writing.strategy``).
+    writing
+        How each file is written.
+    """
+
+    strategy: str = ONE_FILE_PER_LEAF
+    writing: DataFileSettings = AS_DEFAULT
+
+    @classmethod
+    def of(cls, properties: TableProperties) -> IngestSettings:
+        """Return what a table's properties say."""
+        return cls(properties[INGEST_STRATEGY], DataFileSettings.of(properties))
+
+    @property
+    def file_per_leaf(self) -> bool:
+        """Whether each leaf that gets rows gets a file of its own."""
+        return self.strategy == ONE_FILE_PER_LEAF
+
+
+AS_USUAL = IngestSettings()
 
 
 def ingest_arrow(
@@ -31,26 +62,20 @@ def ingest_arrow(
     message: str | None = None,
     author: str | None = None,
     job_id: str | None = None,
-    strategy: str = ONE_FILE_PER_LEAF,
+    settings: IngestSettings = AS_USUAL,
 ) -> Snapshot:
-    """Add rows that have the table's columns, and return the snapshot that holds them; no row, no new snapshot.
-
-    Parameters
-    ----------
-    strategy
-        ``one_file_per_leaf`` or ``one_reference_per_leaf``, as ``sleeper.table.ingest.file.writing.strategy``.
-    """
+    """Add rows that have the table's columns, and return the snapshot that holds them; no row, no new snapshot."""
 
     def write(schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
         parts: Iterable[tuple[str, pa.Table, dict[str, int]]]
-        if strategy == ONE_FILE_PER_LEAF:
+        if settings.file_per_leaf:
             parts = ((leaf.id, part, {leaf.id: part.num_rows}) for leaf, part in cut_by_leaf(rows, tree, schema))
         else:
             parts = [(tree.root.id, rows, rows_by_leaf(rows, tree, schema))]
         order = [(name, "ascending") for name in schema.sort_order]
         for folder, part, by_leaf in parts:
             name = paths.data_file(folder, store.clock.new_id())
-            finished = write_sorted(store.storage, name, schema, [part.sort_by(order)])
+            finished = write_sorted(store.storage, name, schema, [part.sort_by(order)], settings.writing)
             if finished is not None:
                 yield from references_to(finished, by_leaf)
 
@@ -101,10 +126,14 @@ def discard_files(store: StateStore, filenames: Iterable[str]) -> None:
 
 
 def write_sorted(
-    storage: Storage, filename: str, schema: Schema, batches: Iterable[pa.Table | pa.RecordBatch]
+    storage: Storage,
+    filename: str,
+    schema: Schema,
+    batches: Iterable[pa.Table | pa.RecordBatch],
+    writing: DataFileSettings = AS_DEFAULT,
 ) -> DataFile | None:
     """Write sorted rows as one data file; None, and no file, when there are none."""
-    with DataFileWriter(storage, filename, schema) as writer:
+    with DataFileWriter(storage, filename, schema, writing) as writer:
         for batch in batches:
             writer.write(batch)
         return writer.finish()

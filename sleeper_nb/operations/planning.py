@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.files import data_files
-from sleeper_nb.model.keys import KeyValue, check_key
+from sleeper_nb.model.keys import KeyValue, check_key, key_after
 from sleeper_nb.model.partitions import Partition, Range, Region
 from sleeper_nb.model.processing import NOTHING, DataProcessing
-from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.region_text import parse_region
+from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.report import Bytes, Grid, Report
 
@@ -44,9 +45,28 @@ class PlannedLeaf:
     files: tuple[PlannedFile, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class OpenedGroups:
+    """What a scan reads of the files that it opens: row groups and bytes, out of how many row groups there are."""
+
+    of: int
+    row_groups: int
+    bytes: int
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class ScanPlan(Report):
-    """What a scan reads, and what it leaves unread, as a funnel from the whole table to the files opened."""
+    """What a scan reads, and what it leaves unread, as a funnel from the whole table to what is read of each file.
+
+    Parameters
+    ----------
+    leaves
+        The leaves that the scan reaches, each with its files.
+    leaves_of, files_of, bytes_of
+        How many leaves, data files and bytes of these the table has.
+    opened
+        What is read of the files, as their footers tell; None when nobody has looked (`Scan.plan` does).
+    """
 
     schema: Schema
     snapshot_id: int
@@ -55,6 +75,7 @@ class ScanPlan(Report):
     files_of: int
     bytes_of: int
     processing: DataProcessing = NOTHING
+    opened: OpenedGroups | None = None
 
     @property
     def files(self) -> tuple[PlannedFile, ...]:
@@ -74,14 +95,27 @@ class ScanPlan(Report):
 
     def grid(self) -> Grid:
         """Return the funnel."""
-        opened = len({file.filename for file in self.files})
-        rows = (
-            ("partitions", self.leaves_of, len(self.leaves)),
-            ("files", self.files_of, opened),
-            ("bytes", Bytes(self.bytes_of), Bytes(self.bytes)),
-        )
+        files = len({file.filename for file in self.files})
+        rows: list[tuple[str, int | Bytes, int | Bytes, str]] = [
+            ("partitions", self.leaves_of, len(self.leaves), _bar(len(self.leaves), self.leaves_of)),
+            ("files", self.files_of, files, _bar(files, self.files_of)),
+        ]
+        read = self.bytes
+        if self.opened is not None:
+            read = self.opened.bytes
+            bar = _bar(self.opened.row_groups, self.opened.of)
+            rows.append(("row groups of these files", self.opened.of, self.opened.row_groups, bar))
+        rows.append(("bytes", Bytes(self.bytes_of), Bytes(read), _bar(read, self.bytes_of)))
         processed = "" if self.processing.is_nothing else f"rows go through {self.processing}"
-        return Grid(("", "table", "scan"), rows, f"scan of snapshot {self.snapshot_id}", processed)
+        return Grid(("", "before", "after", ""), tuple(rows), f"scan of snapshot {self.snapshot_id}", processed)
+
+
+_BAR = 20
+
+
+def _bar(part: int, whole: int) -> str:
+    """Return a share as a bar of letters, which reads in text and in HTML; what is not nothing is seen."""
+    return "█" * round(_BAR * part / whole) or "▏" if part and whole else ""
 
 
 def plan_scan(
@@ -139,7 +173,7 @@ def _keys_in(part: Region, files: pa.Table, schema: Schema, *, wholly: bool = Fa
     return reduce(pc.and_, tests)
 
 
-def regions_of(schema: Schema, keys: Any = None, region: Mapping[str, Any] | None = None) -> list[Region] | None:
+def regions_of(schema: Schema, keys: Any = None, region: Mapping[str, Any] | str | None = None) -> list[Region] | None:
     """Return the regions that a user's exact keys, or ranges of keys, mean; None for the whole table.
 
     Parameters
@@ -150,7 +184,8 @@ def regions_of(schema: Schema, keys: Any = None, region: Mapping[str, Any] | Non
         One key, or a list of keys; a key is a value of the first row key, or a tuple with a value of each of the first
         few row keys.
     region
-        For some row keys ``(min, max)``, min included, max excluded, None unbounded.
+        For some row keys ``(min, max)``, min included, max excluded, None unbounded; or the same as text
+        (`parse_region`).
 
     Raises
     ------
@@ -166,6 +201,8 @@ def regions_of(schema: Schema, keys: Any = None, region: Mapping[str, Any] | Non
         return [_exact(schema, key) for key in checked if not any(key[:n] in checked for n in range(1, len(key)))]
     if region is None:
         return None
+    if isinstance(region, str):
+        region = parse_region(schema, region)
     names = [key.name for key in schema.row_keys]
     found = Region.whole(schema)
     for name, bounds in region.items():
@@ -188,12 +225,5 @@ def _checked(schema: Schema, key: tuple[Any, ...]) -> tuple[KeyValue, ...]:
 def _exact(schema: Schema, key: tuple[KeyValue, ...]) -> Region:
     found = Region.whole(schema)
     for i, value in enumerate(key):
-        found = found.narrowed(i, Range(value, _next(schema.row_keys[i], value)))
+        found = found.narrowed(i, Range(value, key_after(schema.row_keys[i], value)))
     return found
-
-
-def _next(field: Field, value: KeyValue) -> KeyValue | None:
-    """Return the least value greater than `value`; None when there is none."""
-    if isinstance(value, int):
-        return None if value == 2 ** (31 if field.type.name == "int" else 63) - 1 else value + 1
-    return value + "\0" if isinstance(value, str) else value + b"\0"

@@ -7,7 +7,7 @@ file, no repartitioning): it holds a few batches per file, not the rows.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.conditions import condition, is_on, mentioned, met, not_computed
 from sleeper_nb.operations.planning import PlannedFile, ScanPlan
 from sleeper_nb.operations.processing import Processor
+from sleeper_nb.operations.stretches import stretches
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 _ASKING = 16
 """How many questions a server is asked at once."""
+
+_FOOTER_BYTES = 65_536
+"""More than the footer of a data file takes that has a few dozen row groups and columns."""
 
 
 def read(
@@ -136,8 +140,23 @@ def merged(
     where: str | None = None,
     columns: Sequence[str] | None = None,
     limit: int | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of some files merged in key order, each file restricted to its planned region."""
+) -> Generator[pa.RecordBatch]:
+    """Yield the rows of some files merged in key order, each file restricted to its planned region.
+
+    Parameters
+    ----------
+    files
+        The files, each sorted. However large they are, the merge holds a bounded part of each (see `stretches`).
+    schema, storage
+        Those of the table.
+    where, columns, limit
+        As `read` takes them.
+
+    Raises
+    ------
+    InvalidInput, NotFound, StorageError
+        As `read` does.
+    """
     if not files:
         return
     from datafusion import SessionConfig, SessionContext
@@ -145,22 +164,41 @@ def merged(
     # One partition: the merge is the work, and each leaf has a task of its own already.
     settings = SessionConfig().with_target_partitions(1).set("datafusion.optimizer.prefer_existing_sort", "true")
     settings = settings.set("datafusion.execution.parquet.pushdown_filters", "true")
+    # Of a folder's files a footer's worth is read first; a server is asked once, for the half MiB that is the default.
+    hint = _FOOTER_BYTES if storage.local else 8 * _FOOTER_BYTES
+    settings = settings.set("datafusion.execution.parquet.metadata_size_hint", str(hint))
     # Without files' statistics: DataFusion takes a column of equal least and greatest value for a constant, NaN or not.
     context = SessionContext(settings.set("datafusion.execution.collect_statistics", "false"))
     _open_buckets(context, storage)
-    order = [_column(name).sort(ascending=True) for name in schema.sort_order]
     check_files(files, storage)
+    with _explained(storage, None):
+        parts = list(stretches(files, schema, storage))
+    left = limit
     with _explained(storage, where):
-        rows = _union([_frame(context, file, schema, storage) for file in files])
-        if where is not None:
-            rows = rows.filter(condition(rows, where, schema))
-        rows = rows.sort(*order)
-        if columns is not None:
-            rows = rows.select(*[_column(name) for name in columns])
-        if limit is not None:
-            rows = rows.limit(limit)
-        for batch in rows.execute_stream():
-            yield batch.to_pyarrow()
+        for stretch in parts:
+            rows = _rows(context, stretch, schema, storage, where, columns)
+            rows = rows if left is None else rows.limit(left)
+            for each in rows.execute_stream():
+                batch = each.to_pyarrow()
+                left = None if left is None else left - batch.num_rows
+                yield batch
+            if left == 0:
+                return
+
+
+def _rows(
+    context: SessionContext,
+    files: Sequence[PlannedFile],
+    schema: Schema,
+    storage: Storage,
+    where: str | None,
+    columns: Sequence[str] | None,
+) -> DataFrame:
+    rows = _union([_frame(context, file, schema, storage) for file in files])
+    if where is not None:
+        rows = rows.filter(condition(rows, where, schema))
+    rows = rows.sort(*[_column(name).sort(ascending=True) for name in schema.sort_order])
+    return rows if columns is None else rows.select(*[_column(name) for name in columns])
 
 
 def check_files(files: Sequence[PlannedFile], storage: Storage) -> None:

@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.storage.data_file_settings import DataFileSettings
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.sorted_keys import SortedKeys
 
-ROW_GROUP_ROWS = 100_000
-"""Rows of a row group (``sleeper.table.parquet.rowgroup.rows.max``); its first keys are an equi-depth sample."""
+AS_DEFAULT = DataFileSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,18 @@ class DataFileWriter:
         The file's path below it.
     schema
         The table's schema. Batches must have its columns and come sorted by its row keys, then sort keys.
+    settings
+        How the file is written.
     """
 
-    def __init__(self, storage: Storage, filename: str, schema: Schema) -> None:
-        self._storage, self._filename, self._schema = storage, filename, schema
+    def __init__(
+        self, storage: Storage, filename: str, schema: Schema, settings: DataFileSettings = AS_DEFAULT
+    ) -> None:
+        self._storage, self._filename, self._schema, self._settings = storage, filename, schema, settings
         self._stack = contextlib.ExitStack()
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
+        self._waiting_rows = 0
         self._keys = SortedKeys(schema)
 
     def __enter__(self) -> Self:
@@ -60,19 +65,13 @@ class DataFileWriter:
         self._stack.__exit__(kind, error, trace)
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
-        """Add rows behind those written before."""
+        """Add rows behind those written before; their order is checked with the row group that they are part of."""
         table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
         if not table.num_rows:
             return
-        table = table.cast(self._schema.arrow)
-        self._keys.see(table)
-        if not self._keys.in_order:
-            raise StorageError(
-                f"rows of {self._filename} are not sorted by {', '.join(self._schema.sort_order)}",
-                hint="this is a fault of the writer: nothing was committed",
-            )
         self._waiting.append(table)
-        if sum(t.num_rows for t in self._waiting) >= ROW_GROUP_ROWS:
+        self._waiting_rows += table.num_rows
+        if self._waiting_rows >= self._settings.row_group_rows:
             self._flush(whole_groups_only=True)
 
     def finish(self) -> DataFile | None:
@@ -87,12 +86,24 @@ class DataFileWriter:
     def _flush(self, *, whole_groups_only: bool) -> None:
         if not self._waiting:
             return
-        table = pa.concat_tables(self._waiting)
-        cut = table.num_rows - table.num_rows % ROW_GROUP_ROWS if whole_groups_only else table.num_rows
+        table, size = pa.concat_tables(self._waiting), self._settings.row_group_rows
+        cut = table.num_rows - table.num_rows % size if whole_groups_only else table.num_rows
+        for start in range(0, cut, size):
+            self._write_group(table.slice(start, min(size, cut - start)))
+        self._waiting_rows = table.num_rows - cut
+        self._waiting = [table.slice(cut)] if self._waiting_rows else []
+
+    def _write_group(self, group: pa.Table) -> None:
+        rows = group.cast(self._schema.arrow).combine_chunks()
+        self._keys.see(rows)
+        if not self._keys.in_order:
+            raise StorageError(
+                f"rows of {self._filename} are not sorted by {', '.join(self._schema.sort_order)}",
+                hint="this is a fault of the writer: nothing was committed",
+            )
         if self._writer is None:
             self._writer = self._open()
-        self._writer.write_table(table.slice(0, cut), row_group_size=ROW_GROUP_ROWS)
-        self._waiting = [table.slice(cut)] if cut < table.num_rows else []
+        self._writer.write_table(rows, row_group_size=rows.num_rows)
 
     def _open(self) -> pq.ParquetWriter:
         stream = self._stack.enter_context(self._storage.output(self._filename))
@@ -101,10 +112,10 @@ class DataFileWriter:
             pq.ParquetWriter(
                 stream,
                 self._schema.arrow,
-                compression="zstd",
                 write_page_index=True,
                 sorting_columns=order,
                 write_statistics=_with_statistics(self._schema),
+                **self._settings.writer_options(self._schema),
             )
         )
 

@@ -43,14 +43,23 @@ class SortedKeys:
         if not table.num_rows:
             return
         keys = table.select(self._names)
-        joined = keys if self._last is None else pa.concat_tables([self._last, keys])
-        self.in_order = self.in_order and is_sorted(joined)
+        first = keys.slice(0, 1)
+        follows = self._last is None or is_sorted(pa.concat_tables([self._last, first]))
+        self.in_order = self.in_order and follows and is_sorted(keys)
         self._last = keys.slice(keys.num_rows - 1)
         self.rows += table.num_rows
         for i, name in enumerate(self._row_keys):
-            ends = pc.min_max(table[name]).as_py()
-            self.least[i] = min((v for v in (self.least[i], ends["min"]) if v is not None), default=None)
-            self.greatest[i] = max((v for v in (self.greatest[i], ends["max"]) if v is not None), default=None)
+            low, high = self._ends(table[name], sorted_by_it=self.in_order and i == 0)
+            self.least[i] = min((v for v in (self.least[i], low) if v is not None), default=None)
+            self.greatest[i] = max((v for v in (self.greatest[i], high) if v is not None), default=None)
+
+    @staticmethod
+    def _ends(values: pa.ChunkedArray, *, sorted_by_it: bool) -> tuple[Any, Any]:
+        """Return the least and the greatest value: of sorted ones the first and the last."""
+        if sorted_by_it and not values.null_count:
+            return values[0].as_py(), values[-1].as_py()
+        ends = pc.min_max(values).as_py()
+        return ends["min"], ends["max"]
 
 
 def is_sorted(keys: pa.Table) -> bool:
@@ -59,13 +68,15 @@ def is_sorted(keys: pa.Table) -> bool:
         return True
     before = [column.slice(0, keys.num_rows - 1) for column in keys.columns]
     after = [column.slice(1) for column in keys.columns]
-    pairs = list(zip(before, after, strict=True))
-    # a row may follow another when its first key is greater, or equal and the rest may follow
-    last = pc.less_equal(*pairs[-1])
-    in_order = reduce(
-        lambda rest, pair: pc.or_(pc.less(*pair), pc.and_(pc.equal(*pair), rest)), reversed(pairs[:-1]), last
-    )
-    return bool(pc.all(in_order).as_py())
+    while before:
+        if not pc.all(pc.less_equal(before[0], after[0])).as_py():
+            return False
+        # Only of rows that are equal so far do the columns behind decide, and mostly there are few of them.
+        equal = pc.equal(before[0], after[0]) if len(before) > 1 else None
+        if equal is None or not pc.any(equal).as_py():
+            return True
+        before, after = ([column.filter(equal) for column in columns[1:]] for columns in (before, after))
+    return True
 
 
 def run_starts(rows: pa.RecordBatch, names: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

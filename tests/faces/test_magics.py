@@ -154,6 +154,10 @@ def test_several_sources_are_one_commit_or_none(trips, shell, fail):
         ("%sleeper sql --engine duckdb select * from trps", "no table 'trps'", "did you mean 'trips'?"),
         ("%sleeper sql --engine duckdb -o a-b select 1", "no variable can be called 'a-b'", "use letters, digits"),
         ("%sleeper get trips a b", "2 values are no key of 'trips'", "its row keys are city string"),
+        ("%sleeper get trips", "get takes a key or --region, one of them", "the row keys are city string"),
+        ("%sleeper get trips a --region city=b", "get takes a key or --region, one of them", "the row keys are"),
+        ("%sleeper scan trips --region town=[a,b)", "'town' is no row key", "the row keys are city"),
+        ("%sleeper scan trips --region 'city=[a b)'", "cannot read the region at 'city=[a b)'", "write key=[min,max)"),
         ("%sleeper delete-savepoint trips", "name one savepoint", "delete-savepoint trips --id 1"),
         ("%sleeper delete-savepoint trips --id 7", "no savepoint '7' of table 'trips'", "there are: before-fix, 1"),
         ("%sleeper history trips@2", "this works on the current version, not on '2'", "leave out @2"),
@@ -165,6 +169,21 @@ def test_errors_fail_the_cell_in_a_few_lines(trips, fail, cell, message, hint):
     error = fail(cell)
     assert error.message == message
     assert error.hint.startswith(hint)
+
+
+@pytest.mark.parametrize("command", ["scan", "get"])
+def test_rows_of_a_region_are_shown_or_explained(trips, command):
+    line = f"%sleeper {command} trips --region city=[a,m) --columns city,fare"
+    assert sorted(trips(line).to_dict()["city"]) == ["athens"] * 3 + ["lima"] * 3
+    assert trips(f'{line} --where "fare > 2" --limit 1').to_dict() == {"city": ["lima"], "fare": [9.0]}
+    plan = trips(f"{line} --explain")
+    assert (len(plan.leaves), plan.leaves_of, plan.opened.row_groups) == (2, 3, 4)
+    assert "row groups" in repr(plan)
+
+
+def test_a_key_is_explained_without_reading_a_row(trips):
+    plan = trips("%sleeper get trips@2 lima --explain")
+    assert (plan.snapshot_id, len(plan.files), plan.opened.row_groups) == (2, 1, 1)
 
 
 def test_errors_while_rows_are_read_fail_the_cell_too(trips, fail):

@@ -18,12 +18,12 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.transactions import ReplaceFileReferences
 from sleeper_nb.operations import checking
 from sleeper_nb.operations.compaction import plan_compaction, run_job
-from sleeper_nb.operations.ingest import add_written, cut_by_leaf, reference_to
+from sleeper_nb.operations.ingest import IngestSettings, add_written, cut_by_leaf, reference_to
 from sleeper_nb.operations.planning import plan_scan
 from sleeper_nb.operations.strategies import StrategySettings
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.storage import data_files
+from sleeper_nb.storage.data_file_settings import DataFileSettings
 from sleeper_nb.storage.data_files import DataFileWriter
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.sorted_keys import is_sorted
@@ -143,7 +143,7 @@ def test_an_error_of_the_writer_deletes_the_files_it_had_finished(store: StateSt
 
 # One file that several leaves refer to
 
-SHARED: dict[str, Any] = {"strategy": "one_reference_per_leaf"}
+SHARED: dict[str, Any] = {"settings": IngestSettings("one_reference_per_leaf")}
 
 
 def test_one_file_for_all_leaves_has_an_exact_reference_from_each(tmp_path: Path):
@@ -221,7 +221,7 @@ def test_both_ways_of_writing_give_the_same_rows_of_every_region(
         tree = a_tree("a", "é")
         store.create("table", KEYED, tree.split(tree.leaves[1].id, 1, 0, ("left", "right")))
         for keys in (first, second):
-            ingest(store, rows_of(*keys), strategy=strategy)
+            ingest(store, rows_of(*keys), settings=IngestSettings(strategy))
         regions: list[dict[str, Any]] = [{}, {"region": {"n": (0, None)}}, {"region": {"key": ("a", "￿")}}]
         found.append([in_order(scan(store, **region).to_pylist()) for region in regions])
         compact(store)
@@ -236,9 +236,8 @@ def table_of(*keys: Any) -> pa.Table:
     return pa.Table.from_pylist(rows_of(*keys), schema=KEYED.arrow)
 
 
-def test_row_groups_have_a_fixed_number_of_rows_however_rows_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(data_files, "ROW_GROUP_ROWS", 4)
-    with DataFileWriter(Storage(tmp_path), "f.parquet", KEYED) as writer:
+def test_row_groups_have_a_fixed_number_of_rows_however_rows_arrive(tmp_path: Path):
+    with DataFileWriter(Storage(tmp_path), "f.parquet", KEYED, DataFileSettings(row_group_rows=4)) as writer:
         for part in ("abc", "", "d", "efghijk"):
             writer.write(table_of(*part))
         done = writer.finish()

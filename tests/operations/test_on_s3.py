@@ -14,6 +14,7 @@ from sleeper_nb.engines.spark import frames, pipeline
 from sleeper_nb.engines.spark.session import SparkEngine
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.operations import compaction
+from sleeper_nb.operations.ingest import IngestSettings
 from sleeper_nb.operations.planning import plan_scan
 from sleeper_nb.operations.sources import gather
 from sleeper_nb.operations.sources import rows_of as rows_in
@@ -138,7 +139,7 @@ def test_a_wrong_condition_is_told_as_for_a_folder(table: StateStore):
 @pytest.mark.parametrize("strategy", ["one_file_per_leaf", "one_reference_per_leaf"])
 def test_spark_reads_imports_and_compacts_by_its_tasks(table: StateStore, spark_engine: SparkEngine, strategy: str):
     ingest(table, rows_of("b", "x"))
-    pipeline.bulk_import(spark_engine, table, gather(rows_of("a", "é", ("b", 2))), strategy=strategy)
+    pipeline.bulk_import(spark_engine, table, gather(rows_of("a", "é", ("b", 2))), settings=IngestSettings(strategy))
     frame = frames.data_frame(spark_engine.session(), plan_scan(table.load()), table.storage)
     assert sorted(row["key"] for row in frame.collect()) == ["a", "b", "b", "x", "é"]
     assert [row["n"] for row in frame.where("key = 'b'").sort("n").select("n").collect()] == [0, 2]

@@ -16,11 +16,12 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations import splitting
 from sleeper_nb.operations.checking import check_table
 from sleeper_nb.operations.compaction import ASSIGNMENT_TIME
+from sleeper_nb.operations.ingest import IngestSettings
 from sleeper_nb.operations.leaf_keys import leaf_keys
 from sleeper_nb.operations.splitting import MOST_PARTS, SplitRequest, plan_leaf
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.storage import data_files
+from sleeper_nb.storage.data_file_settings import DataFileSettings
 from tests.builders import (
     EMBEDDED,
     a_store,
@@ -255,11 +256,9 @@ rows = st.fixed_dictionaries(
 def test_a_large_leaf_is_split_by_its_row_groups_and_its_rows_are_counted(
     tmp_path_factory: pytest.TempPathFactory, data: Any, threshold: int, by_row_groups: bool
 ):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(data_files, "ROW_GROUP_ROWS", 2)
-        store = a_store(tmp_path_factory.mktemp("t"), KEYS)
-        for each in data:
-            ingest(store, each)
+    store = a_store(tmp_path_factory.mktemp("t"), KEYS)
+    for each in data:
+        ingest(store, each, settings=IngestSettings(writing=DataFileSettings(row_group_rows=2)))
     state = store.load()
     (leaf,) = state.tree.leaves
     references = state.files.active_in({leaf.id})

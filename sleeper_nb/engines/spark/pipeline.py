@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -27,12 +28,18 @@ from sleeper_nb.engines.spark.written_files import data_file, result, result_ddl
 from sleeper_nb.errors import OutcomeUnknown
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree
-from sleeper_nb.model.properties import ONE_FILE_PER_LEAF
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.compaction import CompactionJob, Runner, run_job, untold
 from sleeper_nb.operations.conforming import conform
-from sleeper_nb.operations.ingest import add_written, discard_files, references_to, write_sorted
+from sleeper_nb.operations.ingest import (
+    AS_USUAL,
+    IngestSettings,
+    add_written,
+    discard_files,
+    references_to,
+    write_sorted,
+)
 from sleeper_nb.operations.load_summary import summary
 from sleeper_nb.operations.processing import Processor
 from sleeper_nb.operations.source_files import SourceFile
@@ -40,7 +47,8 @@ from sleeper_nb.operations.sources import Source, bytes_of
 from sleeper_nb.progress import Progress, Silent, unchecked
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.data_files import DataFile
+from sleeper_nb.storage.data_file_settings import DataFileSettings
+from sleeper_nb.storage.data_files import AS_DEFAULT, DataFile
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
@@ -58,7 +66,7 @@ def bulk_import(
     message: str | None = None,
     author: str | None = None,
     job_id: str | None = None,
-    strategy: str = ONE_FILE_PER_LEAF,
+    settings: IngestSettings = AS_USUAL,
     progress: Progress = _SILENT,
 ) -> Snapshot:
     """Import data through Spark in one commit; nothing is added when any row does not fit the table.
@@ -74,7 +82,7 @@ def bulk_import(
         def action(spark: SparkSession) -> tuple[list[Any], bool]:
             hand_over_keys(spark, reached)
             frame = _checked_frame(spark, sources, schema)
-            rows = _written(frame, schema, tree, store.storage, run_id, strategy).collect()
+            rows = _written(frame, schema, tree, store.storage, run_id, settings).collect()
             return rows, spark.conf.get("spark.speculation", "false") == "true"
 
         rows, speculation = engine.run(action, "bulk import", expected_bytes=bytes_of(sources))
@@ -92,9 +100,13 @@ def bulk_import(
         _discard(store, run_id, ["data"], keep=())
         raise
     _discard(store, run_id, sorted(crowded), keep={reference.filename for reference in references})
-    state, seconds = store.load(), (store.clock.now() - began).total_seconds()
-    progress.finish(summary(references, state.tree, state.schema, seconds))
+    progress.finish(_summary(store, references, began))
     return made
+
+
+def _summary(store: StateStore, references: Sequence[FileReference], began: datetime) -> str:
+    state = store.load()
+    return summary(references, state.tree, state.schema, (store.clock.now() - began).total_seconds())
 
 
 def _checked_frame(spark: SparkSession, sources: Sequence[Source], schema: Schema) -> DataFrame:
@@ -107,13 +119,15 @@ def _checked_frame(spark: SparkSession, sources: Sequence[Source], schema: Schem
 def run_on_spark(
     engine: SparkEngine,
     storage: Storage,
+    writing: DataFileSettings = AS_DEFAULT,
     begun: Callable[[CompactionJob], None] = untold,
     check: Callable[[], None] = unchecked,
 ) -> Runner:
     """Return the runner that makes each compaction job one Spark task; jobs run side by side."""
 
     def run(jobs: Sequence[CompactionJob], schema: Schema) -> Generator[tuple[CompactionJob, DataFile | None]]:
-        actions = [partial(_compacted, job=job, schema=schema, storage=storage, begun=begun) for job in jobs]
+        compacted = partial(_compacted, schema=schema, storage=storage, writing=writing, begun=begun)
+        actions = [partial(compacted, job=job) for job in jobs]
         size = sum(file.bytes for job in jobs for file in job.inputs)
         return engine.run_each(actions, "compaction", expected_bytes=size, check=check)
 
@@ -125,6 +139,7 @@ def _compacted(
     job: CompactionJob,
     schema: Schema,
     storage: Storage,
+    writing: DataFileSettings,
     begun: Callable[[CompactionJob], None],
 ) -> tuple[CompactionJob, DataFile | None]:
     begun(job)
@@ -132,7 +147,7 @@ def _compacted(
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            yield result(run_job(job, schema, storage, process=process), schema)
+            yield result(run_job(job, schema, storage, writing, process=process), schema)
 
     hand_over_keys(spark, [storage])
     (row,) = spark.range(1, numPartitions=1).mapInArrow(task, result_ddl(schema)).collect()
@@ -140,10 +155,9 @@ def _compacted(
 
 
 def _written(
-    frame: DataFrame, schema: Schema, tree: PartitionTree, storage: Storage, run_id: str, strategy: str
+    frame: DataFrame, schema: Schema, tree: PartitionTree, storage: Storage, run_id: str, settings: IngestSettings
 ) -> DataFrame:
     leaves, root = [leaf.id for leaf in tree.leaves], tree.root.id
-    file_per_leaf = strategy == ONE_FILE_PER_LEAF
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -152,18 +166,18 @@ def _written(
         first = next((batch for batch in batches if batch.num_rows), None)
         if first is None:
             return
-        folder = leaves[first.column(_LEAF)[0].as_py()] if file_per_leaf else root
+        folder = leaves[first.column(_LEAF)[0].as_py()] if settings.file_per_leaf else root
         # A task may be tried again, or run twice at once: each attempt writes a file of its own.
         name = paths.data_file(folder, f"{run_id}-{Clock().new_id()}")
         counts: Counter[int] = Counter()
         rows = (_conformed(batch, schema, counts) for batch in _chain(first, batches))
-        file = write_sorted(storage, name, schema, rows)
+        file = write_sorted(storage, name, schema, rows, settings.writing)
         context = TaskContext.get()
         yield result(file, schema, counts, context.attemptNumber() if context else 0)
 
     order = [f"`{name}`" for name in schema.sort_order]
     numbered = frame.withColumn(_LEAF, _leaf_number(tree, schema))
-    parted = numbered.repartitionById(len(leaves), _LEAF) if file_per_leaf else numbered.repartition(1)
+    parted = numbered.repartitionById(len(leaves), _LEAF) if settings.file_per_leaf else numbered.repartition(1)
     return parted.sortWithinPartitions(*order).mapInArrow(task, result_ddl(schema))
 
 

@@ -1,0 +1,67 @@
+"""What the footers of data files tell of their row groups: keys and sizes, without reading a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sleeper_nb.errors import StorageError
+from sleeper_nb.model.keys import KeyValue
+from sleeper_nb.model.partitions import Range, Region
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.storage.filesystem import Storage
+
+Ends = tuple[KeyValue, KeyValue] | None
+"""The least and the greatest value; None where the statistics do not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """A row group of a data file: its rows, the ends of each row key, and the bytes of each column in the file."""
+
+    rows: int
+    ends: tuple[Ends, ...]
+    column_bytes: Mapping[str, int]
+
+    def may_meet(self, region: Region) -> bool:
+        """Return whether a row of it can lie in the region, as far as the statistics tell."""
+        return all(_meet(ends, of_key) for ends, of_key in zip(self.ends, region.ranges, strict=True))
+
+
+def row_groups(filename: str, schema: Schema, storage: Storage) -> tuple[RowGroup, ...]:
+    """Return the row groups of a data file, in their order.
+
+    Raises
+    ------
+    NotFound, StorageError
+        When the file is gone, or is no Parquet file.
+    """
+    with storage.input(filename) as stream:
+        try:
+            footer = pq.read_metadata(stream)
+        except pa.ArrowInvalid as error:
+            why = str(error).partition("\n")[0]
+            raise StorageError(f"cannot read {storage.locate(filename)}: {why}", hint="is it whole?") from error
+    found = []
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        ends: dict[str, Ends] = {}
+        sizes: dict[str, int] = {}
+        for column in map(group.column, range(group.num_columns)):
+            name = column.path_in_schema.partition(".")[0]
+            told = column.statistics
+            ends[name] = (told.min, told.max) if told is not None and told.has_min_max else None
+            sizes[name] = sizes.get(name, 0) + column.total_compressed_size
+        keys = tuple(ends.get(key.name) for key in schema.row_keys)
+        found.append(RowGroup(group.num_rows, keys, sizes))
+    return tuple(found)
+
+
+def _meet(ends: Ends, wanted: Range) -> bool:
+    if ends is None:
+        return True
+    low, high = ends
+    return (wanted.max is None or low < wanted.max) and (wanted.min is None or high >= wanted.min)  # type: ignore[operator]
