@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+from sleeper_nb.operations.exporting import ExportReport, export
 from sleeper_nb.operations.funnel import with_row_groups
 from sleeper_nb.operations.planning import ScanPlan
 from sleeper_nb.operations.reading import read, stream
 from sleeper_nb.operations.versions import Resolved
+from sleeper_nb.progress import Progress, Silent
 from sleeper_nb.report import Grid, Report, cell_text, counted, data_rows
 from sleeper_nb.storage.filesystem import Storage
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from sleeper_nb.engines.spark.session import SparkEngine
 
 PREVIEW_ROWS = 20
+SILENT = Silent()
 
 
 def preview(rows: pa.Table, footer: str, *, limit: int = PREVIEW_ROWS) -> Grid:
@@ -106,6 +110,37 @@ class Scan(Report):
         rows = rows.filter(self.where) if self.where else rows
         rows = rows.select(*self.columns) if self.columns else rows
         return rows if self.limit is None else rows.limit(self.limit)
+
+    def export(
+        self,
+        destination: str | Path,
+        file_format: Literal["parquet", "csv"] | None = None,
+        *,
+        progress: Progress = SILENT,
+    ) -> ExportReport:
+        """Write all rows to files that any tool reads; when anything fails, none is left.
+
+        Parameters
+        ----------
+        destination
+            A folder that is empty or not there, for one file a leaf; or a new file that ends in ``.parquet`` or
+            ``.csv``, for all rows in one. Either can be at ``s3://``.
+        file_format
+            None goes by the destination's ending, and is Parquet for a folder.
+        progress
+            Watches.
+        """
+        return export(
+            self._plan,
+            self._storage,
+            f"{self.table} at {self.resolved}",
+            str(destination),
+            file_format=file_format,
+            columns=self.columns,
+            where=self.where,
+            limit=self.limit,
+            progress=progress,
+        )
 
     def grid(self) -> Grid:
         """Return the first rows, which version they are of, and what the whole scan opens."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from sleeper_nb.components import Components
 from sleeper_nb.model.files import Totals
@@ -13,6 +14,7 @@ from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations import sources
+from sleeper_nb.operations.exporting import ExportReport
 from sleeper_nb.operations.online import is_online
 from sleeper_nb.operations.planning import ScanPlan, files_of, plan_scan, regions_of
 from sleeper_nb.operations.versions import Resolved
@@ -109,6 +111,24 @@ class TableAt(Report):
         chosen = None if columns is None else tuple(columns)
         sources.check_columns(chosen, schema)
         return Scan(self.name, self.resolved, plan, self._store.storage, self._components.spark, chosen, where, limit)
+
+    def export(
+        self,
+        destination: str | Path,
+        file_format: Literal["parquet", "csv"] | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+    ) -> ExportReport:
+        """Write the rows of the version to Parquet files, one a leaf, or to CSV; see `Scan.export`.
+
+        For a DataFrame instead: ``scan().to_pandas()``, ``to_polars()``, ``to_duckdb()``, ``to_spark()``.
+        """
+        progress = self._components.progress
+        try:
+            return self.scan(columns, where).export(destination, file_format, progress=progress)
+        finally:
+            progress.finish()
 
     def files(self) -> Listing[dict[str, Any]]:
         """Return the files that the version reads, in the order of their partitions."""

@@ -26,7 +26,7 @@ _SHARED = (
 
 def _scan(context: Context, arguments: Namespace) -> Scan | ScanPlan:
     at = context.table_at(arguments.table)
-    found = at.scan(_names(arguments.columns), arguments.where, region=arguments.region, limit=arguments.limit)
+    found = at.scan(named_columns(arguments.columns), arguments.where, region=arguments.region, limit=arguments.limit)
     return _shown(found, arguments)
 
 
@@ -41,7 +41,7 @@ def _get(context: Context, arguments: Namespace) -> Scan | ScanPlan:
     if bool(arguments.key) == (arguments.region is not None):
         raise InvalidInput("get takes a key or --region, one of them", hint=f"the row keys are {named}")
     key = tuple(parse_key(field, word, what="key") for field, word in zip(fields, arguments.key, strict=False))
-    names, region = _names(arguments.columns), arguments.region
+    names, region = named_columns(arguments.columns), arguments.region
     found = at.scan(names, arguments.where, keys=key or None, region=region, limit=arguments.limit)
     return _shown(found, arguments)
 
@@ -53,7 +53,8 @@ def _shown(found: Scan, arguments: Namespace) -> Scan | ScanPlan:
     return found
 
 
-def _names(columns: str | None) -> list[str] | None:
+def named_columns(columns: str | None) -> list[str] | None:
+    """Return the names of ``a,b``; None when all columns are meant."""
     return None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
 
 

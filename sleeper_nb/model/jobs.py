@@ -10,7 +10,7 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.report import Grid, Report, counted
 
-JobKind = Literal["ingest", "bulk-import", "compaction", "split", "export"]
+JobKind = Literal["ingest", "bulk-import", "compaction"]
 JobState = Literal["CREATED", "RUNNING", "FINISHED", "FAILED", "CANCELLED"]
 """As Sleeper's reports have them, but for `RUNNING`, which is its ``IN_PROGRESS``."""
 ENDED = frozenset({"FINISHED", "FAILED", "CANCELLED"})

@@ -67,7 +67,7 @@ def read(
     StorageError
         When a file cannot be read.
     """
-    schema = pa.schema(_asked(plan.schema.names if columns is None else columns, plan.schema))
+    schema = pa.schema(asked_fields(plan.schema.names if columns is None else columns, plan.schema))
     return pa.Table.from_batches(stream(plan, storage, columns=columns, where=where, limit=limit), schema)
 
 
@@ -82,7 +82,7 @@ def stream(
     """Yield the rows that `read` returns, with their types in the table's schema; it holds a few batches."""
     if limit is not None and limit < 0:
         raise InvalidInput(f"no limit can be {limit}", hint="give 0 or more")
-    schema = pa.schema(_asked(plan.schema.names if columns is None else columns, plan.schema))
+    schema = pa.schema(asked_fields(plan.schema.names if columns is None else columns, plan.schema))
     process, left = Processor.of(plan.processing, plan.schema), limit
     for leaf in plan.leaves:
         for batch in leaf_rows(leaf.files, process, storage, where=where, columns=schema.names, limit=left):
@@ -92,7 +92,8 @@ def stream(
             break
 
 
-def _asked(columns: Sequence[str], schema: Schema) -> list[pa.Field]:
+def asked_fields(columns: Sequence[str], schema: Schema) -> list[pa.Field]:
+    """Return the fields of columns that a user asks for; `NotFound` or `InvalidInput` for what cannot be."""
     for name in columns:
         if name not in schema.names:
             raise NotFound.of("column", name, schema.names)

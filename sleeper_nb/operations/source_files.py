@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.storage.filesystem import Storage, open_storage
+from sleeper_nb.storage.filesystem import Storage, open_near
 
 FORMATS = (".parquet", ".csv", ".csv.gz", ".json", ".jsonl")
 _HINT = "give a path or a glob such as data/2026-*.parquet or s3://bucket/folder/*.csv"
@@ -97,10 +97,7 @@ def _in_folder(source: str | Path) -> list[SourceFile]:
 
 def _in_bucket(source: str, home: Storage | None) -> list[SourceFile]:
     bucket, _, key = source.removeprefix("s3://").partition("/")
-    access = home.access if home is not None else None
-    region, endpoint_url = (access.region, access.endpoint_url) if access is not None else (None, None)
-    storage = open_storage(f"s3://{bucket}", region=region, endpoint_url=endpoint_url)
-    return list(_matching(storage, key))
+    return list(_matching(open_near(f"s3://{bucket}", home), key))
 
 
 def _matching(storage: Storage, key: str) -> Iterator[SourceFile]:

@@ -55,6 +55,15 @@ def open_storage(uri: str | Path, *, region: str | None = None, endpoint_url: st
     return Storage(S3Place(S3Connection(region=region, endpoint_url=endpoint_url), bucket, key))
 
 
+def open_near(uri: str | Path, home: Storage | None) -> Storage:
+    """Return the storage at an address; where `home` is in a bucket, its region and server are those of others too."""
+    if home is None or home.local or not str(uri).startswith("s3://"):
+        return open_storage(uri)
+    access = home.access
+    assert access is not None  # noqa: S101 - what is not local is in a bucket
+    return open_storage(uri, region=access.region, endpoint_url=access.endpoint_url)
+
+
 class Storage:
     """One folder and what is below it.
 

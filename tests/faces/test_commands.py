@@ -59,7 +59,9 @@ def test_names_and_words_of_commands_are_given_once():
 
 def test_names_of_the_issue_are_all_there():
     wanted = "use create ingest tables describe compact history create-savepoint savepoints delete-savepoint files "
-    wanted += "partitions split inspect sql expire collect-garbage sweep-orphans migrate status check explore scan "
+    wanted += (
+        "partitions split inspect sql expire collect-garbage sweep-orphans migrate status check explore scan export "
+    )
     wanted += "get demo help jobs offline online maintain"
     assert set(wanted.split()) == {command.name for command in COMMANDS.commands}
     assert COMMANDS.find("add").name == "create"

@@ -372,3 +372,9 @@ def test_a_table_is_cut_by_a_file_and_an_ingest_is_planned(run, tmp_path):
         ("fair", "rename it to 'fare'"), ("pickup", "it is timestamp; nothing was ingested")
     ]  # fmt: skip
     assert run("%sleeper ingest cut trips.csv trips.csv").added_rows == 4
+
+
+def test_a_version_is_exported_as_typed(trips, fail):
+    assert trips("%sleeper export trips@2 old.csv --columns city,fare --where 'fare > 2'").rows == 2
+    assert len(trips("%sleeper export trips out --format csv").files) == 2
+    assert "already" in fail("%sleeper export trips out").message

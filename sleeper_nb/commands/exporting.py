@@ -1,0 +1,38 @@
+"""`export`: the rows of a version as files that any tool reads."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from sleeper_nb.commands.base import VERSION, Command, option, positional
+from sleeper_nb.commands.context import Context
+from sleeper_nb.commands.scanning import COLUMNS, named_columns
+
+if TYPE_CHECKING:
+    from sleeper_nb.operations.exporting import ExportReport
+
+
+def _export(context: Context, arguments: Namespace) -> ExportReport:
+    at = context.table_at(arguments.table)
+    columns = named_columns(arguments.columns)
+    return at.export(arguments.to, arguments.format, columns=columns, where=arguments.where)
+
+
+COMMANDS = (
+    Command(
+        "export",
+        "write the rows of a version to files: Parquet, one a leaf partition, or CSV",
+        (
+            VERSION,
+            positional("to", "a new or empty folder; or a new file that ends in .parquet or .csv, for all rows",
+                       "path", metavar="TO"),
+            option("--format", text="what a folder gets; parquet when not given", choices=("parquet", "csv")),
+            COLUMNS,
+            option("--where", text="a condition in SQL", metavar='"…"'),
+        ),
+        _export,
+        ("export trips trips-2026/", "export trips@before-fix trips.csv --columns city,fare"),
+        words=("dump", "unload", "download"),
+    ),
+)  # fmt: skip

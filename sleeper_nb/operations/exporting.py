@@ -1,0 +1,238 @@
+"""Export: the rows of a scan as plain files that any tool reads, one for each leaf, or one for all."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv
+
+from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.operations.planning import PlannedLeaf, ScanPlan
+from sleeper_nb.operations.processing import Processor
+from sleeper_nb.operations.reading import asked_fields, leaf_rows
+from sleeper_nb.progress import Progress
+from sleeper_nb.report import Bytes, Grid, Report, counted
+from sleeper_nb.storage.filesystem import Storage, open_near
+
+Format = Literal["parquet", "csv"]
+FORMATS: tuple[Format, ...] = ("parquet", "csv")
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedFile:
+    """A file that was written: where, which keys it has, its rows and bytes."""
+
+    address: str
+    region: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ExportReport(Report):
+    """What an export wrote.
+
+    Parameters
+    ----------
+    source
+        The table and its version.
+    files
+        In the order of their keys; a leaf without rows has none.
+    """
+
+    source: str
+    files: tuple[ExportedFile, ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows in all files."""
+        return sum(file.rows for file in self.files)
+
+    def grid(self) -> Grid:
+        """Return one row a file."""
+        rows = tuple((file.address, file.region, file.rows, Bytes(file.bytes)) for file in self.files)
+        title = f"{self.source}: exported {counted(self.rows, 'row')} to {counted(len(self.files), 'file')}"
+        return Grid(("file", "keys", "rows", "bytes"), rows, title)
+
+
+def export(
+    plan: ScanPlan,
+    storage: Storage,
+    source: str,
+    destination: str,
+    *,
+    file_format: str | None = None,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    limit: int | None = None,
+    progress: Progress,
+) -> ExportReport:
+    """Write the rows of a plan, leaf by leaf, in key order within each. When anything fails, no file is left.
+
+    Parameters
+    ----------
+    source
+        What the report calls the rows.
+    destination
+        A folder that is empty or not there, for a file a leaf; or a new file that ends in ``.parquet`` or ``.csv``, for
+        all rows in one. Either can be at ``s3://``.
+    file_format
+        ``"parquet"`` or ``"csv"``; None goes by the destination's ending, and is Parquet for a folder. CSV has byte
+        arrays in base64, and lists and maps as JSON.
+
+    Raises
+    ------
+    InvalidInput
+        When there is no such format, or it is not that of the ending.
+    AlreadyExists
+        When there are files at the destination.
+    """
+    target, single = _target(destination, storage)
+    suffix = _suffix(destination if single else None, file_format)
+    fields = asked_fields(plan.schema.names if columns is None else columns, plan.schema)
+    rows = _Rows(plan, storage, fields, where, limit)
+    done: list[ExportedFile] = []
+    try:
+        for name, region, batches in _parts(plan, rows, single, suffix, progress):
+            written = _write(target, name, pa.schema(fields), batches, suffix, even_empty=bool(single))
+            if written is not None:
+                done.append(ExportedFile(target.locate(name), region, written, target.size(name)))
+    except BaseException:
+        for file in done:
+            target.delete(file.address.removeprefix(f"{target.root}/"))
+        raise
+    return ExportReport(source, tuple(done))
+
+
+class _Rows:
+    """Reads the rows of leaves, one leaf after the other, until there are as many as are wanted."""
+
+    def __init__(
+        self, plan: ScanPlan, storage: Storage, fields: Sequence[pa.Field], where: str | None, limit: int | None
+    ) -> None:
+        self._process, self._storage = Processor.of(plan.processing, plan.schema), storage
+        self._schema, self._where, self._left = pa.schema(fields), where, limit
+
+    def of(self, *leaves: PlannedLeaf) -> Iterator[pa.RecordBatch]:
+        for leaf in leaves:
+            for batch in leaf_rows(
+                leaf.files,
+                self._process,
+                self._storage,
+                where=self._where,
+                columns=self._schema.names,
+                limit=self._left,
+            ):
+                self._left = None if self._left is None else self._left - batch.num_rows
+                yield batch.cast(self._schema)
+
+
+def _parts(
+    plan: ScanPlan, rows: _Rows, single: str, suffix: str, progress: Progress
+) -> Iterator[tuple[str, str, Iterator[pa.RecordBatch]]]:
+    """Yield for each file its name, its keys in words, and its rows."""
+    leaves = [leaf for leaf in plan.leaves if leaf.files]
+    if single:
+        progress.update("exporting")
+        yield single, "all of them", rows.of(*leaves)
+        return
+    for i, leaf in enumerate(leaves):
+        progress.update("exporting", i, len(leaves))
+        region = leaf.partition.region.text(plan.schema)
+        yield f"part-{i:05d}-{leaf.partition.id}.{suffix}", region, rows.of(leaf)
+
+
+def _target(destination: str, home: Storage) -> tuple[Storage, str]:
+    """Return the folder to write to, and the name of the one file in it; "" for a file a leaf."""
+    text = destination.rstrip("/")
+    folder, _, name = text.rpartition("/")
+    single = name if name.endswith(tuple(f".{each}" for each in FORMATS)) else ""
+    above = folder or ("/" if text.startswith("/") else ".")
+    target = open_near(above if single else text, home)
+    there = _first_file(target, single)
+    if there:
+        raise AlreadyExists(f"there is {there} already", hint="export to a new file, or to an empty folder")
+    return target, single
+
+
+def _first_file(target: Storage, name: str) -> str:
+    """Return the address of what an export would write over or beside; "" when there is nothing."""
+    if not name:
+        return next((target.locate(file.path) for file in target.list()), "")
+    try:
+        target.size(name)
+    except NotFound:
+        return ""
+    return target.locate(name)
+
+
+def _suffix(single: str | None, file_format: str | None) -> str:
+    ending = None if single is None else single.rpartition(".")[2]
+    if file_format is not None and file_format not in FORMATS:
+        raise InvalidInput(f"no format {file_format!r}", hint=f"the formats are {' and '.join(FORMATS)}")
+    if ending and file_format and ending != file_format:
+        raise InvalidInput(f"a file that ends in .{ending} is not {file_format}", hint="leave the format out")
+    return ending or file_format or FORMATS[0]
+
+
+def _write(
+    target: Storage, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], suffix: str, *, even_empty: bool
+) -> int | None:
+    """Write one file and return its rows; None, and no file, when there are none."""
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None and not even_empty:
+        return None
+    rows = 0
+    plain = pa.schema([_plain_field(field) for field in schema])
+    with target.output(name) as stream:
+        if suffix == "parquet":
+            writer = pq.ParquetWriter(stream, schema, compression="zstd")
+        else:
+            writer = csv.CSVWriter(stream, plain)
+        with closing(writer):
+            for batch in _chain(first, batches):
+                writer.write_batch(batch if suffix == "parquet" else _in_text(batch, plain))
+                rows += batch.num_rows
+    return rows
+
+
+def _chain(first: pa.RecordBatch | None, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if first is not None:
+        yield first
+    yield from rest
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    """Return a column as CSV can have it."""
+    needs_text = pa.types.is_nested(field.type) or pa.types.is_binary(field.type)
+    return field.with_type(pa.string()) if needs_text else field
+
+
+def _in_text(batch: pa.RecordBatch, plain: pa.Schema) -> pa.RecordBatch:
+    """Return rows with what CSV cannot have as text."""
+    columns = []
+    for column, field in zip(batch.columns, plain, strict=True):
+        changed = column.type != field.type
+        columns.append(pa.array([_text(value) for value in column.to_pylist()], pa.string()) if changed else column)
+    return pa.RecordBatch.from_arrays(columns, schema=plain)
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    return _bytes_text(value) if isinstance(value, bytes) else json.dumps(value, default=_json, ensure_ascii=False)
+
+
+def _json(value: Any) -> str:
+    return _bytes_text(value) if isinstance(value, bytes) else str(value)
+
+
+def _bytes_text(value: bytes) -> str:
+    return base64.b64encode(value).decode()
