@@ -8,9 +8,10 @@ from typing import Any, Literal, overload
 from sleeper_nb.model.jobs import JobKind, check_job_id
 from sleeper_nb.model.properties import INGEST_STRATEGY
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations import ingest, sources, tracking
-from sleeper_nb.operations.ingest_plan import IngestPlan, plan_ingest
-from sleeper_nb.operations.sources import Source
+from sleeper_nb.operations.loading import ingest, sources
+from sleeper_nb.operations.loading.ingest_plan import IngestPlan, plan_ingest
+from sleeper_nb.operations.loading.sources import Source
+from sleeper_nb.operations.tracking import tracking
 from sleeper_nb.oversight import SPARK_BYTES, Oversight
 
 

@@ -11,17 +11,12 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import SPLITTING_THRESHOLD
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations import (
-    checking,
-    compaction,
-    expiry,
-    garbage,
-    maintaining,
-    orphans,
-    splitting,
-)
-from sleeper_nb.operations.strategies import StrategySettings
-from sleeper_nb.operations.tracking import JobTracker
+from sleeper_nb.operations.compacting import compaction
+from sleeper_nb.operations.compacting.strategies import StrategySettings
+from sleeper_nb.operations.health import checking
+from sleeper_nb.operations.partitioning import splitting
+from sleeper_nb.operations.tracking.tracking import JobTracker
+from sleeper_nb.operations.upkeep import expiry, garbage, maintaining, orphans
 from sleeper_nb.oversight import SPARK_BYTES, Oversight
 from sleeper_nb.progress import Progress, unchecked
 from sleeper_nb.storage.data_file_settings import DataFileSettings

@@ -9,8 +9,9 @@ from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.components import Components
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.properties import TableProperties
-from sleeper_nb.operations import checking, findings, job_listing, status
-from sleeper_nb.operations.online import check_online
+from sleeper_nb.operations.health import checking, findings, status
+from sleeper_nb.operations.tracking import job_listing
+from sleeper_nb.operations.upkeep.online import check_online
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Listing
 from sleeper_nb.state_store.base import StateStore

@@ -12,8 +12,8 @@ from sleeper_nb.engines.sql import time_travel
 from sleeper_nb.engines.sql.time_travel import TableReference, VersionClause
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.snapshots import VersionReference, parse_moment, parse_reference, parse_version
-from sleeper_nb.operations.planning import ScanPlan
-from sleeper_nb.operations.versions import Resolved
+from sleeper_nb.operations.scanning.planning import ScanPlan
+from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.report import Grid, Report
 from sleeper_nb.scan import PREVIEW_ROWS, as_polars, preview
 from sleeper_nb.storage.filesystem import Storage

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from sleeper_nb.operations.exporting import ExportReport, export
-from sleeper_nb.operations.funnel import with_row_groups
-from sleeper_nb.operations.planning import ScanPlan
-from sleeper_nb.operations.reading import read, stream
-from sleeper_nb.operations.versions import Resolved
+from sleeper_nb.operations.scanning.exporting import ExportReport, export
+from sleeper_nb.operations.scanning.funnel import with_row_groups
+from sleeper_nb.operations.scanning.planning import ScanPlan
+from sleeper_nb.operations.scanning.reading import read, stream
+from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.progress import Progress, Silent
 from sleeper_nb.report import Grid, Report, cell_text, counted, data_rows
 from sleeper_nb.storage.filesystem import Storage

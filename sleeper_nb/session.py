@@ -19,11 +19,12 @@ from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import STATE_STORE, STATE_STORES, TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot, VersionReference
-from sleeper_nb.operations import job_listing, migration
-from sleeper_nb.operations.maintaining import MaintenanceReport
-from sleeper_nb.operations.planning import files_of
-from sleeper_nb.operations.processing import Processor
-from sleeper_nb.operations.splits import initial_split_points
+from sleeper_nb.operations.partitioning.first_splits import initial_split_points
+from sleeper_nb.operations.processing.processing import Processor
+from sleeper_nb.operations.scanning.planning import files_of
+from sleeper_nb.operations.tracking import job_listing
+from sleeper_nb.operations.upkeep.maintaining import MaintenanceReport
+from sleeper_nb.operations.versioning import migration
 from sleeper_nb.progress import Progress
 from sleeper_nb.query import ENGINES, Engine, QueryResult, Source, run_query
 from sleeper_nb.report import Bytes, Listing

@@ -13,8 +13,8 @@ from sleeper_nb.loading import Loading
 from sleeper_nb.maintenance import Maintenance
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.snapshots import Savepoint, Snapshot, VersionReference, parse_moment, parse_version
-from sleeper_nb.operations import savepoints, versions
-from sleeper_nb.operations.versions import Resolved
+from sleeper_nb.operations.versioning import savepoints, versions
+from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.report import Listing
 from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.base import StateStore

@@ -13,11 +13,11 @@ from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations import sources
-from sleeper_nb.operations.exporting import ExportReport
-from sleeper_nb.operations.online import is_online
-from sleeper_nb.operations.planning import ScanPlan, files_of, plan_scan, regions_of
-from sleeper_nb.operations.versions import Resolved
+from sleeper_nb.operations.loading import sources
+from sleeper_nb.operations.scanning.exporting import ExportReport
+from sleeper_nb.operations.scanning.planning import ScanPlan, files_of, plan_scan, regions_of
+from sleeper_nb.operations.upkeep.online import is_online
+from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.render import Pictured, partition_lines, partition_map
 from sleeper_nb.report import Answer, Bytes, Data, Grid, Listing, Report
 from sleeper_nb.scan import Scan

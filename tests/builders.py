@@ -19,9 +19,14 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import AddFiles, CommitPoint, initial_state
-from sleeper_nb.operations import compaction, garbage, planning, reading, savepoints, sources, splitting, versions
-from sleeper_nb.operations.ingest import ingest_arrow
-from sleeper_nb.operations.strategies import StrategySettings
+from sleeper_nb.operations.compacting import compaction
+from sleeper_nb.operations.compacting.strategies import StrategySettings
+from sleeper_nb.operations.loading import sources
+from sleeper_nb.operations.loading.ingest import ingest_arrow
+from sleeper_nb.operations.partitioning import splitting
+from sleeper_nb.operations.scanning import planning, reading
+from sleeper_nb.operations.upkeep import garbage
+from sleeper_nb.operations.versioning import savepoints, versions
 from sleeper_nb.progress import Silent
 from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.base import StateStore

@@ -16,7 +16,7 @@ from sleeper_nb.background import BackgroundJobs, Watch
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import Cancelled, InvalidInput, StillRunning, StorageError
-from sleeper_nb.operations import compaction
+from sleeper_nb.operations.compacting import compaction
 from tests.builders import in_order
 
 
@@ -163,7 +163,7 @@ def test_jobs_that_ended_are_let_go_of():
 ENDS = """
 import sys, threading
 import sleeper_nb as sl
-from sleeper_nb.operations import compaction
+from sleeper_nb.operations.compacting import compaction
 
 table = sl.connect(sys.argv[1]).table("trips")
 real, reached = compaction.leaf_rows, threading.Event()

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.operations import expiry, savepoints
-from sleeper_nb.operations.migration import migrate_state_store
+from sleeper_nb.operations.upkeep import expiry
+from sleeper_nb.operations.versioning import savepoints
+from sleeper_nb.operations.versioning.migration import migrate_state_store
 from sleeper_nb.state_store.base import StateStore
 from tests.builders import (
     START,

@@ -26,11 +26,13 @@ from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Moment, SavepointReference, SnapshotReference
-from sleeper_nb.operations import expiry, garbage, savepoints, sources, versions
-from sleeper_nb.operations.checking import check_table
-from sleeper_nb.operations.ingest import ingest_arrow
-from sleeper_nb.operations.migration import migrate_state_store
-from sleeper_nb.operations.splitting import SplitReport
+from sleeper_nb.operations.health.checking import check_table
+from sleeper_nb.operations.loading import sources
+from sleeper_nb.operations.loading.ingest import ingest_arrow
+from sleeper_nb.operations.partitioning.splitting import SplitReport
+from sleeper_nb.operations.upkeep import expiry, garbage
+from sleeper_nb.operations.versioning import savepoints, versions
+from sleeper_nb.operations.versioning.migration import migrate_state_store
 from sleeper_nb.progress import Silent
 from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.opening import open_state_store

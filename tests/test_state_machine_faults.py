@@ -29,7 +29,8 @@ from sleeper_nb.model.partitions import PartitionSplit
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences, SplitPartitions
-from sleeper_nb.operations import expiry, migration
+from sleeper_nb.operations.upkeep import expiry
+from sleeper_nb.operations.versioning import migration
 from sleeper_nb.retry import Retry
 from sleeper_nb.state_store import transaction_log
 from sleeper_nb.state_store.base import StateStore

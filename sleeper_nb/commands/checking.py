@@ -10,8 +10,8 @@ from sleeper_nb.commands.base import TABLE, Command, flag
 from sleeper_nb.commands.context import Context
 
 if TYPE_CHECKING:
-    from sleeper_nb.operations.findings import CheckReport
-    from sleeper_nb.operations.status import TableStatus
+    from sleeper_nb.operations.health.findings import CheckReport
+    from sleeper_nb.operations.health.status import TableStatus
 
 
 def _status(context: Context, arguments: Namespace) -> TableStatus:

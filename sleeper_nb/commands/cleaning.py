@@ -10,9 +10,9 @@ from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from sleeper_nb.operations.expiry import ExpiryReport
-    from sleeper_nb.operations.garbage import GarbageReport
-    from sleeper_nb.operations.orphans import OrphanReport
+    from sleeper_nb.operations.upkeep.expiry import ExpiryReport
+    from sleeper_nb.operations.upkeep.garbage import GarbageReport
+    from sleeper_nb.operations.upkeep.orphans import OrphanReport
 
 
 def _expire(context: Context, arguments: Namespace) -> ExpiryReport:

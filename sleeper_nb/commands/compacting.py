@@ -11,7 +11,7 @@ from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
     from sleeper_nb.background import BackgroundJob
-    from sleeper_nb.operations.compaction import CompactionReport
+    from sleeper_nb.operations.compacting.compaction import CompactionReport
 
 
 def _compact(context: Context, arguments: Namespace) -> CompactionReport | BackgroundJob[CompactionReport]:

@@ -10,7 +10,7 @@ from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.scanning import COLUMNS, named_columns
 
 if TYPE_CHECKING:
-    from sleeper_nb.operations.exporting import ExportReport
+    from sleeper_nb.operations.scanning.exporting import ExportReport
 
 
 def _export(context: Context, arguments: Namespace) -> ExportReport:

@@ -11,7 +11,7 @@ from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
     from sleeper_nb.model.snapshots import Snapshot
-    from sleeper_nb.operations.ingest_plan import IngestPlan
+    from sleeper_nb.operations.loading.ingest_plan import IngestPlan
 
 
 def _ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | Answer:

@@ -11,7 +11,7 @@ from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
     from sleeper_nb.model.jobs import Job
-    from sleeper_nb.operations.job_listing import Which
+    from sleeper_nb.operations.tracking.job_listing import Which
     from sleeper_nb.report import Listing
 
 

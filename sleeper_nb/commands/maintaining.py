@@ -9,7 +9,7 @@ from sleeper_nb.commands.base import DRY_RUN, Command, positional
 from sleeper_nb.commands.context import Context
 
 if TYPE_CHECKING:
-    from sleeper_nb.operations.maintaining import MaintenanceReport
+    from sleeper_nb.operations.upkeep.maintaining import MaintenanceReport
 
 
 def _maintain(context: Context, arguments: Namespace) -> MaintenanceReport:

@@ -10,7 +10,7 @@ from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from sleeper_nb.operations.planning import ScanPlan
+    from sleeper_nb.operations.scanning.planning import ScanPlan
     from sleeper_nb.scan import Scan
 
 COLUMNS = option("--columns", text="only these columns", metavar="a,b", kind="columns")

@@ -10,7 +10,7 @@ from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from sleeper_nb.operations.splitting import SplitReport
+    from sleeper_nb.operations.partitioning.splitting import SplitReport
 
 
 def _split(context: Context, arguments: Namespace) -> SplitReport:

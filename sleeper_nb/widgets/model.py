@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.operations.planning import files_of
+from sleeper_nb.operations.scanning.planning import files_of
 from sleeper_nb.render import bounded, partition_map, timeline
 from sleeper_nb.report import counted
 

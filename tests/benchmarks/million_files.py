@@ -26,7 +26,7 @@ from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.transactions import AddFiles
-from sleeper_nb.operations.planning import plan_scan, regions_of
+from sleeper_nb.operations.scanning.planning import plan_scan, regions_of
 from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.opening import open_state_store
 from sleeper_nb.storage.filesystem import Storage

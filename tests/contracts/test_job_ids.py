@@ -16,8 +16,8 @@ from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.errors import InvalidInput, JobDone, OutcomeUnknown, StorageError
 from sleeper_nb.model.jobs import MadeBefore
 from sleeper_nb.model.transactions import AddFiles
-from sleeper_nb.operations import sources
-from sleeper_nb.operations.ingest import ingest_arrow
+from sleeper_nb.operations.loading import sources
+from sleeper_nb.operations.loading.ingest import ingest_arrow
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.commit_queue import Waiting, fitting
 from tests.backends import BACKENDS, Backend

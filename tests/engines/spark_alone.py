@@ -16,8 +16,8 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark import pipeline
 from sleeper_nb.engines.spark.session import SparkEngine
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.checking import check_table
-from sleeper_nb.operations.sources import gather
+from sleeper_nb.operations.health.checking import check_table
+from sleeper_nb.operations.loading.sources import gather
 from sleeper_nb.progress import Silent
 from sleeper_nb.storage.filesystem import Storage
 from tests.builders import a_store, keys_in, on_disk, rows_of, scan

@@ -10,7 +10,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.engines.spark import loading
-from sleeper_nb.operations import load_summary
+from sleeper_nb.operations.loading import load_summary
 from sleeper_nb.storage.sorted_keys import is_sorted
 
 pytestmark = pytest.mark.spark

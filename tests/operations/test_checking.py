@@ -19,11 +19,11 @@ from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range, Region
 from sleeper_nb.model.snapshots import EPOCH
 from sleeper_nb.model.transactions import AddFiles
-from sleeper_nb.operations import expiry
-from sleeper_nb.operations.checking import check_table
-from sleeper_nb.operations.findings import CheckReport, state_faults, where_text
-from sleeper_nb.operations.ingest import reference_to, write_sorted
-from sleeper_nb.operations.migration import migrate_state_store
+from sleeper_nb.operations.health.checking import check_table
+from sleeper_nb.operations.health.findings import CheckReport, state_faults, where_text
+from sleeper_nb.operations.loading.ingest import reference_to, write_sorted
+from sleeper_nb.operations.upkeep import expiry
+from sleeper_nb.operations.versioning.migration import migrate_state_store
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths

@@ -12,10 +12,10 @@ from sleeper_nb.catalog.base import Assignment
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import NotFound, OutcomeUnknown, StateRuleBroken, StorageError
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations import compaction
-from sleeper_nb.operations.compaction import ASSIGNMENT_TIME, CompactionJob, run_job
-from sleeper_nb.operations.planning import PlannedFile
-from sleeper_nb.operations.strategies import StrategySettings
+from sleeper_nb.operations.compacting import compaction
+from sleeper_nb.operations.compacting.compaction import ASSIGNMENT_TIME, CompactionJob, run_job
+from sleeper_nb.operations.compacting.strategies import StrategySettings
+from sleeper_nb.operations.scanning.planning import PlannedFile
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.base import StateStore
 from tests.builders import a_store, compact, in_order, ingest, keys_in, on_disk, reopened, rows_of, scan

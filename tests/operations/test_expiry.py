@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sleeper_nb.operations.expiry import Retention, expire_snapshots, plan_expiry
+from sleeper_nb.operations.upkeep.expiry import Retention, expire_snapshots, plan_expiry
 from sleeper_nb.state_store.base import StateStore
 from tests.builders import START, ingest, keys_in, on_disk, reopened, rows_of, save, scan, snapshot
 

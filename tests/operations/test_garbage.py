@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences
-from sleeper_nb.operations.garbage import collectable_files
-from sleeper_nb.operations.savepoints import delete_savepoint
+from sleeper_nb.operations.upkeep.garbage import collectable_files
+from sleeper_nb.operations.versioning.savepoints import delete_savepoint
 from sleeper_nb.state_store.base import StateStore
 from tests.builders import (
     NOW,

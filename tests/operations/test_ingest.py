@@ -16,11 +16,11 @@ from sleeper_nb.errors import OutcomeUnknown, StorageError
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.transactions import ReplaceFileReferences
-from sleeper_nb.operations import checking
-from sleeper_nb.operations.compaction import plan_compaction, run_job
-from sleeper_nb.operations.ingest import IngestSettings, add_written, cut_by_leaf, reference_to
-from sleeper_nb.operations.planning import plan_scan
-from sleeper_nb.operations.strategies import StrategySettings
+from sleeper_nb.operations.compacting.compaction import plan_compaction, run_job
+from sleeper_nb.operations.compacting.strategies import StrategySettings
+from sleeper_nb.operations.health import checking
+from sleeper_nb.operations.loading.ingest import IngestSettings, add_written, cut_by_leaf, reference_to
+from sleeper_nb.operations.scanning.planning import plan_scan
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage.data_file_settings import DataFileSettings

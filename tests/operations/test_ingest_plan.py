@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
-from sleeper_nb.operations import file_formats, ingest_plan
-from sleeper_nb.operations.ingest_plan import IngestPlan
+from sleeper_nb.operations.loading import file_formats, ingest_plan
+from sleeper_nb.operations.loading.ingest_plan import IngestPlan
 from sleeper_nb.table import Table
 
 SCHEMA = sl.Schema({"carrier": "string", "flight": "int"}, {"at": "timestamp"}, {"delay": "double?", "seats": "int"})

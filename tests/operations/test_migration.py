@@ -15,8 +15,8 @@ import sleeper_nb as sl
 from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.properties import with_line
-from sleeper_nb.operations import expiry
-from sleeper_nb.operations.migration import migrate_state_store
+from sleeper_nb.operations.upkeep import expiry
+from sleeper_nb.operations.versioning.migration import migrate_state_store
 from sleeper_nb.state_store import opening
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.transaction_log import TransactionLogStateStore

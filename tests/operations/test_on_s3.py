@@ -13,12 +13,12 @@ from sleeper_nb.engines.duckdb import inspection, relations
 from sleeper_nb.engines.spark import frames, pipeline
 from sleeper_nb.engines.spark.session import SparkEngine
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
-from sleeper_nb.operations import compaction
-from sleeper_nb.operations.ingest import IngestSettings
-from sleeper_nb.operations.planning import plan_scan
-from sleeper_nb.operations.sources import gather
-from sleeper_nb.operations.sources import rows_of as rows_in
-from sleeper_nb.operations.strategies import StrategySettings
+from sleeper_nb.operations.compacting import compaction
+from sleeper_nb.operations.compacting.strategies import StrategySettings
+from sleeper_nb.operations.loading.ingest import IngestSettings
+from sleeper_nb.operations.loading.sources import gather
+from sleeper_nb.operations.loading.sources import rows_of as rows_in
+from sleeper_nb.operations.scanning.planning import plan_scan
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage.filesystem import Storage, open_storage

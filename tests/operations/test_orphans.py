@@ -10,8 +10,8 @@ import pytest
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import InvalidInput, StorageError
-from sleeper_nb.operations.ingest import ingest_arrow
-from sleeper_nb.operations.orphans import OrphanReport, sweep_orphans
+from sleeper_nb.operations.loading.ingest import ingest_arrow
+from sleeper_nb.operations.upkeep.orphans import OrphanReport, sweep_orphans
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.base import StateStore
 from tests.builders import EMBEDDED, a_store, compact, ingest, keys_in, on_disk, reopened, rows_of, save, scan

@@ -14,9 +14,9 @@ from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.transactions import AddFiles
-from sleeper_nb.operations import planning, reading
-from sleeper_nb.operations.ingest import write_sorted
-from sleeper_nb.operations.planning import plan_scan, regions_of
+from sleeper_nb.operations.loading.ingest import write_sorted
+from sleeper_nb.operations.scanning import planning, reading
+from sleeper_nb.operations.scanning.planning import plan_scan, regions_of
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
 from tests.builders import a_store, a_tree, compact, in_order, ingest, keys_in, rows_of, scan

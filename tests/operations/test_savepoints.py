@@ -8,8 +8,8 @@ import pytest
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StorageError
 from sleeper_nb.model.snapshots import SavepointReference, SnapshotReference
-from sleeper_nb.operations.savepoints import delete_savepoint
-from sleeper_nb.operations.versions import resolve
+from sleeper_nb.operations.versioning.savepoints import delete_savepoint
+from sleeper_nb.operations.versioning.versions import resolve
 from sleeper_nb.state_store.base import StateStore
 from tests.builders import (
     collect,
@@ -72,7 +72,7 @@ def test_an_older_snapshot_can_be_saved_and_an_expired_one_cannot(store: StateSt
     forget_all_but_newest(store)
     with pytest.raises(NotFound, match="expired"):
         save(store, "again", SavepointReference("old"))
-    from sleeper_nb.operations.savepoints import create_savepoint
+    from sleeper_nb.operations.versioning.savepoints import create_savepoint
 
     with pytest.raises(NotFound, match="expired"):  # it expired after it was found
         create_savepoint(store, found, name="late", message=None, author=None)

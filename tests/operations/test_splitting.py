@@ -13,12 +13,12 @@ from sleeper_nb.catalog.base import Assignment
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, NotFound, StateRuleBroken
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations import splitting
-from sleeper_nb.operations.checking import check_table
-from sleeper_nb.operations.compaction import ASSIGNMENT_TIME
-from sleeper_nb.operations.ingest import IngestSettings
-from sleeper_nb.operations.leaf_keys import leaf_keys
-from sleeper_nb.operations.splitting import MOST_PARTS, SplitRequest, plan_leaf
+from sleeper_nb.operations.compacting.compaction import ASSIGNMENT_TIME
+from sleeper_nb.operations.health.checking import check_table
+from sleeper_nb.operations.loading.ingest import IngestSettings
+from sleeper_nb.operations.partitioning import splitting
+from sleeper_nb.operations.partitioning.leaf_keys import leaf_keys
+from sleeper_nb.operations.partitioning.splitting import MOST_PARTS, SplitRequest, plan_leaf
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage.data_file_settings import DataFileSettings

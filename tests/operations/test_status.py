@@ -10,8 +10,8 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.catalog.base import Assignment
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.operations.expiry import Retention
-from sleeper_nb.operations.status import Advice, Housekeeping, advise, full_leaves, table_status
+from sleeper_nb.operations.health.status import Advice, Housekeeping, advise, full_leaves, table_status
+from sleeper_nb.operations.upkeep.expiry import Retention
 from sleeper_nb.state_store.base import StateStore
 from tests.builders import (
     EMBEDDED,

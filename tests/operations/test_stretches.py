@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations import reading
-from sleeper_nb.operations.ingest import write_sorted
-from sleeper_nb.operations.planning import PlannedFile
-from sleeper_nb.operations.stretches import stretches
+from sleeper_nb.operations.loading.ingest import write_sorted
+from sleeper_nb.operations.scanning import reading
+from sleeper_nb.operations.scanning.planning import PlannedFile
+from sleeper_nb.operations.scanning.stretches import stretches
 from sleeper_nb.storage.data_file_settings import DataFileSettings
 from sleeper_nb.storage.filesystem import Storage
 from tests.builders import KEYED, rows_of

@@ -14,10 +14,10 @@ import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, OutcomeUnknown, StorageError
 from sleeper_nb.model.jobs import Job
-from sleeper_nb.operations import compaction
-from sleeper_nb.operations.compaction import ASSIGNMENT_TIME
-from sleeper_nb.operations.job_listing import CLAIM_ENDED, duration
-from sleeper_nb.operations.strategies import StrategySettings
+from sleeper_nb.operations.compacting import compaction
+from sleeper_nb.operations.compacting.compaction import ASSIGNMENT_TIME
+from sleeper_nb.operations.compacting.strategies import StrategySettings
+from sleeper_nb.operations.tracking.job_listing import CLAIM_ENDED, duration
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.base import StateStore
 from tests.backends import BACKENDS

@@ -13,7 +13,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences, Transaction
-from sleeper_nb.operations.expiry import Retention, expire_snapshots
+from sleeper_nb.operations.upkeep.expiry import Retention, expire_snapshots
 from sleeper_nb.state_store.base import StateStore
 from tests.backends import BACKENDS
 from tests.builders import START, a_file, collect, reopened, save

@@ -1,7 +1,7 @@
 """DuckDB: rows as a table's filters, iterator and aggregations give them; by DuckDB itself where it does the same.
 
 What DuckDB does itself, it does to the files and columns that a statement needs. The rest is a stream of the kernel of
-`sleeper_nb.operations.processing`, which has no knowledge of the statement.
+`sleeper_nb.operations.processing.processing`, which has no knowledge of the statement.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from sleeper_nb.model.processing import Aggregation
 from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.operations.planning import ScanPlan
-from sleeper_nb.operations.processing import Processor, in_microseconds
-from sleeper_nb.operations.reading import stream
+from sleeper_nb.operations.processing.processing import Processor, in_microseconds
+from sleeper_nb.operations.scanning.planning import ScanPlan
+from sleeper_nb.operations.scanning.reading import stream
 from sleeper_nb.storage.filesystem import Storage
 
 _TYPES = {"int": "INTEGER", "long": "BIGINT"}

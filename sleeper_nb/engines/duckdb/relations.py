@@ -14,8 +14,8 @@ from sleeper_nb.engines.duckdb import processing
 from sleeper_nb.errors import InvalidInput, SleeperError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.planning import ScanPlan
-from sleeper_nb.operations.reading import check_files
+from sleeper_nb.operations.scanning.planning import ScanPlan
+from sleeper_nb.operations.scanning.reading import check_files
 from sleeper_nb.storage.filesystem import Storage
 
 # How DuckDB repeats an error of a stream that it reads: the end of a Python stack.

@@ -13,9 +13,9 @@ from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.types import FieldType
-from sleeper_nb.operations.planning import ScanPlan
-from sleeper_nb.operations.processing import Processor, in_microseconds
-from sleeper_nb.operations.reading import leaf_rows
+from sleeper_nb.operations.processing.processing import Processor, in_microseconds
+from sleeper_nb.operations.scanning.planning import ScanPlan
+from sleeper_nb.operations.scanning.reading import leaf_rows
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:

@@ -21,12 +21,12 @@ from sleeper_nb.engines.spark.reach import jvm_opens
 from sleeper_nb.engines.spark.session import SparkEngine
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.conforming import Difference, RawColumns, compare
-from sleeper_nb.operations.file_formats import BATCH_ROWS, open_parquet, pieces_of
-from sleeper_nb.operations.ingest import rows_by_leaf
-from sleeper_nb.operations.ingest_plan import IngestPlan, make_plan
-from sleeper_nb.operations.source_files import SourceFile
-from sleeper_nb.operations.sources import InMemory, Source, conformed, is_spark
+from sleeper_nb.operations.loading.conforming import Difference, RawColumns, compare
+from sleeper_nb.operations.loading.file_formats import BATCH_ROWS, open_parquet, pieces_of
+from sleeper_nb.operations.loading.ingest import rows_by_leaf
+from sleeper_nb.operations.loading.ingest_plan import IngestPlan, make_plan
+from sleeper_nb.operations.loading.source_files import SourceFile
+from sleeper_nb.operations.loading.sources import InMemory, Source, conformed, is_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

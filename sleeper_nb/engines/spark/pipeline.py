@@ -30,9 +30,9 @@ from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.compaction import CompactionJob, Runner, run_job, untold
-from sleeper_nb.operations.conforming import conform
-from sleeper_nb.operations.ingest import (
+from sleeper_nb.operations.compacting.compaction import CompactionJob, Runner, run_job, untold
+from sleeper_nb.operations.loading.conforming import conform
+from sleeper_nb.operations.loading.ingest import (
     AS_USUAL,
     IngestSettings,
     add_written,
@@ -40,10 +40,10 @@ from sleeper_nb.operations.ingest import (
     references_to,
     write_sorted,
 )
-from sleeper_nb.operations.load_summary import summary
-from sleeper_nb.operations.processing import Processor
-from sleeper_nb.operations.source_files import SourceFile
-from sleeper_nb.operations.sources import Source, bytes_of
+from sleeper_nb.operations.loading.load_summary import summary
+from sleeper_nb.operations.loading.source_files import SourceFile
+from sleeper_nb.operations.loading.sources import Source, bytes_of
+from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.progress import Progress, Silent, unchecked
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths

@@ -14,10 +14,10 @@ from sleeper_nb.model.files import data_files
 from sleeper_nb.model.properties import SPLITTING_THRESHOLD, TableProperties
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.expiry import Retention, plan_expiry
-from sleeper_nb.operations.garbage import collectable_files, delay_of
-from sleeper_nb.operations.online import is_online
-from sleeper_nb.operations.planning import files_of
+from sleeper_nb.operations.scanning.planning import files_of
+from sleeper_nb.operations.upkeep.expiry import Retention, plan_expiry
+from sleeper_nb.operations.upkeep.garbage import collectable_files, delay_of
+from sleeper_nb.operations.upkeep.online import is_online
 from sleeper_nb.report import Bytes, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
 

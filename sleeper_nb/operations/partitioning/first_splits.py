@@ -10,7 +10,7 @@ from sleeper_nb.model.keys import parse_key
 from sleeper_nb.model.properties import SPLITS_BASE64, SPLITS_FILE, TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.split_points import read_split_points
-from sleeper_nb.operations.source_files import find_files
+from sleeper_nb.operations.loading.source_files import find_files
 from sleeper_nb.storage.filesystem import Storage
 
 

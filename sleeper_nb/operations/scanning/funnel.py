@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from sleeper_nb.model.partitions import Region
-from sleeper_nb.operations.footers import row_groups
-from sleeper_nb.operations.planning import OpenedGroups, ScanPlan
+from sleeper_nb.operations.scanning.footers import row_groups
+from sleeper_nb.operations.scanning.planning import OpenedGroups, ScanPlan
 from sleeper_nb.storage.filesystem import Storage
 
 MOST_FOOTERS = 1000

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.properties import TableProperties
-from sleeper_nb.operations.planning import PlannedFile
+from sleeper_nb.operations.scanning.planning import PlannedFile
 from sleeper_nb.report import counted
 
 

@@ -13,7 +13,7 @@ from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.findings import Suspicion
+from sleeper_nb.operations.health.findings import Suspicion
 from sleeper_nb.progress import Progress
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.sorted_keys import SortedKeys

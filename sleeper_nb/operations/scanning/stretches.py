@@ -12,8 +12,8 @@ from itertools import pairwise
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.footers import row_groups
-from sleeper_nb.operations.planning import PlannedFile
+from sleeper_nb.operations.scanning.footers import row_groups
+from sleeper_nb.operations.scanning.planning import PlannedFile
 from sleeper_nb.storage.filesystem import Storage
 
 MOST_BYTES = 32 * 2**20

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from sleeper_nb.errors import InvalidInput, StorageError
-from sleeper_nb.operations.checking import check_table
+from sleeper_nb.operations.health.checking import check_table
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import NOTHING_DONE, Bytes, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore

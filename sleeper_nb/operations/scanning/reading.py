@@ -18,10 +18,10 @@ import pyarrow as pa
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.conditions import condition, is_on, mentioned, met, not_computed
-from sleeper_nb.operations.planning import PlannedFile, ScanPlan
-from sleeper_nb.operations.processing import Processor
-from sleeper_nb.operations.stretches import stretches
+from sleeper_nb.operations.processing.processing import Processor
+from sleeper_nb.operations.scanning.conditions import condition, is_on, mentioned, met, not_computed
+from sleeper_nb.operations.scanning.planning import PlannedFile, ScanPlan
+from sleeper_nb.operations.scanning.stretches import stretches
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:

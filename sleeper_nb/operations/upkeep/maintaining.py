@@ -13,10 +13,10 @@ from datetime import timedelta
 from typing import Any
 
 from sleeper_nb.errors import SleeperError
-from sleeper_nb.operations.compaction import CompactionReport
-from sleeper_nb.operations.expiry import ExpiryReport, Retention, expire_snapshots
-from sleeper_nb.operations.garbage import GarbageReport, collect_garbage
-from sleeper_nb.operations.splitting import SplitReport
+from sleeper_nb.operations.compacting.compaction import CompactionReport
+from sleeper_nb.operations.partitioning.splitting import SplitReport
+from sleeper_nb.operations.upkeep.expiry import ExpiryReport, Retention, expire_snapshots
+from sleeper_nb.operations.upkeep.garbage import GarbageReport, collect_garbage
 from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
 

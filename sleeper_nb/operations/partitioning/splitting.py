@@ -22,7 +22,7 @@ from sleeper_nb.model.partitions import Partition, PartitionSplit, PartitionTree
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import SplitPartitions
-from sleeper_nb.operations.leaf_keys import LeafKeys, leaf_keys
+from sleeper_nb.operations.partitioning.leaf_keys import LeafKeys, leaf_keys
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore

@@ -20,8 +20,8 @@ from sleeper_nb.errors import NotFound
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.snapshots import Savepoint, Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.check_data import DataUse, data_faults
-from sleeper_nb.operations.findings import (
+from sleeper_nb.operations.health.check_data import DataUse, data_faults
+from sleeper_nb.operations.health.findings import (
     CheckReport,
     Suspicion,
     Version,

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
-from sleeper_nb.operations.planning import PlannedLeaf, ScanPlan
-from sleeper_nb.operations.processing import Processor
-from sleeper_nb.operations.reading import asked_fields, leaf_rows
+from sleeper_nb.operations.processing.processing import Processor
+from sleeper_nb.operations.scanning.planning import PlannedLeaf, ScanPlan
+from sleeper_nb.operations.scanning.reading import asked_fields, leaf_rows
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Bytes, Grid, Report, counted
 from sleeper_nb.storage.filesystem import Storage, open_near

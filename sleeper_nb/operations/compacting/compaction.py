@@ -27,14 +27,14 @@ from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.ahead import made_ahead
-from sleeper_nb.operations.claimed_jobs import ClaimedJobs
-from sleeper_nb.operations.ingest import write_sorted
-from sleeper_nb.operations.planning import PlannedFile
-from sleeper_nb.operations.processing import Processor
-from sleeper_nb.operations.reading import leaf_rows
-from sleeper_nb.operations.strategies import StrategySettings, reason, strategy_named, within
-from sleeper_nb.operations.tracking import JobTracker
+from sleeper_nb.operations.compacting.ahead import made_ahead
+from sleeper_nb.operations.compacting.claimed_jobs import ClaimedJobs
+from sleeper_nb.operations.compacting.strategies import StrategySettings, reason, strategy_named, within
+from sleeper_nb.operations.loading.ingest import write_sorted
+from sleeper_nb.operations.processing.processing import Processor
+from sleeper_nb.operations.scanning.planning import PlannedFile
+from sleeper_nb.operations.scanning.reading import leaf_rows
+from sleeper_nb.operations.tracking.tracking import JobTracker
 from sleeper_nb.progress import Progress, unchecked
 from sleeper_nb.report import Bytes, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.conforming import Conformed, Difference, RawColumns, compare, first_line, raise_first
-from sleeper_nb.operations.file_formats import read_file
-from sleeper_nb.operations.source_files import SourceFile, find_files
+from sleeper_nb.operations.loading.conforming import Conformed, Difference, RawColumns, compare, first_line, raise_first
+from sleeper_nb.operations.loading.file_formats import read_file
+from sleeper_nb.operations.loading.source_files import SourceFile, find_files
 from sleeper_nb.storage.filesystem import Storage
 
 

@@ -16,17 +16,17 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.properties import ONE_FILE_PER_LEAF
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.conforming import (
+from sleeper_nb.operations.loading.conforming import (
     Conformed,
     Difference,
     compare_column,
     compare_names,
     nulls_refused,
 )
-from sleeper_nb.operations.file_formats import open_parquet, read_parquet
-from sleeper_nb.operations.ingest import rows_by_leaf
-from sleeper_nb.operations.source_files import SourceFile
-from sleeper_nb.operations.sources import InMemory, Source, conformed
+from sleeper_nb.operations.loading.file_formats import open_parquet, read_parquet
+from sleeper_nb.operations.loading.ingest import rows_by_leaf
+from sleeper_nb.operations.loading.source_files import SourceFile
+from sleeper_nb.operations.loading.sources import InMemory, Source, conformed
 from sleeper_nb.report import Grid, Report, counted
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from sleeper_nb.errors import NotFound, StorageError
 from sleeper_nb.model.snapshots import Savepoint, Snapshot, check_savepoint_name
-from sleeper_nb.operations.versions import Resolved
+from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.storage import paths

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from sleeper_nb.model.processing import AgeOff, DataProcessing
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations import iterators
-from sleeper_nb.operations.aggregating import aggregated
+from sleeper_nb.operations.processing import iterators
+from sleeper_nb.operations.processing.aggregating import aggregated
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from pyarrow import csv, json, parquet
 
 from sleeper_nb.errors import InvalidInput, SleeperError, StorageError
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.conforming import (
+from sleeper_nb.operations.loading.conforming import (
     CSV_NULLS,
     Conformed,
     Difference,
@@ -27,7 +27,7 @@ from sleeper_nb.operations.conforming import (
     first_line,
     moments_of,
 )
-from sleeper_nb.operations.source_files import SourceFile
+from sleeper_nb.operations.loading.source_files import SourceFile
 
 BATCH_ROWS = 65_536
 """Rows of a piece of a Parquet file."""

@@ -1,0 +1,1 @@
+"""Merging the files of leaf partitions."""

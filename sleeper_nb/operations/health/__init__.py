@@ -1,0 +1,1 @@
+"""How a table is, and whether anything is wrong with it."""

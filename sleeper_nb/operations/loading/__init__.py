@@ -1,0 +1,1 @@
+"""From whatever a user hands in to data files and one commit."""

@@ -1,0 +1,1 @@
+"""Where leaf partitions are cut."""

@@ -1,0 +1,1 @@
+"""From a version and what is asked of it to rows."""

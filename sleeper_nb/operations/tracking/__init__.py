@@ -1,0 +1,1 @@
+"""Records of jobs: what runs, what ran, and why it failed."""

@@ -1,0 +1,1 @@
+"""Which version is meant, which are kept, and where their metadata is."""
