@@ -19,7 +19,7 @@ from sleeper_nb.operations.scanning.planning import ScanPlan, files_of, plan_sca
 from sleeper_nb.operations.upkeep.online import is_online
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.render import Pictured, partition_lines, partition_map
-from sleeper_nb.report import Answer, Bytes, Data, Grid, Listing, Report
+from sleeper_nb.report import Answer, Bytes, Data, Grid, Listing, Report, counted
 from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.history import Metadata
@@ -209,7 +209,7 @@ class TableAt(Report):
                 ("sort keys", ", ".join(f"{f.name} {f.text}" for f in state.schema.sort_keys)),
                 ("values", ", ".join(f"{f.name} {f.text}" for f in state.schema.values)),
                 *((name.removeprefix("sleeper.table."), text) for name, text in done.items()),
-                ("partitions", f"{len(state.tree.leaves)} leaves"),
+                ("partitions", counted(len(state.tree.leaves), "leaf partition")),
                 ("files", files),
                 ("rows in files" if done else "rows", state.totals().rows),
                 ("bytes", Bytes(size)),
