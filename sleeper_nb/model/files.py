@@ -132,6 +132,10 @@ class FileReferences:
         """The rows that only older snapshots use."""
         return self._to_table(self._removed)
 
+    def runs(self) -> list[tuple[str, int, int]]:
+        """Return each partition that has active references, with where its rows in `active` begin and end."""
+        return _runs(self.active)
+
     def by_partition(self) -> dict[str, Totals]:
         """Return the totals of each partition that has active references."""
         sums = self.active.group_by("partition_id").aggregate([("rows", "count"), ("rows", "sum"), ("bytes", "sum")])
@@ -229,14 +233,7 @@ class Loaded:
     @cached_property
     def slices(self) -> dict[str, tuple[int, int]]:
         """For each partition, where its rows begin and how many they are, in order."""
-        if not self.table.num_rows:
-            return {}
-        runs = pc.run_end_encode(self.table["partition_id"].combine_chunks())
-        ends = runs.run_ends.to_pylist()
-        return {
-            name: (begin, end - begin)
-            for name, begin, end in zip(runs.values.to_pylist(), [0, *ends[:-1]], ends, strict=True)
-        }
+        return {name: (begin, end - begin) for name, begin, end in _runs(self.table)}
 
     def batches(self, partition_id: str) -> Batches:
         """Return the references of one partition."""
@@ -253,6 +250,14 @@ class Loaded:
             pieces += [self.table.slice(done, begin - done), others[name]]
             done = begin + self.slices.get(name, (0, 0))[1]
         return [piece for piece in (*pieces, self.table.slice(done)) if piece.num_rows]
+
+
+def _runs(grouped: pa.Table) -> list[tuple[str, int, int]]:
+    if not grouped.num_rows:
+        return []
+    runs = pc.run_end_encode(grouped["partition_id"].combine_chunks())
+    ends = runs.run_ends.to_pylist()
+    return list(zip(runs.values.to_pylist(), [0, *ends[:-1]], ends, strict=True))
 
 
 def _partition(added: Addition) -> str:

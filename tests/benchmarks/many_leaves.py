@@ -9,6 +9,7 @@ least.
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import tempfile
 import time
 from dataclasses import replace
@@ -65,7 +66,9 @@ def seconds(work):
 
 def run(kind, given):
     with tempfile.TemporaryDirectory() as folder:
-        prepare(folder, kind, given)
+        maker = multiprocessing.get_context("spawn").Process(target=prepare, args=(folder, kind, given))
+        maker.start()  # apart, so that its memory is none of ours
+        maker.join()
         store = opened(folder, kind)
         head = store.head()
         state = store.load()

@@ -210,10 +210,10 @@ def test_rows_that_come_while_a_leaf_is_read_are_split_too(store: StateStore, mo
     rival, read = reopened(store), leaf_keys
     came: list[Any] = []
 
-    def slow(*given: Any) -> Any:
+    def slow(*given: Any, **options: Any) -> Any:
         if not came:
             came.append(ingest(rival, rows_of(*"bx")))
-        return read(*given)
+        return read(*given, **options)
 
     monkeypatch.setattr(splitting, "leaf_keys", slow)
     done = split(store, 4)
@@ -227,8 +227,8 @@ def test_a_leaf_that_another_split_meanwhile_is_refused(store: StateStore, monke
     rival, read = reopened(store), leaf_keys
     done: list[Any] = []
 
-    def slow(*given: Any) -> Any:
-        found = read(*given)
+    def slow(*given: Any, **options: Any) -> Any:
+        found = read(*given, **options)
         if not done:
             done.append(None)
             done[0] = split(rival, 4)

@@ -18,11 +18,13 @@ from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import repeat
 from typing import NamedTuple, TypeVar
 
 from sleeper_nb.catalog.base import Assignment
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import InvalidInput, StateRuleBroken
+from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
@@ -191,11 +193,13 @@ def _free_files(state: TableState, taken: Collection[tuple[str, str]]) -> dict[s
     active = state.files.active
     names = ("filename", "partition_id", "rows", "bytes", "only_this_partition", "rows_exact")
     filenames, owners, rows, sizes, alone, exact = (active[name].to_pylist() for name in names)
-    regions = (None if each else state.tree[owner].region for each, owner in zip(alone, owners, strict=True))
-    found: dict[str, list[PlannedFile]] = {}
-    for owner, file in zip(owners, map(PlannedFile, filenames, rows, sizes, regions, exact), strict=True):
-        if not taken or (owner, file.filename) not in taken:
-            found.setdefault(owner, []).append(file)
+    regions: Iterable[Region | None] = repeat(None)
+    if not all(alone):
+        regions = (None if each else state.tree[owner].region for each, owner in zip(alone, owners, strict=True))
+    files = list(map(PlannedFile, filenames, rows, sizes, regions, exact))
+    found = {name: files[begin:end] for name, begin, end in state.files.runs()}
+    for name in {partition_id for partition_id, _ in taken} & found.keys():
+        found[name] = [file for file in found[name] if (name, file.filename) not in taken]
     return found
 
 

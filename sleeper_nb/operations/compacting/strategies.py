@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.properties import TableProperties
@@ -127,8 +128,8 @@ def within(strategy: Strategy, most: int | None) -> Strategy:
 
 
 def _similar(ordered: Sequence[PlannedFile], ratio: int) -> bool:
-    return sum(file.rows for file in ordered[:-1]) >= ratio * ordered[-1].rows
+    return sum([file.rows for file in ordered[:-1]]) >= ratio * ordered[-1].rows
 
 
 def _by_rows(files: Sequence[PlannedFile]) -> list[PlannedFile]:
-    return sorted(files, key=lambda file: (file.rows, file.filename))
+    return sorted(files, key=attrgetter("rows", "filename"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import count
@@ -27,8 +27,6 @@ from sleeper_nb.storage.filesystem import Storage
 
 READ_ROWS = 2_000_000
 """Up to so many rows of a leaf are read for its medians."""
-_AT_ONCE = 8
-"""Files that are read at once: a bucket answers late, and a folder keeps two cores busy."""
 _FILE = "file"
 
 
@@ -53,11 +51,16 @@ class LeafKeys(ABC):
 
 
 def leaf_keys(
-    storage: Storage, schema: Schema, leaf: Partition, references: Sequence[FileReference], read_rows: int = READ_ROWS
+    storage: Storage,
+    schema: Schema,
+    leaf: Partition,
+    references: Sequence[FileReference],
+    read_rows: int = READ_ROWS,
+    pool: Executor | None = None,
 ) -> LeafKeys:
-    """Open the files of a leaf; one of at most `read_rows` rows is read whole."""
+    """Open the files of a leaf, several at once in a `pool`; a leaf of at most `read_rows` rows is read whole."""
     if sum(reference.rows for reference in references) <= read_rows:
-        return KeysInMemory.read(storage, schema, leaf, references)
+        return KeysInMemory.read(storage, schema, leaf, references, pool)
     return KeysOfRowGroups(storage, schema, leaf, references, read_rows)
 
 
@@ -77,7 +80,12 @@ class KeysInMemory(LeafKeys):
 
     @classmethod
     def read(
-        cls, storage: Storage, schema: Schema, leaf: Partition, references: Sequence[FileReference]
+        cls,
+        storage: Storage,
+        schema: Schema,
+        leaf: Partition,
+        references: Sequence[FileReference],
+        pool: Executor | None = None,
     ) -> KeysInMemory:
         """Read the row keys of files; of a file that other leaves share, those of this one."""
 
@@ -87,8 +95,7 @@ class KeysInMemory(LeafKeys):
             inside = keys if reference.only_this_partition else keys.filter(in_region(keys, leaf.region, schema))
             return _numbered(inside, number)
 
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            tables = list(pool.map(keys_of, count(), references))
+        tables = list((pool.map if pool else map)(keys_of, count(), references))
         return cls(_joined(tables, schema), [reference.filename for reference in references], schema, leaf.region)
 
     def rows(self, region: Region) -> int:

@@ -12,6 +12,7 @@ Why no reader or writer is disturbed, in steps:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +28,8 @@ from sleeper_nb.progress import Progress
 from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
 
+_LOCAL, _IN_BUCKET = 2, 16
+"""Files that are read at once: in a folder Python's own work is the most of it, and a bucket answers late."""
 MOST_PARTS = 256
 """A leaf is cut into so many at once at most; what is still too big then is split by the next run."""
 
@@ -127,9 +130,6 @@ class SplitReport(Report):
         return Grid(("leaf", "had rows", "now", "rows"), rows, title, footer)
 
 
-Reader = Callable[[TableState, Partition], LeafKeys]
-
-
 def split_partitions(
     store: StateStore, request: SplitRequest, *, dry_run: bool, progress: Progress, author: str | None = None
 ) -> SplitReport:
@@ -170,22 +170,23 @@ class _Planner:
         busy = {claim.partition_id: claim.job_id for claim in claims}
         chosen = list(chosen_leaves(state, self._request))
         found: list[LeafSplit | Unsplit] = []
-        for i, (leaf, rows) in enumerate(chosen):
-            self._progress.update("splitting", i, len(chosen))
-            if leaf.id in busy:
-                why = f"compaction job {busy[leaf.id]} has its files"
-                found.append(Unsplit(leaf.id, leaf.region.text(state.schema), rows, why))
-            else:
-                found.append(self._leaf(state, leaf))
+        with ThreadPoolExecutor(_LOCAL if self._store.storage.local else _IN_BUCKET) as pool:
+            for i, (leaf, rows) in enumerate(chosen):
+                self._progress.update("splitting", i, len(chosen))
+                if leaf.id in busy:
+                    why = f"compaction job {busy[leaf.id]} has its files"
+                    found.append(Unsplit(leaf.id, leaf.region.text(state.schema), rows, why))
+                else:
+                    found.append(self._leaf(state, leaf, pool))
         splits = tuple(each for each in found if isinstance(each, LeafSplit))
         left = tuple(each for each in found if isinstance(each, Unsplit))
         return SplitReport(splits, left, self._request.threshold, None, dry_run=False)
 
-    def _leaf(self, state: TableState, leaf: Partition) -> LeafSplit | Unsplit:
+    def _leaf(self, state: TableState, leaf: Partition, pool: Executor) -> LeafSplit | Unsplit:
         references = state.files.active_in({leaf.id})
         known = leaf.id, tuple(reference.filename for reference in references)
         if known not in self._known:
-            keys = leaf_keys(self._store.storage, state.schema, leaf, references)
+            keys = leaf_keys(self._store.storage, state.schema, leaf, references, pool=pool)
             self._known[known] = plan_leaf(state, leaf, references, keys, self._request, self._store.clock.new_id)
         return self._known[known]
 
