@@ -26,6 +26,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
+def rate_text(rows: int, seconds: float) -> str:
+    """Return how quick some work is, to put behind its name: ``, 1,200 rows/s``; nothing where no time is known."""
+    return f", {rows / seconds:,.0f} rows/s" if seconds > 0 else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Bytes:
     """A number of bytes, shown in binary units (``1.2 MiB``)."""

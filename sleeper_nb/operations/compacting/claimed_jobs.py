@@ -44,6 +44,11 @@ class ClaimedJobs:
         """How many were committed or refused."""
         return len(self.done) + len(self.refused)
 
+    @property
+    def rows(self) -> int:
+        """How many rows were merged in what was committed."""
+        return sum(job.rows for job, _ in self.done)
+
     def claim(self, job: CompactionJob) -> bool:
         """Claim a job's inputs, and note the job in the same step; return False when another has one of them."""
         now = self._store.clock.now()

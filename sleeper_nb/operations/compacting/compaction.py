@@ -38,7 +38,7 @@ from sleeper_nb.operations.scanning.planning import PlannedFile
 from sleeper_nb.operations.scanning.reading import leaf_rows
 from sleeper_nb.operations.tracking.tracking import JobTracker
 from sleeper_nb.progress import Progress, unchecked
-from sleeper_nb.report import Bytes, Grid, Report, counted
+from sleeper_nb.report import Bytes, Grid, Report, counted, rate_text
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.data_file_settings import DataFileSettings
@@ -282,13 +282,15 @@ def compact(
         return CompactionReport(proposed, (), (), strategy, settings, waiting, dry_run=True)
     jobs: list[CompactionJob] = []
     under_way = ClaimedJobs(store, tracker or JobTracker(store, author), author, ASSIGNMENT_TIME)
+    began = store.clock.now()
     try:
         jobs = [job for job in proposed if under_way.claim(job)]
         progress.update("compacting", 0, len(jobs))
         with closing(runner(jobs, state.schema)) as results:  # leaving it by an error stops what still runs
             for job, file in results:
                 under_way.commit(job, file)
-                progress.update("compacting", under_way.settled, len(jobs))
+                seconds = (store.clock.now() - began).total_seconds()
+                progress.update(f"compacting{rate_text(under_way.rows, seconds)}", under_way.settled, len(jobs))
     except BaseException as error:
         under_way.give_up(error, proposed)
         raise

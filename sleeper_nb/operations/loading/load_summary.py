@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.report import counted
+from sleeper_nb.report import counted, rate_text
 
 TOLD_ROWS = 100_000
 """A smaller load leaves no line: its snapshot says all."""
@@ -21,8 +21,7 @@ def summary(references: Sequence[FileReference], tree: PartitionTree, schema: Sc
     if rows < TOLD_ROWS:
         return ""
     files = len({reference.filename for reference in references})
-    rate = f", {rows / seconds:,.0f} rows/s" if seconds > 0 else ""
-    line = f"{counted(rows, 'row')} in {counted(files, 'file')}{rate}"
+    line = f"{counted(rows, 'row')} in {counted(files, 'file')}{rate_text(rows, seconds)}"
     skew = skewed(references, tree, schema)
     return f"{line}; {skew}" if skew else line
 
