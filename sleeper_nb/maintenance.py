@@ -12,6 +12,7 @@ from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import SPLITTING_THRESHOLD
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.compacting import compaction
+from sleeper_nb.operations.compacting.job_plan import CompactionJob
 from sleeper_nb.operations.compacting.strategies import StrategySettings
 from sleeper_nb.operations.health import checking
 from sleeper_nb.operations.partitioning import splitting
@@ -98,7 +99,7 @@ class Maintenance(Oversight):
     ) -> compaction.CompactionReport:
         tracker = JobTracker(self._store, self._components.author)
 
-        def begun(job: compaction.CompactionJob) -> None:
+        def begun(job: CompactionJob) -> None:
             check()
             tracker.began(job.id)
 
@@ -154,12 +155,12 @@ class Maintenance(Oversight):
             return splitting.split_partitions(self._store, request, dry_run=dry_run, progress=progress, author=author)
 
     def _runner(
-        self, engine: str, begun: Callable[[compaction.CompactionJob], None], check: Callable[[], None]
+        self, engine: str, begun: Callable[[CompactionJob], None], check: Callable[[], None]
     ) -> compaction.Runner:
         storage, writing = self._store.storage, DataFileSettings.of(self.properties)
         local = compaction.run_in_process(storage, writing, begun, check)
 
-        def run(jobs: Sequence[compaction.CompactionJob], schema: Schema) -> Any:
+        def run(jobs: Sequence[CompactionJob], schema: Schema) -> Any:
             size = sum(file.bytes for job in jobs for file in job.inputs)
             if engine == "local" or (engine == "auto" and size < SPARK_BYTES):
                 return local(jobs, schema)

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.partitions import PartitionTree
-from sleeper_nb.operations.compacting.compaction import plan_compaction
+from sleeper_nb.operations.compacting.job_plan import plan_compaction
 from sleeper_nb.operations.compacting.strategies import STRATEGIES, StrategySettings
 from sleeper_nb.operations.loading.ingest import reference_to, write_sorted
 from sleeper_nb.operations.partitioning.splitting import request_of, split_partitions

@@ -13,7 +13,8 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import NotFound, OutcomeUnknown, StateRuleBroken, StorageError
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.compacting import compaction
-from sleeper_nb.operations.compacting.compaction import ASSIGNMENT_TIME, CompactionJob, run_job
+from sleeper_nb.operations.compacting.compaction import ASSIGNMENT_TIME, run_job
+from sleeper_nb.operations.compacting.job_plan import CompactionJob
 from sleeper_nb.operations.compacting.strategies import StrategySettings
 from sleeper_nb.operations.scanning.planning import PlannedFile
 from sleeper_nb.progress import Silent

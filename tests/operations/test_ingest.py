@@ -16,7 +16,8 @@ from sleeper_nb.errors import OutcomeUnknown, StorageError
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.transactions import ReplaceFileReferences
-from sleeper_nb.operations.compacting.compaction import plan_compaction, run_job
+from sleeper_nb.operations.compacting.compaction import run_job
+from sleeper_nb.operations.compacting.job_plan import plan_compaction
 from sleeper_nb.operations.compacting.strategies import StrategySettings
 from sleeper_nb.operations.health import checking
 from sleeper_nb.operations.loading.ingest import IngestSettings, add_written, cut_by_leaf, reference_to

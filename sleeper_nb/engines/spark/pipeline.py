@@ -30,7 +30,8 @@ from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.compacting.compaction import CompactionJob, Runner, run_job, untold
+from sleeper_nb.operations.compacting.compaction import Runner, run_job, untold
+from sleeper_nb.operations.compacting.job_plan import CompactionJob
 from sleeper_nb.operations.loading.conforming import conform
 from sleeper_nb.operations.loading.ingest import (
     AS_USUAL,

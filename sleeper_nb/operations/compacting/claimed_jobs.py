@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from sleeper_nb.catalog.base import Assignment
 from sleeper_nb.errors import OutcomeUnknown, StateRuleBroken
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.transactions import ReplaceFileReferences
+from sleeper_nb.operations.compacting.job_plan import CompactionJob
 from sleeper_nb.operations.loading.ingest import discard_files, reference_to
 from sleeper_nb.operations.tracking.tracking import JobTracker, forget_old_jobs
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage.data_files import DataFile
-
-if TYPE_CHECKING:
-    from sleeper_nb.operations.compacting.compaction import CompactionJob
 
 
 class ClaimedJobs:

@@ -13,34 +13,27 @@ A job's safety, in steps:
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import repeat
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from sleeper_nb.catalog.base import Assignment
-from sleeper_nb.clock import Clock
-from sleeper_nb.errors import InvalidInput, StateRuleBroken
-from sleeper_nb.model.partitions import Region
+from sleeper_nb.errors import StateRuleBroken
 from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.compacting.ahead import made_ahead
 from sleeper_nb.operations.compacting.claimed_jobs import ClaimedJobs
-from sleeper_nb.operations.compacting.strategies import StrategySettings, reason, strategy_named, within
+from sleeper_nb.operations.compacting.job_plan import CompactionJob, plan_compaction
+from sleeper_nb.operations.compacting.strategies import StrategySettings, reason
 from sleeper_nb.operations.loading.ingest import write_sorted
 from sleeper_nb.operations.processing.processing import Processor
-from sleeper_nb.operations.scanning.planning import PlannedFile
 from sleeper_nb.operations.scanning.reading import leaf_rows
 from sleeper_nb.operations.tracking.tracking import JobTracker
 from sleeper_nb.progress import Progress, unchecked
 from sleeper_nb.report import Bytes, Grid, Report, counted, rate_text
 from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.storage import paths
 from sleeper_nb.storage.data_file_settings import DataFileSettings
 from sleeper_nb.storage.data_files import AS_DEFAULT, DataFile
 from sleeper_nb.storage.filesystem import Storage
@@ -48,33 +41,6 @@ from sleeper_nb.storage.filesystem import Storage
 T = TypeVar("T")
 ASSIGNMENT_TIME = timedelta(hours=1)
 """How long a job may take before its inputs are free for another."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionJob:
-    """A decision to merge some files of one partition into one, their rows processed on the way."""
-
-    id: str
-    partition_id: str
-    region: str
-    inputs: tuple[PlannedFile, ...]
-    rows_exact: bool
-    processing: DataProcessing = NOTHING
-
-    @property
-    def rows(self) -> int:
-        """Rows of the inputs in the partition."""
-        return sum(file.rows for file in self.inputs)
-
-    @property
-    def filenames(self) -> tuple[str, ...]:
-        """The names of the inputs."""
-        return tuple(file.filename for file in self.inputs)
-
-    @property
-    def output(self) -> str:
-        """The name of the file that the job writes."""
-        return paths.data_file(self.partition_id, self.id)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -139,68 +105,6 @@ def _short(filename: str) -> str:
 
 Runner = Callable[[Sequence[CompactionJob], Schema], Generator[tuple[CompactionJob, DataFile | None]]]
 """Runs jobs and yields each with its output as it finishes; an engine's way to do `run_job`."""
-
-
-class CompactionPlan(NamedTuple):
-    """The jobs to run now, and how many more the strategy proposes beyond the limits."""
-
-    jobs: tuple[CompactionJob, ...]
-    waiting: int
-
-
-def plan_compaction(
-    state: TableState,
-    strategy: str,
-    settings: StrategySettings,
-    claimed: Sequence[Assignment],
-    clock: Clock,
-    most_inputs: int | None = None,
-    partition_id: str | None = None,
-    but: Collection[str] = (),
-    processing: DataProcessing = NOTHING,
-) -> CompactionPlan:
-    """Plan the jobs that a strategy proposes for each leaf, or for one; files that a job has claimed are left out.
-
-    No job has more than `most_inputs` files, which is as many as the state store can replace at once. Beyond the limits
-    of `settings`, jobs wait: in one partition as in Sleeper, in the table those of the leaves on the right. The leaves
-    `but` are passed over. Of `processing` each job does what may be done for good.
-    """
-    processing = processing.in_compaction(state.schema)
-    choose = within(strategy_named(strategy), most_inputs)
-    if partition_id is not None and not state.tree[partition_id].is_leaf:
-        raise InvalidInput(f"partition {partition_id!r} is no leaf", hint="name one that partitions lists")
-    taken = {(claim.partition_id, name) for claim in claimed for name in claim.filenames}
-    running = Counter(claim.partition_id for claim in claimed)
-    free = _free_files(state, taken)
-    jobs: list[CompactionJob] = []
-    proposed = 0
-    for leaf in state.tree.leaves:
-        if partition_id not in {None, leaf.id} or leaf.id in but:
-            continue
-        batches = choose(free.get(leaf.id, ()), settings)
-        proposed += len(batches)
-        most = settings.jobs_per_partition - running[leaf.id] if strategy == "size-ratio" else len(batches)
-        words = leaf.region.text(state.schema) if batches else ""
-        for batch in batches[: max(0, most)]:
-            exact = all(file.rows_exact for file in batch)
-            jobs.append(CompactionJob(clock.new_id(), leaf.id, words, tuple(batch), exact, processing))
-    kept = jobs[: max(0, settings.jobs - len(claimed))]
-    return CompactionPlan(tuple(kept), proposed - len(kept))
-
-
-def _free_files(state: TableState, taken: Collection[tuple[str, str]]) -> dict[str, list[PlannedFile]]:
-    """Return the free files of each partition. By columns, as there may be hundreds of thousands."""
-    active = state.files.active
-    names = ("filename", "partition_id", "rows", "bytes", "only_this_partition", "rows_exact")
-    filenames, owners, rows, sizes, alone, exact = (active[name].to_pylist() for name in names)
-    regions: Iterable[Region | None] = repeat(None)
-    if not all(alone):
-        regions = (None if each else state.tree[owner].region for each, owner in zip(alone, owners, strict=True))
-    files = list(map(PlannedFile, filenames, rows, sizes, regions, exact))
-    found = {name: files[begin:end] for name, begin, end in state.files.runs()}
-    for name in {partition_id for partition_id, _ in taken} & found.keys():
-        found[name] = [file for file in found[name] if (name, file.filename) not in taken]
-    return found
 
 
 def run_job(
