@@ -19,6 +19,7 @@ NOTHING_DONE = "nothing was changed; --force does it (in Python: dry_run=False)"
 _CELL = "padding:2px 10px;border-bottom:1px solid color-mix(in srgb, currentColor 20%, transparent);"
 _NUMBER = "text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums;"
 _TEXT = "text-align:left;"
+_TIME = f"{_TEXT}white-space:nowrap;"
 
 
 def counted(number: int, noun: str) -> str:
@@ -135,7 +136,8 @@ class Grid:
         parts.append("<tbody>")
         for row in self.rows:
             cells = (
-                f'<td style="{_CELL}{_NUMBER if r else _TEXT}">{html.escape(cell_text(value))}</td>'
+                f'<td style="{_CELL}{_NUMBER if r else _TIME if isinstance(value, datetime) else _TEXT}">'
+                f"{html.escape(cell_text(value))}</td>"
                 for value, r in zip(row, right, strict=True)
             )
             parts.append(f"<tr>{''.join(cells)}</tr>")

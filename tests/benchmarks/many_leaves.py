@@ -26,7 +26,7 @@ from sleeper_nb.operations.loading.ingest import reference_to, write_sorted
 from sleeper_nb.operations.partitioning.splitting import request_of, split_partitions
 from sleeper_nb.progress import Silent
 from sleeper_nb.storage import paths
-from tests.benchmarks.million_files import KINDS, SCHEMA, WIDTH, opened, references
+from tests.benchmarks.million_files import KINDS, SCHEMA, WIDTH, opened, publish, references
 
 
 def prepare(folder, kind, given):
@@ -48,13 +48,7 @@ def prepare(folder, kind, given):
             file = write_sorted(store.storage, paths.data_file(leaf.id, store.clock.new_id()), SCHEMA, [rows])
             added.append(reference_to(file, leaf.id))
     state = replace(store.load(), snapshot_id=2, files=kept.with_added(added, 2, store.clock.now()))
-    metadata = store.history.write(state, None, None)
-    files, rows, size = state.totals()
-    new = replace(
-        store.head(), id=2, commit_id="made", files=files, rows=rows, bytes=size,
-        files_path=metadata.files_path, partitions_path=metadata.partitions_path,
-    )  # fmt: skip
-    store.catalog.commit("t", store.head(), new)
+    publish(store, state)
     store.catalog.close()
 
 

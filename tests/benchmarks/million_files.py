@@ -63,6 +63,12 @@ def prepare(folder, kind, count, leaves):
     tree = PartitionTree.from_split_points(SCHEMA, [WIDTH * n for n in range(1, leaves)], store.clock.new_id)
     store.create("t", SCHEMA, tree)
     state = replace(store.load(), snapshot_id=2, files=references(tree, count))
+    publish(store, state)
+    store.catalog.close()
+
+
+def publish(store, state):
+    """Make a state the table's next snapshot, whatever is in it."""
     metadata = store.history.write(state, None, None)
     files, rows, size = state.totals()
     new = replace(
@@ -70,7 +76,6 @@ def prepare(folder, kind, count, leaves):
         files_path=metadata.files_path, partitions_path=metadata.partitions_path,
     )  # fmt: skip
     store.catalog.commit("t", store.head(), new)
-    store.catalog.close()
 
 
 def opened(folder, kind):

@@ -19,6 +19,7 @@ from sleeper_nb.operations.loading.ingest import IngestSettings
 from sleeper_nb.operations.partitioning import splitting
 from sleeper_nb.operations.partitioning.leaf_keys import leaf_keys
 from sleeper_nb.operations.partitioning.splitting import MOST_PARTS, SplitRequest, plan_leaf
+from sleeper_nb.operations.scanning import planning
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage.data_file_settings import DataFileSettings
@@ -160,6 +161,17 @@ def test_every_reader_and_compaction_sees_only_the_rows_of_its_leaf(store: State
     assert [file.only_this_partition for file in store.load().files.active_in({right.id})] == [False] * 3
     assert keys_in(scan(store)) == ["a"] * 3 + ["b"] * 3 + ["c"] * 3 + ["d"] * 3
     assert check_table(store, "t", deep=True, progress=Silent()).ok
+
+
+def test_whole_leaves_are_counted_without_reading_and_parts_of_them_are_read(store: StateStore):
+    ingest(store, rows_of(*"abcd"))
+    split(store, at="c")
+    state = store.load()
+    region = planning.regions_of(state.schema, region={"key": ("c", None)})
+    assert (planning.plan_scan(state).rows, planning.plan_scan(state, region).rows) == (4, 2)
+    part = planning.regions_of(state.schema, keys=["d"])
+    assert planning.plan_scan(state, part).rows is None
+    assert list(planning.plan_scan(state).by_region()) == [leaf.region for leaf in state.tree.leaves]
 
 
 def test_a_file_stays_while_one_leaf_uses_it_and_goes_when_none_does(store: StateStore):

@@ -42,12 +42,10 @@ def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Sto
         return connection.from_arrow(processing.ProcessedRows.of(plan, storage))
     if not storage.local:  # Arrow's errors would come late, and from inside DuckDB
         check_files(plan.files, storage)
-    whole = [file.filename for file in plan.files if file.region is None]
-    parts = [parquet(connection, storage, whole, plan.schema.arrow)] if whole else []
-    for file in plan.files:
-        if file.region is not None:
-            part = parquet(connection, storage, [file.filename], plan.schema.arrow)
-            parts.append(part.filter(_inside(file.region, plan.schema)))
+    parts = []
+    for region, filenames in plan.by_region().items():
+        part = parquet(connection, storage, filenames, plan.schema.arrow)
+        parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
     if not parts:
         return connection.from_arrow(plan.schema.arrow.empty_table())
     rows = parts[0]

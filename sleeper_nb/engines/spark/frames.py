@@ -49,12 +49,10 @@ def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFra
         return spark.createDataFrame([], rows)
     if not plan.processing.only_filters or not jvm_opens(storage.root):
         return _by_tasks(spark, plan, storage)
-    whole = [storage.locate(file.filename) for file in plan.files if file.region is None]
-    parts = [spark.read.schema(rows).parquet(*whole)] if whole else []
-    for file in plan.files:
-        if file.region is not None:
-            part = spark.read.schema(rows).parquet(storage.locate(file.filename))
-            parts.append(part.filter(_inside(file.region, plan.schema)))
+    parts = []
+    for region, filenames in plan.by_region().items():
+        part = spark.read.schema(rows).parquet(*map(storage.locate, filenames))
+        parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
     found = reduce(lambda left, right: left.unionAll(right), parts)
     return reduce(lambda frame, test: frame.filter(test), _kept(plan.processing, plan.schema), found)
 

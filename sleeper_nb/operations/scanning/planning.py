@@ -85,8 +85,19 @@ class ScanPlan(Report):
     @property
     def rows(self) -> int | None:
         """How many rows the scan gives, where metadata alone tells; None where rows must be read to know."""
-        told = self.processing.is_nothing and all(f.region is None and f.rows_exact for f in self.files)
+        told = self.processing.is_nothing and all(
+            file.rows_exact and file.region in {None, leaf.partition.region}
+            for leaf in self.leaves
+            for file in leaf.files
+        )
         return sum(f.rows for f in self.files) if told else None
+
+    def by_region(self) -> dict[Region | None, list[str]]:
+        """Return the names of the files by the region that they are cut to, None for whole files."""
+        found: dict[Region | None, list[str]] = {}
+        for file in self.files:
+            found.setdefault(file.region, []).append(file.filename)
+        return found
 
     @property
     def bytes(self) -> int:
