@@ -146,9 +146,11 @@ def found(table: pa.Table, schema: sl.Schema, columns: Any) -> Counter[tuple[Any
 class Model:
     """A table and, beside it, the rows that each of its versions must have."""
 
-    def __init__(self, session: sl.Session, schema: sl.Schema, kind: str, points: list[Any]) -> None:
+    def __init__(
+        self, session: sl.Session, schema: sl.Schema, kind: str, points: list[Any], properties: dict[str, str]
+    ) -> None:
         self.schema = schema
-        self.table = session.create_table("t", schema, points, state_store=kind)
+        self.table = session.create_table("t", schema, points, state_store=kind, properties=properties)
         self.versions: dict[int, list[Row]] = {1: []}
 
     @property
@@ -189,7 +191,13 @@ def points_of(schema: sl.Schema, data: st.DataObject) -> list[Any]:
 
 def filled(session: sl.Session, data: st.DataObject, changes: int) -> Model:
     schema = data.draw(schemas())
-    model = Model(session, schema, data.draw(st.sampled_from(EMBEDDED)), points_of(schema, data))
+    properties = {
+        "sleeper.table.ingest.file.writing.strategy": data.draw(
+            st.sampled_from(["one_file_per_leaf", "one_reference_per_leaf"])
+        ),
+        "sleeper.table.parquet.rowgroup.rows.max": data.draw(st.sampled_from(["1", "3", "100000"])),
+    }
+    model = Model(session, schema, data.draw(st.sampled_from(EMBEDDED)), points_of(schema, data), properties)
     for _ in range(data.draw(st.integers(1, changes))):
         model.change(data)
     return model
