@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random  # noqa: TID251 - this module is where randomness comes from
+import secrets
 import time
-import uuid
 from datetime import UTC, datetime, timedelta
 
 
@@ -17,7 +17,7 @@ class Clock:
 
     def new_id(self) -> str:
         """Return 32 hexadecimal digits that were never returned before."""
-        return uuid.uuid4().hex  # noqa: TID251
+        return secrets.token_hex(16)
 
     def jitter(self, ceiling: float) -> float:
         """Return a random number of seconds between 0 and `ceiling` ("full jitter")."""

@@ -149,11 +149,12 @@ class SplitPartitions(Transaction):
         for reference in self.references:
             rows[_leaf_above(after, reference.partition_id, leaves), reference.filename] += reference.rows
         _check_regions(self.references, after)
-        for file in state.files.active_in(self.leaves):
-            moved = rows.pop((file.partition_id, file.filename), None)
-            if (moved is None and file.rows) or (file.rows_exact and (moved or 0) != file.rows):
+        held = state.files.active_rows_in(self.leaves).select(["partition_id", "filename", "rows", "rows_exact"])
+        for leaf, filename, count, exact in zip(*(column.to_pylist() for column in held.columns), strict=True):
+            moved = rows.pop((leaf, filename), None)
+            if (moved is None and count) or (exact and (moved or 0) != count):
                 raise StateRuleBroken(
-                    f"a split gives {moved or 0:,} of the {file.rows:,} rows of {file.filename} to the new leaves",
+                    f"a split gives {moved or 0:,} of the {count:,} rows of {filename} to the new leaves",
                     hint="its partition was changed meanwhile; split again",
                 )
         if rows:

@@ -77,6 +77,7 @@ class KeysInMemory(LeafKeys):
 
     def __init__(self, keys: pa.Table, filenames: Sequence[str], schema: Schema, region: Region) -> None:
         self._keys, self._filenames, self._schema, self._region = keys, filenames, schema, region
+        self._parts: dict[Region, pa.Table] = {}
 
     @classmethod
     def read(
@@ -129,7 +130,9 @@ class KeysInMemory(LeafKeys):
     def _in(self, region: Region) -> pa.Table:
         if region.covers(self._region):
             return self._keys
-        return self._keys.filter(in_region(self._keys, region, self._schema))
+        if region not in self._parts:  # each part is asked for its rows, its median and its counts
+            self._parts[region] = self._keys.filter(in_region(self._keys, region, self._schema))
+        return self._parts[region]
 
     def _values(self, dimension: int, region: Region) -> pa.Array:
         return self._in(region)[self._schema.row_keys[dimension].name].combine_chunks()

@@ -148,7 +148,8 @@ def split_partitions(
 
     def change(newest: TableState) -> SplitPartitions:
         nonlocal plan
-        plan = planner.plan(newest)
+        if newest.snapshot_id != state.snapshot_id:
+            plan = planner.plan(newest)
         if not plan.splits:
             raise StateRuleBroken("other writers changed every leaf that was to be split", hint="split again")
         splits = tuple(split for leaf in plan.splits for split in leaf.splits)
