@@ -289,6 +289,21 @@ def test_a_large_leaf_is_split_by_its_row_groups_and_its_rows_are_counted(
     store.catalog.close()
 
 
+def test_a_large_leaf_of_one_first_key_is_cut_by_its_second_into_no_more_parts_than_it_needs(tmp_path: Path):
+    store = a_store(tmp_path)
+    small = IngestSettings(writing=DataFileSettings(row_group_rows=10))
+    ingest(store, rows_of(*(("a", n) for n in range(1000))), settings=small)
+    state = store.load()
+    (leaf,) = state.tree.leaves
+    references = state.files.active_in({leaf.id})
+    keys = leaf_keys(store.storage, state.schema, leaf, references, 200)
+    plan = plan_leaf(state, leaf, references, keys, SplitRequest(300), store.clock.new_id)
+    assert isinstance(plan, splitting.LeafSplit)
+    assert 4 <= len(plan.parts) <= 8
+    assert sum(rows for _, _, rows in plan.parts) == 1000
+    assert all(rows < 300 for _, _, rows in plan.parts)
+
+
 def test_no_leaf_is_cut_into_more_parts_than_one_run_makes(store: StateStore):
     ingest(store, rows_of(*((f"{n:04d}", 0) for n in range(MOST_PARTS * 3))))
     split(store, 2)

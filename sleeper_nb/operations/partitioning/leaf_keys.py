@@ -10,9 +10,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import count
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,8 +21,9 @@ import pyarrow.parquet as pq
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import KeyValue
-from sleeper_nb.model.partitions import Partition, Range, Region
+from sleeper_nb.model.partitions import Partition, Region
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.scanning.footers import RowGroup, row_groups
 from sleeper_nb.storage.filesystem import Storage
 
 READ_ROWS = 2_000_000
@@ -138,24 +139,19 @@ class KeysInMemory(LeafKeys):
         return self._in(region)[self._schema.row_keys[dimension].name].combine_chunks()
 
 
-@dataclass(frozen=True, slots=True)
-class RowGroup:
-    """A row group of a file: its number there, its rows, and the region that its statistics tell of."""
+class PlacedGroup(NamedTuple):
+    """A row group, the number of its file, and its own number there."""
 
     file: int
     number: int
-    rows: int
-    least: tuple[KeyValue, ...]
-    greatest: tuple[KeyValue, ...]
+    group: RowGroup
 
-    def meets(self, region: Region) -> bool:
-        """Return whether some of its rows can lie in a region."""
-        ends = zip(self.least, self.greatest, region.ranges, strict=True)
-        return all(_begins_below(low, r.max) and (r.min is None or high >= r.min) for low, high, r in ends)  # type: ignore[operator]
-
-    def is_in(self, region: Region) -> bool:
-        """Return whether all of its rows lie in a region."""
-        return self.least in region and self.greatest in region
+    @property
+    def least(self) -> KeyValue:
+        """The least first row key."""
+        ends = self.group.ends[0]
+        assert ends is not None  # noqa: S101 - `KeysOfRowGroups` takes no others
+        return ends[0]
 
 
 class KeysOfRowGroups(LeafKeys):
@@ -171,12 +167,13 @@ class KeysOfRowGroups(LeafKeys):
     ) -> None:
         self._storage, self._schema, self._leaf, self._read_rows = storage, schema, leaf, read_rows
         self._filenames = [reference.filename for reference in references]
-        groups = (group for number in range(len(references)) for group in self._groups_of(number))
-        self._groups = [group for group in groups if group.meets(leaf.region)]
+        found = (placed for number in range(len(references)) for placed in self._groups_of(number))
+        self._groups = [placed for placed in found if placed.group.may_meet(leaf.region)]
 
     def rows(self, region: Region) -> int:
         """Count the row groups that begin in the region."""
-        return sum(group.rows for group in self._groups if group.least[0] in region.ranges[0] and group.meets(region))
+        begins = (placed for placed in self._meeting(region) if placed.least in region.ranges[0])
+        return sum(placed.group.rows for placed in begins)
 
     def median(self, dimension: int, region: Region) -> KeyValue | None:
         """Return the first key of the row group in the middle; where that tells nothing, the middle of the sample."""
@@ -184,7 +181,7 @@ class KeysOfRowGroups(LeafKeys):
         return self._sample.median(dimension, region) if found is None else found
 
     def _middle(self, region: Region) -> KeyValue | None:
-        begins = sorted((group.least[0], group.rows) for group in self._groups if group.meets(region))
+        begins = sorted((placed.least, placed.group.rows) for placed in self._meeting(region))
         middle, before, here = sum(rows for _, rows in begins) / 2, 0, region.ranges[0]
         for value, rows in begins:
             before += rows
@@ -200,41 +197,36 @@ class KeysOfRowGroups(LeafKeys):
     def counts(self, regions: Sequence[Region]) -> Mapping[str, Sequence[int]]:
         """Count whole row groups by their statistics, and read those that a border cuts."""
         found = {filename: [0] * len(regions) for filename in self._filenames}
-        for group in self._groups:
-            met = [i for i, region in enumerate(regions) if group.meets(region)]
-            of_file = found[self._filenames[group.file]]
-            if len(met) == 1 and group.is_in(regions[met[0]]):
-                of_file[met[0]] += group.rows
+        for placed in self._groups:
+            met = [i for i, region in enumerate(regions) if placed.group.may_meet(region)]
+            of_file = found[self._filenames[placed.file]]
+            if len(met) == 1 and placed.group.lies_in(regions[met[0]]):
+                of_file[met[0]] += placed.group.rows
                 continue
-            keys = self._read(group)
+            keys = self._read(placed)
             for i in met:
                 of_file[i] += pc.sum(in_region(keys, regions[i], self._schema)).as_py() or 0
         return found
 
+    def _meeting(self, region: Region) -> Iterator[PlacedGroup]:
+        return (placed for placed in self._groups if placed.group.may_meet(region))
+
     @cached_property
     def _sample(self) -> KeysInMemory:
-        step = max(1, -(-sum(group.rows for group in self._groups) // self._read_rows))
-        tables = [_numbered(self._read(group), group.file) for group in self._groups[::step]]
+        step = max(1, -(-sum(placed.group.rows for placed in self._groups) // self._read_rows))
+        tables = [_numbered(self._read(placed), placed.file) for placed in self._groups[::step]]
         return KeysInMemory(_joined(tables, self._schema), self._filenames, self._schema, self._leaf.region)
 
-    def _groups_of(self, number: int) -> Iterator[RowGroup]:
-        with _opened(self._storage, self._filenames[number]) as file:
-            places = {file.metadata.schema.column(i).path: i for i in range(file.metadata.num_columns)}
-            for i in range(file.metadata.num_row_groups):
-                group = file.metadata.row_group(i)
-                told = [group.column(places[name]).statistics for name in _names(self._schema)]
-                if any(each is None or not each.has_min_max for each in told):
-                    raise StorageError(
-                        f"data file {self._filenames[number]} has no statistics of its keys",
-                        hint="compact its partition first",
-                    )
-                ends = ([_exact(getattr(each, end)) for each in told] for end in ("min", "max"))
-                least, greatest = map(tuple, ends)
-                yield RowGroup(number, i, group.num_rows, least, greatest)
+    def _groups_of(self, file: int) -> Iterator[PlacedGroup]:
+        for number, group in enumerate(row_groups(self._filenames[file], self._schema, self._storage)):
+            if None in group.ends:
+                what = f"data file {self._filenames[file]} has no statistics of its keys"
+                raise StorageError(what, hint="compact its partition first")
+            yield PlacedGroup(file, number, group)
 
-    def _read(self, group: RowGroup) -> pa.Table:
-        with _opened(self._storage, self._filenames[group.file]) as file:
-            return file.read_row_group(group.number, columns=_names(self._schema), use_threads=False)
+    def _read(self, placed: PlacedGroup) -> pa.Table:
+        with _opened(self._storage, self._filenames[placed.file]) as file:
+            return file.read_row_group(placed.number, columns=_names(self._schema), use_threads=False)
 
 
 def in_region(keys: pa.Table, region: Region, schema: Schema) -> pa.ChunkedArray:
@@ -267,11 +259,3 @@ def _joined(tables: Sequence[pa.Table], schema: Schema) -> pa.Table:
     columns = [pa.field(key.name, key.type.arrow) for key in schema.row_keys]
     columns.append(pa.field(_FILE, pa.int32()))
     return pa.concat_tables([table.cast(pa.schema(columns)) for table in tables] or [pa.schema(columns).empty_table()])
-
-
-def _exact(value: object) -> KeyValue:
-    return bytes(value) if isinstance(value, bytearray | memoryview) else value  # type: ignore[return-value]
-
-
-def _begins_below(value: KeyValue, bound: KeyValue | None) -> bool:
-    return value in Range(None, bound)

@@ -30,6 +30,11 @@ class RowGroup:
         """Return whether a row of it can lie in the region, as far as the statistics tell."""
         return all(_meet(ends, of_key) for ends, of_key in zip(self.ends, region.ranges, strict=True))
 
+    def lies_in(self, region: Region) -> bool:
+        """Return whether all of its rows lie in the region; False also where the statistics do not tell."""
+        known = zip(self.ends, region.ranges, strict=True)
+        return all(ends is not None and ends[0] in of_key and ends[1] in of_key for ends, of_key in known)
+
 
 def row_groups(filename: str, schema: Schema, storage: Storage) -> tuple[RowGroup, ...]:
     """Return the row groups of a data file, in their order.
