@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 from sleeper_nb.background import BackgroundJob
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.processing import DataProcessing
-from sleeper_nb.model.properties import SPLITTING_THRESHOLD
+from sleeper_nb.model.properties import SAVEPOINT_INTERVAL, SPLITTING_THRESHOLD
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.compacting import compaction
 from sleeper_nb.operations.compacting.job_plan import CompactionJob
@@ -219,7 +219,7 @@ class Maintenance(Oversight):
             return orphans.sweep_orphans(self._store, self.name, older_than=age, dry_run=dry_run, progress=progress)
 
     def maintain(self, dry_run: bool = False) -> maintaining.MaintenanceReport:
-        """Do what is due now: splitting, compaction as the strategy proposes, expiry, garbage collection.
+        """Do what is due now: splitting, compaction as the strategy proposes, a savepoint, expiry, garbage collection.
 
         A step that fails does not stop the others; the report tells of it, and its `failed` has the errors. Each step
         goes by the table's properties. Leaves that a run splits are compacted by the next one.
@@ -239,6 +239,7 @@ class Maintenance(Oversight):
             self._store,
             self.split_partitions,
             compact,
+            self.properties[SAVEPOINT_INTERVAL],
             expiry.Retention.of(self.properties),
             garbage.delay_of(self.properties),
             self._components.author,

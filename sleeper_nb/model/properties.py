@@ -76,6 +76,7 @@ def parse_duration(text: str) -> timedelta:
 
 STATE_STORE = "sleeper.table.statestore.classname"
 STATE_STORES = ("S3StateStore", "TransactionLogStateStore", "DynamoDBStateStore")
+SAVEPOINT_INTERVAL = "savepoint.create-interval"
 SPLITTING_THRESHOLD = "sleeper.table.partition.splitting.threshold"
 INGEST_STRATEGY = "sleeper.table.ingest.file.writing.strategy"
 ONE_FILE_PER_LEAF, ONE_REFERENCE_PER_LEAF = "one_file_per_leaf", "one_reference_per_leaf"
@@ -122,6 +123,8 @@ PROPERTIES: dict[str, Property] = {
                  "whether sort keys are written with dictionaries, where these stay small"),
         Property("sleeper.table.parquet.dictionary.encoding.value.fields", "true", _truth, "true or false",
                  "whether values are written with dictionaries, where these stay small"),
+        Property(SAVEPOINT_INTERVAL, "", lambda text: parse_duration(text) if text else None,
+                 f"{_DURATION}; or nothing", "how old the last savepoint may become before maintenance makes another"),
         Property("snapshot.time-retained", "7 d", parse_duration, _DURATION, "how long a snapshot stays at least"),
         Property("snapshot.num-retained.min", "10", _whole(1), _COUNT, "so many of the newest snapshots always stay"),
         Property("snapshot.num-retained.max", "2147483647", _whole(1), _COUNT, "never more snapshots than this stay"),

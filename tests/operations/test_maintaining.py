@@ -33,7 +33,7 @@ def session(tmp_path: Path, clock: ManualClock) -> Iterator[sl.Session]:
 
 def made(session: sl.Session, name: str = "trips", **properties: str) -> sl.Table:
     defaults = {"snapshot.num-retained.min": "1", "sleeper.table.compaction.strategy.sizeratio.ratio": "1"}
-    given = {key.replace("_", "."): value for key, value in properties.items()}
+    given = {key.replace("_", ".").replace("create.interval", "create-interval"): v for key, v in properties.items()}
     return session.create_table(name, SCHEMA, ["m"], properties={**defaults, **given})
 
 
@@ -43,10 +43,11 @@ def said(report: MaintenanceReport) -> list[tuple[str, str]]:
 
 def facts(report: MaintenanceReport) -> list[Any]:
     """What a run does, without the ids that each run draws anew and the words that tell a dry run."""
-    split, compacted, expired, collected = (step.report for step in report.steps)
+    split, compacted, saved, expired, collected = (step.report for step in report.steps)
     return [
         [(leaf.partition_id, leaf.rows, [rows for _, _, rows in leaf.parts]) for leaf in split.splits],
         [(job.partition_id, job.inputs) for job in compacted.jobs],
+        saved.snapshot_id,
         [snapshot.id for snapshot in expired.expired],
         (collected.data_files, collected.metadata_files),
     ]
@@ -55,7 +56,8 @@ def facts(report: MaintenanceReport) -> list[Any]:
 def test_nothing_is_due_on_a_new_table(session: sl.Session):
     table = made(session)
     report = table.maintain()
-    assert said(report) == [(step, NOTHING_DUE) for step in ("split", "compact", "expire", "collect-garbage")]
+    steps = ("split", "compact", "create-savepoint", "expire", "collect-garbage")
+    assert said(report) == [(step, NOTHING_DUE) for step in steps]
     assert not report.due
     assert table.resolved.snapshot_id == 1
 
@@ -69,7 +71,7 @@ def test_what_is_due_is_done_and_told_and_the_next_run_takes_what_is_left(sessio
     assert first["compact"].snapshots
     clock.advance(8 * DAY)
     second = table.maintain()
-    assert said(second)[2:] == [
+    assert said(second)[3:] == [
         ("expire", "expired 5 snapshots"),
         ("collect-garbage", "deleted 4 data files and 0 metadata files"),
     ]
@@ -77,7 +79,7 @@ def test_what_is_due_is_done_and_told_and_the_next_run_takes_what_is_left(sessio
     assert table.scan().count() == 4
     assert "maintenance of trips" in repr(second)
     clock.advance(DAY)
-    assert said(table.maintain())[3] != ("collect-garbage", NOTHING_DUE)  # the metadata of what expired
+    assert said(table.maintain())[4] != ("collect-garbage", NOTHING_DUE)  # the metadata of what expired
     clock.advance(8 * DAY)
     table.maintain()
     clock.advance(DAY)
@@ -101,6 +103,7 @@ def test_a_dry_run_says_what_the_run_does(data: some.DataObject, tmp_path_factor
                 "sleeper.table.gc.delay.minutes": str(data.draw(some.sampled_from([0, 15, 90]))),
                 "sleeper.table.compaction.strategy.sizeratio.ratio": "1",
                 "sleeper.table.partition.splitting.threshold": str(data.draw(some.sampled_from([6, 1000]))),
+                "savepoint.create-interval": data.draw(some.sampled_from(["", "1 h"])),
             },
         )  # fmt: skip
         rows = 0
@@ -123,6 +126,34 @@ def test_a_dry_run_says_what_the_run_does(data: some.DataObject, tmp_path_factor
         assert table.check(deep=True).ok
 
 
+def test_a_savepoint_is_made_when_the_last_one_is_old_and_the_table_has_changed(
+    session: sl.Session, clock: ManualClock
+):
+    table = made(session, savepoint_create_interval="1 d")
+
+    def saved() -> list[int]:
+        table.maintain()
+        return [savepoint.saved_snapshot_id for savepoint in table.savepoints()]
+
+    assert saved() == [1]
+    assert table.savepoints()[0].message == "savepoint.create-interval"
+    table.ingest([{"city": "rome"}])
+    assert saved() == [1]
+    clock.advance(DAY)
+    assert said(table.maintain(dry_run=True))[2] == ("create-savepoint", "would save snapshot 2")
+    assert saved() == [1, 2]
+    clock.advance(DAY)
+    assert saved() == [1, 2]
+    table.ingest([{"city": "oslo"}])
+    table.create_savepoint(name="mine", snapshot=1)
+    assert saved() == [1, 2, 1]
+    clock.advance(DAY)
+    assert said(table.maintain())[2] == (
+        "create-savepoint",
+        "savepoint 4 saves snapshot 4",
+    )  # the files were merged meanwhile
+
+
 def test_leaves_that_a_run_splits_are_compacted_by_the_next(session: sl.Session):
     table = made(session, sleeper_table_partition_splitting_threshold="4")
     for _ in range(2):
@@ -143,7 +174,7 @@ def test_a_step_that_fails_is_told_and_the_others_are_done(session: sl.Session, 
     report = table.maintain()
     assert [step.step for step in report.failed] == ["compact"]
     assert said(report)[1] == ("compact", "failed: the connection broke")
-    assert said(report)[2] == ("expire", "expired 4 snapshots")
+    assert said(report)[3] == ("expire", "expired 4 snapshots")
     assert isinstance(report.failed[0].error, sl.StorageError)
     assert report["compact"] is None
     assert [step.step for step in table.maintain().failed] == []

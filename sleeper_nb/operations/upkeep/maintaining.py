@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from operator import attrgetter
 from typing import Any
 
 from sleeper_nb.errors import SleeperError
@@ -17,6 +18,7 @@ from sleeper_nb.operations.compacting.compaction import CompactionReport
 from sleeper_nb.operations.partitioning.splitting import SplitReport
 from sleeper_nb.operations.upkeep.expiry import ExpiryReport, Retention, expire_snapshots
 from sleeper_nb.operations.upkeep.garbage import GarbageReport, collect_garbage
+from sleeper_nb.operations.versioning.periodic import PeriodicSavepoint, save_if_due
 from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
 
@@ -110,6 +112,7 @@ def steps_of(
     store: StateStore,
     split: Callable[[bool], SplitReport],
     compact: Callable[[bool, Collection[str]], CompactionReport],
+    save_every: timedelta | None,
     retention: Retention,
     gc_delay: timedelta,
     author: str | None,
@@ -124,12 +127,14 @@ def steps_of(
         Splits the leaves that have too many rows, or only plans it.
     compact
         Runs the jobs that the table's strategy proposes but for some leaves, or only plans them.
+    save_every
+        How old the last savepoint may become before another is made; None for any age.
     retention, gc_delay
         How long snapshots stay, and files that nothing refers to.
     author
         Who history says it was.
     """
-    began, newest = store.clock.now(), store.head().id
+    began, head = store.clock.now(), store.head()
     forgotten: list[int] = []
     cut: set[str] = set()
 
@@ -139,8 +144,11 @@ def steps_of(
             cut.update({one.partition_id}, (part for part, _, _ in one.parts))
         return report
 
+    def save(dry_run: bool) -> PeriodicSavepoint:
+        return save_if_due(store, head, save_every, began, dry_run=dry_run, author=author)
+
     def expire(dry_run: bool) -> ExpiryReport:
-        report = expire_snapshots(store, retention, dry_run=dry_run, until=newest)
+        report = expire_snapshots(store, retention, dry_run=dry_run, until=head.id)
         forgotten.extend(snapshot.id for snapshot in report.expired)
         return report
 
@@ -151,6 +159,7 @@ def steps_of(
     return (
         Step("split", split_first, split_said),
         Step("compact", lambda dry_run: compact(dry_run, cut), compaction_said),
+        Step("create-savepoint", save, attrgetter("said")),
         Step("expire", expire, expiry_said),
         Step("collect-garbage", collect, garbage_said),
     )
