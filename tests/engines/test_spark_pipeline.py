@@ -154,7 +154,7 @@ class InterruptedAfter:
         self.jobs = jobs
 
     def update(self, text, done=0, total=0):  # noqa: ARG002 - the watcher's own form
-        if text == "compacting" and done == self.jobs:
+        if text.startswith("compacting") and done == self.jobs:
             raise KeyboardInterrupt
 
     def finish(self, text=""):
