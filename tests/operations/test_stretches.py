@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sleeper_nb.errors import StorageError
@@ -37,6 +37,7 @@ def plain(storage: Storage, files: list[PlannedFile], schema: Schema = KEYED) ->
 
 
 @settings(max_examples=25)
+@example([[("a", 0), ("a", 0)], [("a", 0), ("b", 0), ("b", 0), ("b", 1)]], None, None, 1, 5)
 @given(st.lists(KEYS, min_size=1, max_size=3), BOUND, BOUND, st.integers(1, 3000), st.none() | st.integers(0, 9))
 def test_a_merge_in_stretches_gives_what_one_merge_gives(tmp_path_factory, files, low, high, most, limit):
     storage = Storage(tmp_path_factory.mktemp("t"))
@@ -51,6 +52,21 @@ def test_a_merge_in_stretches_gives_what_one_merge_gives(tmp_path_factory, files
     assert [(row["key"], row["n"]) for row in cut] == order[:limit]
     if limit is None:
         assert sorted(map(repr, cut)) == sorted(map(repr, whole))
+
+
+@pytest.mark.parametrize("limit", range(6))
+def test_a_limit_takes_the_first_rows_though_later_row_groups_meet_the_condition_wholly(tmp_path: Path, limit: int):
+    storage = Storage(tmp_path)
+    keys = [("a", 0), ("b", 0), ("b", 0), ("b", 1), ("c", 0), ("c", 1)]
+    part = Region.whole(KEYED).narrowed(0, Range("b", None))
+    for files, where in (
+        ([written(storage, name, keys, part) for name in ("0.parquet", "1.parquet")], None),
+        ([written(storage, name, keys) for name in ("0.parquet", "1.parquet")], "key >= 'b'"),
+        ([written(storage, "0.parquet", keys)], "key >= 'b'"),
+    ):
+        rows = [row for b in reading.merged(files, KEYED, storage, where=where, limit=limit) for row in b.to_pylist()]
+        expected = sorted(key for key in keys * len(files) if key[0] >= "b")
+        assert [(row["key"], row["n"]) for row in rows] == expected[:limit]
 
 
 def test_stretches_meet_at_first_keys_of_row_groups_and_cover_every_key(tmp_path: Path):

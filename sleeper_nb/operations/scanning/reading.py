@@ -178,13 +178,16 @@ def merged(
     with _explained(storage, where):
         for stretch in parts:
             rows = _rows(context, stretch, schema, storage, where, columns)
-            rows = rows if left is None else rows.limit(left)
+            # DataFusion would take the first row groups that meet a condition wholly, whatever comes before them (its
+            # issue 24272); so it is told the limit only where every row counts.
+            if left is not None and where is None and all(file.region is None for file in stretch):
+                rows = rows.limit(left)
             for each in rows.execute_stream():
-                batch = each.to_pyarrow()
+                batch = each.to_pyarrow().slice(0, left)
                 left = None if left is None else left - batch.num_rows
                 yield batch
-            if left == 0:
-                return
+                if left == 0:
+                    return
 
 
 def _rows(
