@@ -13,7 +13,7 @@ from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.properties import OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
-from sleeper_nb.progress import Progress, Silent
+from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.session import Session
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage, open_storage
@@ -65,7 +65,7 @@ def connect(
         raise InvalidInput(f"no instance can be called {instance!r}", hint="use letters, digits, - and _")
     storage = open_storage(warehouse, region=region, endpoint_url=endpoint_url).below(instance)
     settings = _settings(storage, properties or {})
-    clock, progress = clock or Clock(), progress or Silent()
+    clock, progress = clock or Clock(), progress or SILENT
     catalog: Catalog
     if storage.local:
         storage = Storage(LocalPlace(storage.root, sync=settings[SYNC]))

@@ -12,7 +12,7 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.connecting import connect
 from sleeper_nb.errors import EngineError, SleeperError
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.progress import Progress, Silent
+from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.query import ENGINES, Engine
 from sleeper_nb.report import Bytes, Grid, Report
 from sleeper_nb.session import Session
@@ -131,7 +131,7 @@ def run(
     SleeperError
         When a figure of the table is not that of pandas.
     """
-    watch, clock = progress or Silent(), clock or Clock()
+    watch, clock = progress or SILENT, clock or Clock()
     began = clock.now()
     watch.update("reading the flights")
     data = flights()

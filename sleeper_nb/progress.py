@@ -27,3 +27,6 @@ class Silent:
 
     def finish(self, text: str = "") -> None:
         """Show nothing."""
+
+
+SILENT = Silent()

@@ -12,7 +12,7 @@ from sleeper_nb.operations.scanning.funnel import with_row_groups
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.operations.scanning.reading import read, stream
 from sleeper_nb.operations.versioning.versions import Resolved
-from sleeper_nb.progress import Progress, Silent
+from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.report import Grid, Report, cell_text, counted, data_rows
 from sleeper_nb.storage.filesystem import Storage
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from sleeper_nb.engines.spark.session import SparkEngine
 
 PREVIEW_ROWS = 20
-SILENT = Silent()
 
 
 def preview(rows: pa.Table, footer: str, *, limit: int = PREVIEW_ROWS) -> Grid:

@@ -92,6 +92,11 @@ class Storage:
         return self.place.local
 
     @property
+    def at_once(self) -> int:
+        """How many files are asked for at once with profit: a bucket answers late, a folder keeps two cores busy."""
+        return 2 if self.local else 16
+
+    @property
     def access(self) -> S3Access | None:
         """How an engine with an S3 client of its own opens what `locate` returns; None for a local folder."""
         with self._explained(""):

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ from sleeper_nb.operations.loading.load_summary import summary
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import Source, bytes_of
 from sleeper_nb.operations.processing.processing import Processor
-from sleeper_nb.progress import Progress, Silent, unchecked
+from sleeper_nb.progress import SILENT, Progress, unchecked
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.data_file_settings import DataFileSettings
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _LEAF = "__sleeper_leaf"
-_SILENT = Silent()
 
 
 def bulk_import(
@@ -68,7 +67,7 @@ def bulk_import(
     author: str | None = None,
     job_id: str | None = None,
     settings: IngestSettings = AS_USUAL,
-    progress: Progress = _SILENT,
+    progress: Progress = SILENT,
 ) -> Snapshot:
     """Import data through Spark in one commit; nothing is added when any row does not fit the table.
 
@@ -171,7 +170,7 @@ def _written(
         # A task may be tried again, or run twice at once: each attempt writes a file of its own.
         name = paths.data_file(folder, f"{run_id}-{Clock().new_id()}")
         counts: Counter[int] = Counter()
-        rows = (_conformed(batch, schema, counts) for batch in _chain(first, batches))
+        rows = (_conformed(batch, schema, counts) for batch in chain([first], batches))
         file = write_sorted(storage, name, schema, rows, settings.writing)
         context = TaskContext.get()
         yield result(file, schema, counts, context.attemptNumber() if context else 0)
@@ -180,11 +179,6 @@ def _written(
     numbered = frame.withColumn(_LEAF, _leaf_number(tree, schema))
     parted = numbered.repartitionById(len(leaves), _LEAF) if settings.file_per_leaf else numbered.repartition(1)
     return parted.sortWithinPartitions(*order).mapInArrow(task, result_ddl(schema))
-
-
-def _chain(first: pa.RecordBatch, rest: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from rest
 
 
 def _conformed(batch: pa.RecordBatch, schema: Schema, counts: Counter[int]) -> pa.Table:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import count
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Partition, Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.scanning.footers import RowGroup, row_groups
+from sleeper_nb.operations.scanning.planning import keys_in
 from sleeper_nb.storage.filesystem import Storage
 
 READ_ROWS = 2_000_000
@@ -94,7 +95,7 @@ class KeysInMemory(LeafKeys):
         def keys_of(number: int, reference: FileReference) -> pa.Table:
             with _opened(storage, reference.filename) as file:
                 keys = file.read(columns=_names(schema), use_threads=False)
-            inside = keys if reference.only_this_partition else keys.filter(in_region(keys, leaf.region, schema))
+            inside = keys if reference.only_this_partition else keys.filter(keys_in(leaf.region, keys, schema))
             return _numbered(inside, number)
 
         tables = list((pool.map if pool else map)(keys_of, count(), references))
@@ -132,7 +133,7 @@ class KeysInMemory(LeafKeys):
         if region.covers(self._region):
             return self._keys
         if region not in self._parts:  # each part is asked for its rows, its median and its counts
-            self._parts[region] = self._keys.filter(in_region(self._keys, region, self._schema))
+            self._parts[region] = self._keys.filter(keys_in(region, self._keys, self._schema))
         return self._parts[region]
 
     def _values(self, dimension: int, region: Region) -> pa.Array:
@@ -205,7 +206,7 @@ class KeysOfRowGroups(LeafKeys):
                 continue
             keys = self._read(placed)
             for i in met:
-                of_file[i] += pc.sum(in_region(keys, regions[i], self._schema)).as_py() or 0
+                of_file[i] += pc.sum(keys_in(regions[i], keys, self._schema)).as_py() or 0
         return found
 
     def _meeting(self, region: Region) -> Iterator[PlacedGroup]:
@@ -227,17 +228,6 @@ class KeysOfRowGroups(LeafKeys):
     def _read(self, placed: PlacedGroup) -> pa.Table:
         with _opened(self._storage, self._filenames[placed.file]) as file:
             return file.read_row_group(placed.number, columns=_names(self._schema), use_threads=False)
-
-
-def in_region(keys: pa.Table, region: Region, schema: Schema) -> pa.ChunkedArray:
-    """Return for each row whether its row keys lie in a region."""
-    tests = [pa.chunked_array([pa.repeat(pa.scalar(True), keys.num_rows)])]  # noqa: FBT003 - a value
-    for field, r in zip(schema.row_keys, region.ranges, strict=True):
-        if r.min is not None:
-            tests.append(pc.greater_equal(keys[field.name], pa.scalar(r.min, field.type.arrow)))
-        if r.max is not None:
-            tests.append(pc.less(keys[field.name], pa.scalar(r.max, field.type.arrow)))
-    return reduce(pc.and_, tests)
 
 
 def _opened(storage: Storage, filename: str) -> pq.ParquetFile:

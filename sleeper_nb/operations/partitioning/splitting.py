@@ -28,8 +28,6 @@ from sleeper_nb.progress import Progress
 from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
 
-_LOCAL, _IN_BUCKET = 2, 16
-"""Files that are read at once: in a folder Python's own work is the most of it, and a bucket answers late."""
 MOST_PARTS = 256
 """A leaf is cut into so many at once at most; what is still too big then is split by the next run."""
 
@@ -171,7 +169,7 @@ class _Planner:
         busy = {claim.partition_id: claim.job_id for claim in claims}
         chosen = list(chosen_leaves(state, self._request))
         found: list[LeafSplit | Unsplit] = []
-        with ThreadPoolExecutor(_LOCAL if self._store.storage.local else _IN_BUCKET) as pool:
+        with ThreadPoolExecutor(self._store.storage.at_once) as pool:
             for i, (leaf, rows) in enumerate(chosen):
                 self._progress.update("splitting", i, len(chosen))
                 if leaf.id in busy:

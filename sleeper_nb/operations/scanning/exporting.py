@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -197,16 +198,10 @@ def _write(
         else:
             writer = csv.CSVWriter(stream, plain)
         with closing(writer):
-            for batch in _chain(first, batches):
+            for batch in chain([] if first is None else [first], batches):
                 writer.write_batch(batch if suffix == "parquet" else _in_text(batch, plain))
                 rows += batch.num_rows
     return rows
-
-
-def _chain(first: pa.RecordBatch | None, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    if first is not None:
-        yield first
-    yield from rest
 
 
 def _plain_field(field: pa.Field) -> pa.Field:

@@ -15,9 +15,6 @@ from sleeper_nb.storage.filesystem import Storage
 MOST_FOOTERS = 1000
 """Of more files the footers are not read: a plan is asked for to know what a scan costs, and must cost less."""
 
-_ASKING = 16
-"""How many footers are asked for at once."""
-
 
 def with_row_groups(plan: ScanPlan, storage: Storage, columns: Sequence[str] | None = None) -> ScanPlan:
     """Return the plan with what is read of its files: row groups that can hold the keys, and their columns' bytes.
@@ -41,7 +38,7 @@ def with_row_groups(plan: ScanPlan, storage: Storage, columns: Sequence[str] | N
         uses[file.filename].append(file.region)
     if len(uses) > MOST_FOOTERS:
         return plan
-    with ThreadPoolExecutor(_ASKING) as pool:
+    with ThreadPoolExecutor(storage.at_once) as pool:
         footers = list(pool.map(lambda name: row_groups(name, plan.schema, storage), uses))
     wanted = set(plan.schema.names if columns is None else columns)
     keys = {key.name for key in plan.schema.row_keys}

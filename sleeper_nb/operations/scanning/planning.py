@@ -165,22 +165,26 @@ def files_of(state: TableState) -> tuple[int, int]:
 def _files(state: TableState, leaf: Partition, part: Region) -> list[PlannedFile]:
     owners = [leaf.id, *(partition.id for partition in state.tree.ancestors(leaf.id))]
     rows = state.files.active_rows_in(owners)
-    rows = rows.filter(_keys_in(part, rows, state.schema)) if rows.num_rows else rows
+    rows = rows.filter(keys_in(part, rows, state.schema, low="max_", high="min_")) if rows.num_rows else rows
     filenames, counts, sizes, exact = (rows[n].to_pylist() for n in ("filename", "rows", "bytes", "rows_exact"))
-    whole = _keys_in(part, rows, state.schema, wholly=True).to_pylist()
+    whole = keys_in(part, rows, state.schema, low="min_", high="max_").to_pylist()
     parts = repeat(None) if all(whole) else (None if each else part for each in whole)
     return list(map(PlannedFile, filenames, counts, sizes, parts, exact))
 
 
-def _keys_in(part: Region, files: pa.Table, schema: Schema, *, wholly: bool = False) -> pa.ChunkedArray:
-    """Return for each file whether its range of keys meets the region; whether it lies in it, when `wholly`."""
-    low, high = ("min", "max") if wholly else ("max", "min")
-    tests = [pa.chunked_array([pa.repeat(pa.scalar(True), files.num_rows)])]  # noqa: FBT003 - a value
-    for key, r in zip(schema.row_keys, part.ranges, strict=True):
+def keys_in(region: Region, rows: pa.Table, schema: Schema, *, low: str = "", high: str = "") -> pa.ChunkedArray:
+    """Return for each row whether its row keys lie in a region.
+
+    Of rows that have a range of each key, `low` and `high` are what stands before a key in the names of the columns
+    that are compared with the region's lower and upper ends: ``min_`` and ``max_`` ask whether the range lies in the
+    region, ``max_`` and ``min_`` whether it meets it.
+    """
+    tests = [pa.chunked_array([pa.repeat(pa.scalar(True), rows.num_rows)])]  # noqa: FBT003 - a value
+    for key, r in zip(schema.row_keys, region.ranges, strict=True):
         if r.min is not None:
-            tests.append(pc.greater_equal(files[f"{low}_{key.name}"], pa.scalar(r.min)))
+            tests.append(pc.greater_equal(rows[f"{low}{key.name}"], pa.scalar(r.min, key.type.arrow)))
         if r.max is not None:
-            tests.append(pc.less(files[f"{high}_{key.name}"], pa.scalar(r.max)))
+            tests.append(pc.less(rows[f"{high}{key.name}"], pa.scalar(r.max, key.type.arrow)))
     return reduce(pc.and_, tests)
 
 

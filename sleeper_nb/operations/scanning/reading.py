@@ -27,9 +27,6 @@ from sleeper_nb.storage.filesystem import Storage
 if TYPE_CHECKING:
     from datafusion import DataFrame, SessionContext
 
-_ASKING = 16
-"""How many questions a server is asked at once."""
-
 _FOOTER_BYTES = 65_536
 """More than the footer of a data file takes that has a few dozen row groups and columns."""
 
@@ -217,7 +214,7 @@ def check_files(files: Sequence[PlannedFile], storage: Storage) -> None:
     if storage.local:
         sizes = {name: storage.size(name) for name in names}
     else:
-        with ThreadPoolExecutor(_ASKING) as pool:  # one after the other, a server's answers would be slow
+        with ThreadPoolExecutor(storage.at_once) as pool:  # one after the other, a server's answers would be slow
             sizes = dict(zip(names, pool.map(storage.size, names), strict=True))
     for file in files:
         if sizes[file.filename] != file.bytes:
