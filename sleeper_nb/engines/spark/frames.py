@@ -16,6 +16,7 @@ from sleeper_nb.model.types import FieldType
 from sleeper_nb.operations.processing.processing import Processor, in_microseconds
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.operations.scanning.reading import leaf_rows
+from sleeper_nb.operations.scanning.tasks import groups_of
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
@@ -76,9 +77,7 @@ def _by_tasks(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFram
     A task each leaf where rows of several files must meet; a task each file where every row stays as it is or goes.
     """
     process, schema = Processor.of(plan.processing, plan.schema), plan.schema.arrow
-    parts = [leaf.files for leaf in plan.leaves if leaf.files]
-    if plan.processing.only_filters:
-        parts = [(file,) for file in plan.files]
+    parts = groups_of(plan.leaves, apart=plan.processing.only_filters)
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
