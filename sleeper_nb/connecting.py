@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import getpass
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock
+from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.properties import OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
 from sleeper_nb.progress import SILENT, Progress
@@ -21,6 +22,8 @@ from sleeper_nb.storage.local import LocalPlace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from sleeper_nb.engines.spark.source_table import SourceTable
 
 _INSTANCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -63,7 +66,8 @@ def connect(
     """
     if not _INSTANCE.fullmatch(instance):
         raise InvalidInput(f"no instance can be called {instance!r}", hint="use letters, digits, - and _")
-    storage = open_storage(warehouse, region=region, endpoint_url=endpoint_url).below(instance)
+    whole = open_storage(warehouse, region=region, endpoint_url=endpoint_url)
+    storage = whole.below(instance)
     settings = _settings(storage, properties or {})
     clock, progress = clock or Clock(), progress or SILENT
     catalog: Catalog
@@ -85,7 +89,42 @@ def connect(
     return Session(
         instance, storage, catalog, clock=clock, progress=progress, author=author or _user(),
         spark=spark, spark_config=spark_config or {},
+        on_spark=_registration(InstancePlace(whole.root, instance, region, endpoint_url), storage),
     )  # fmt: skip
+
+
+def _registration(place: InstancePlace, storage: Storage) -> Callable[[SparkSession], None]:
+    """Return what makes Spark's ``format("sleeper")`` mean the tables of an instance."""
+
+    def register(spark: SparkSession) -> None:
+        from sleeper_nb.engines.spark import source
+
+        source.register(spark, place, open_source_table, storage)
+
+    return register
+
+
+def open_source_table(place: InstancePlace, name: str) -> SourceTable:
+    """Open a table for Spark's data source, in a process of Spark; it is closed by its `close`.
+
+    Raises
+    ------
+    NotFound
+        When there is no such table, or no instance at all: a reader makes none.
+    """
+    from sleeper_nb.engines.spark.source_table import SourceTable
+
+    storage = open_storage(place.warehouse).below(place.instance)
+    if storage.local and not Path(storage.locate(paths.CATALOG)).exists():
+        raise NotFound(f"no instance {place.instance!r} in {place.warehouse}", hint="check both names")
+    session = connect(place.warehouse, place.instance, region=place.region, endpoint_url=place.endpoint_url)
+    try:
+        table = session.table(name)
+        store = session.state_store(table.name)
+    except BaseException:
+        session.close()
+        raise
+    return SourceTable(table.name, store, lambda: session.table(table.name).properties, session.close)
 
 
 def _settings(storage: Storage, given: Mapping[str, str]) -> InstanceProperties:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -57,14 +57,17 @@ class Session:
         author: str | None,
         spark: SparkSession | None,
         spark_config: Mapping[str, str],
+        on_spark: Callable[[SparkSession], object] = lambda _: None,
     ) -> None:
         self.instance = instance
         self._storage = storage
-        self._given_spark, self._spark_config = spark, dict(spark_config)
+        self._given_spark, self._spark_config, self._on_spark = spark, dict(spark_config), on_spark
         self._spark: SparkEngine | None = None
         self._lock = threading.Lock()
         self._stores: dict[str, StateStore] = {}
         self.components = Components(catalog, clock, progress, self.spark, author, BackgroundJobs())
+        if spark is not None:
+            self.spark()  # a session that is handed in knows ``format("sleeper")`` from now on
 
     def __enter__(self) -> Self:
         return self
@@ -100,6 +103,7 @@ class Session:
                     config=self._spark_config,
                     clock=self.components.clock,
                     progress=self.components.progress,
+                    on_session=self._on_spark,
                 )
             return self._spark
 
@@ -198,6 +202,10 @@ class Session:
         path = paths.table_properties(entry.id)
         settings = TableProperties.from_text(self._storage.read(path).decode(), self._storage.locate(path))
         return Table(entry, self._store(entry.id, settings), self.components, settings)
+
+    def state_store(self, name: str) -> StateStore:
+        """Return what keeps the versions of a table, for readers that plan by themselves."""
+        return self._stores[self.table(name).entry.id]
 
     def tables(self) -> Listing[Table]:
         """Return all tables, by name."""

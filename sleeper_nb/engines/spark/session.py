@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import tempfile
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -25,6 +23,7 @@ from sleeper_nb.engines.spark.java import find_java
 from sleeper_nb.engines.spark.job_watch import run_each, run_watched
 from sleeper_nb.engines.spark.jvm import JIT, flags_without_archive, launch_jvm, plan_jvm
 from sleeper_nb.engines.spark.jvm_archive import ARCHIVE, archive_of, make_in_background
+from sleeper_nb.engines.spark.settings import IgnoredSetting, ignored_settings, own_settings
 from sleeper_nb.errors import EngineError
 from sleeper_nb.progress import Progress, unchecked
 
@@ -39,32 +38,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_WANTED: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.execution.arrow.pyspark.enabled": "true"}
-_OURS_ONLY: Final = {JIT, ARCHIVE}
 LONG_JOB_BYTES: Final = 512 << 20
 """From this size of the first work on, compiled code that runs faster is worth a start that takes longer."""
-
-
-@dataclass(frozen=True, slots=True)
-class IgnoredSetting:
-    """A setting that was wanted, and that a session which was there before has otherwise.
-
-    Parameters
-    ----------
-    name
-        The setting: ``"spark.sql.session.timeZone"``.
-    wanted
-        The value that our own session would have.
-    actual
-        The value that the session has; None when it has none.
-    """
-
-    name: str
-    wanted: str
-    actual: str | None
-
-    def __str__(self) -> str:
-        return f"{self.name}={self.wanted} (the session has {self.actual})"
 
 
 @contextlib.contextmanager
@@ -95,6 +70,8 @@ class SparkEngine:
         Source of ids.
     progress
         Told of the start and of every job.
+    on_session
+        Called once with each session that is used, before its first work.
     """
 
     def __init__(
@@ -104,8 +81,9 @@ class SparkEngine:
         config: Mapping[str, str] | None = None,
         clock: Clock,
         progress: Progress,
+        on_session: Callable[[SparkSession], object] = lambda _: None,
     ) -> None:
-        self._session = session
+        self._session, self._on_session = session, on_session
         self._config = dict(config or {})
         self._clock = clock
         self._progress = progress
@@ -160,6 +138,7 @@ class SparkEngine:
             finally:
                 self._progress.finish("")
             self._ours = True
+            self._on_session(self._session)
             return self._session
 
     def run(self, action: Callable[[SparkSession], T], description: str, *, expected_bytes: int = 0) -> T:
@@ -224,12 +203,9 @@ class SparkEngine:
             raise EngineError("a Spark Connect session cannot be used here", hint="hand in a classic SparkSession")
         silence_query_context()
         self._session, self._ours = session, False
-        ignored = []
-        for name, wanted in {**_WANTED, **self._config}.items():
-            actual = session.conf.get(name, None)
-            if actual != wanted and name not in _OURS_ONLY:
-                ignored.append(IgnoredSetting(name, wanted, actual))
-        self._ignored = tuple(ignored)
+        if self.started:
+            self._ignored = ignored_settings(session, self._config)
+            self._on_session(session)
 
     def _forget(self) -> None:
         """Let go of the session, and end the JVM that was ours."""
@@ -242,7 +218,7 @@ class SparkEngine:
     def _start(self, expected_bytes: int) -> SparkSession:
         """Start a JVM unless PySpark has one already, and a session in it."""
         folder = Path(tempfile.mkdtemp(prefix="sleeper_nb-spark-"))
-        conf = {JIT: "quick" if expected_bytes < LONG_JOB_BYTES else "full", **self._settings(folder)}
+        conf = {JIT: "quick" if expected_bytes < LONG_JOB_BYTES else "full", **own_settings(folder, self._config)}
         if attached():
             session = build_session(conf)
             delete_with_jvm(session, folder)
@@ -280,20 +256,3 @@ class SparkEngine:
             folder.mkdir(mode=0o700)
             return self._launch(plan, folder, log, None)
         return jvm
-
-    def _settings(self, folder: Path) -> dict[str, str]:
-        """Return the settings of a session of our own."""
-        conf = {
-            "spark.app.name": "sleeper_nb",
-            "spark.master": "local[*]",
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            # Spark's default would be a folder in the current one.
-            "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            **_WANTED,
-        }
-        if self._config.get("spark.master", "local").startswith("local"):
-            conf["spark.driver.host"] = conf["spark.driver.bindAddress"] = "127.0.0.1"
-            # 200, Spark's default, is for clusters: each costs some milliseconds, even when empty.
-            conf["spark.sql.shuffle.partitions"] = str(max(2, os.cpu_count() or 2))
-        return {**conf, **self._config}

@@ -1,0 +1,164 @@
+"""Spark's data source ``sleeper``: a table at any version as a DataFrame, and as a stream of what is appended to it.
+
+::
+
+    spark.read.format("sleeper").option("table", "flights").option("scan.savepoint-id", "before-fix").load()
+    spark.readStream.format("sleeper").option("table", "flights").option("scan.snapshot-id", 12).load()
+
+Spark asks other processes to plan and to read, so each opens the instance by itself; the class that is registered with
+a Spark session carries where it is. Tasks read with our own kernel, and so with the table's filters, iterator and
+aggregations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, ClassVar
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, Filter, InputPartition
+
+from sleeper_nb.engines.spark import pushed_filters
+from sleeper_nb.engines.spark.frames import columns_text
+from sleeper_nb.engines.spark.reach import hand_over_keys
+from sleeper_nb.engines.spark.read_tasks import ReadTask, rows_of
+from sleeper_nb.engines.spark.settings import PUSHDOWN
+from sleeper_nb.engines.spark.source_options import InstancePlace, SourceOptions
+from sleeper_nb.engines.spark.source_table import Opener, SourceTable
+from sleeper_nb.model.snapshots import SnapshotReference
+from sleeper_nb.operations.scanning.planning import plan_scan
+from sleeper_nb.storage.filesystem import Storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
+
+
+class SleeperSource(DataSource):
+    """The data source; `register` makes the class that knows an instance.
+
+    Options are those of `sleeper_nb.engines.spark.source_options.OPTIONS`: ``table``; at most one of
+    ``scan.snapshot-id``, ``scan.savepoint-id`` (an id or a name), ``scan.timestamp`` and ``version`` (the words of
+    ``VERSION AS OF``); ``warehouse``, ``instance``, ``region`` and ``endpoint-url`` for another instance; and those of
+    streams (`sleeper_nb.engines.spark.stream_reader`). A DataFrame stays at the version that was found when it was
+    loaded, and has that version's schema. Filters, iterator and aggregations are the table's of the moment of a query.
+    """
+
+    place: ClassVar[InstancePlace]
+    opener: ClassVar[Opener]
+    parallelism: ClassVar[int]
+    prunes: ClassVar[bool]
+
+    loaded: int | None = None
+    """The snapshot that was found when Spark asked for the schema."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what follows ``format``."""
+        return "sleeper"
+
+    def schema(self) -> str:
+        """Return the columns of the version."""
+        asked = self.asked()
+        table = self.open(asked)
+        try:
+            version = table.resolve(asked.version).version
+            self.loaded = version.number
+            return columns_text(table.store.schema(version.schema_id).fields)
+        finally:
+            table.close()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return what plans and reads a batch."""
+        return PruningReader(self, schema) if self.prunes else VersionReader(self, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Return what plans and reads a stream."""
+        from sleeper_nb.engines.spark.stream_reader import AppendReader
+
+        return AppendReader(self, schema)
+
+    def asked(self) -> SourceOptions:
+        """Return what the options say."""
+        return SourceOptions.of(self.options, self.place)
+
+    def open(self, asked: SourceOptions) -> SourceTable:
+        """Open the table that was asked for."""
+        return type(self).opener(asked.place, asked.table)
+
+
+class VersionReader(DataSourceReader):
+    """Reads a version.
+
+    Parameters
+    ----------
+    source
+        Knows what was asked for.
+    schema
+        The columns that Spark wants.
+    """
+
+    def __init__(self, source: SleeperSource, schema: StructType) -> None:
+        self.source, self.columns = source, schema
+        self.filters: list[Filter] = []
+
+    def partitions(self) -> list[ReadTask]:
+        """Return the tasks: each reads some leaves, or some of a leaf's files where their rows need not meet."""
+        asked = self.source.asked()
+        table = self.source.open(asked)
+        try:
+            found = table.resolve(
+                asked.version if self.source.loaded is None else SnapshotReference(self.source.loaded)
+            )
+            state = table.store.load(found.version)
+            plan = plan_scan(state, pushed_filters.regions_of(self.filters, state.schema))
+            return table.tasks(plan.leaves, state.schema, self.source.parallelism)
+        finally:
+            table.close()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a task."""
+        return rows_of(partition, self.columns)
+
+
+class PruningReader(VersionReader):
+    """Reads what comparisons of row keys leave of a version; other leaves and files are not opened."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Note the filters, and return them all: Spark applies each by its own rules to the rows that it gets."""
+        self.filters = list(filters)
+        return self.filters
+
+
+def register(spark: SparkSession, place: InstancePlace, opener: Opener, storage: Storage) -> None:
+    """Make ``format("sleeper")`` known to a Spark session, for tables of an instance; it takes another one's place.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    place, storage
+        Where the instance is. On a local Spark this process's keys of now are handed over with it.
+    opener
+        Opens tables in Spark's other processes.
+    """
+    hand_over_keys(spark, [storage])
+    prunes = spark.conf.get(PUSHDOWN, "false") == "true"
+    spark.dataSource.register(source_of(place, opener, spark.sparkContext.defaultParallelism, prunes=prunes))
+
+
+def source_of(place: InstancePlace, opener: Opener, parallelism: int, *, prunes: bool) -> type[SleeperSource]:
+    """Return the data source of an instance.
+
+    Parameters
+    ----------
+    place, opener
+        As of `register`.
+    parallelism
+        How many tasks run at once.
+    prunes
+        Whether Spark hands over comparisons.
+    """
+    known = {"place": place, "opener": staticmethod(opener), "parallelism": parallelism, "prunes": prunes}
+    # A class that no module has travels to other processes by value, and what it knows with it.
+    return type("SourceOfInstance", (SleeperSource,), known)

@@ -1,0 +1,59 @@
+"""A table as a process of Spark opened it: what the data source plans a read with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from sleeper_nb.engines.spark.read_tasks import ReadTask
+from sleeper_nb.engines.spark.source_options import InstancePlace
+from sleeper_nb.model.processing import DataProcessing
+from sleeper_nb.model.properties import TableProperties
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import VersionReference
+from sleeper_nb.operations.processing.processing import Processor
+from sleeper_nb.operations.scanning.planning import PlannedLeaf
+from sleeper_nb.operations.scanning.tasks import groups_of, packed
+from sleeper_nb.operations.versioning import versions
+from sleeper_nb.operations.versioning.versions import Resolved
+from sleeper_nb.state_store.base import StateStore
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """An open table.
+
+    Parameters
+    ----------
+    name
+        The table's, as it is spelt.
+    store
+        Its versions.
+    properties
+        Returns its properties of now.
+    close
+        Lets go of the instance.
+    """
+
+    name: str
+    store: StateStore
+    properties: Callable[[], TableProperties]
+    close: Callable[[], None]
+
+    def resolve(self, asked: VersionReference | None) -> Resolved:
+        """Return the version that a reference names; errors as `sleeper_nb.operations.versioning.versions.resolve`."""
+        return versions.resolve(self.store.catalog, self.store.table_id, self.name, asked)
+
+    def processing(self, schema: Schema) -> DataProcessing:
+        """Return what is done with rows now."""
+        return DataProcessing.of(self.properties(), schema, self.store.clock.now())
+
+    def tasks(self, leaves: Iterable[PlannedLeaf], schema: Schema, parallelism: int) -> list[ReadTask]:
+        """Return what Spark's tasks read of some leaves; a leaf may be there twice, then its parts never meet."""
+        processor = Processor.of(self.processing(schema), schema)
+        groups = groups_of(leaves, apart=processor.processing.only_filters)
+        return [ReadTask(part, processor, self.store.storage) for part in packed(groups, parallelism)]
+
+
+Opener = Callable[[InstancePlace, str], SourceTable]
+"""Opens a table of an instance by its name, in any process; importable, as it travels there."""
