@@ -1,0 +1,158 @@
+"""A table as a stream: first its full state at a snapshot, then each append behind it, exactly once.
+
+What else happens to the table gives no rows: compaction, splitting, garbage collection, migration. A rollback cannot be
+followed, as rows that were given cannot be taken back: the stream stops there, or passes over it when it is told to
+(``streaming.skip-rollbacks``): then what the rollback removed stays given, and what it brought back is not given again.
+
+The table's filters apply to all rows, by the age that they have when their batch is planned. Its aggregations, and its
+iterator, see the full state as a whole, and each append by itself: rows of equal keys that two commits added are not
+combined; that is for the query behind the stream.
+
+Exactly once, in steps:
+
+1. A batch is the range between two offsets, which Spark writes into its checkpoint before the batch is planned.
+2. What a range appended never changes while its snapshots are retained (`sleeper_nb.operations.versioning.appends`), so
+   a batch that is planned again gives the same rows. If one of them has expired, planning raises: nothing is left out.
+3. The end of a range is the start of the next; that of the first names the snapshot of its full state.
+4. An offset names the table by its id, so a table that was made anew under the same name is not taken for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+
+from sleeper_nb.engines.spark.offsets import Offset
+from sleeper_nb.engines.spark.read_tasks import ReadTask, rows_of
+from sleeper_nb.engines.spark.source_table import SourceTable
+from sleeper_nb.model.snapshots import Snapshot, SnapshotReference
+from sleeper_nb.operations.scanning.planning import plan_scan
+from sleeper_nb.operations.versioning.appends import BatchLimits, end_of_batch, history_between, plan_appends
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from sleeper_nb.engines.spark.source import SleeperSource
+
+_OURS: Final = ReadMaxFiles(2**31 - 1)
+"""Spark hands back only limits of its own kinds. Whichever it is, it stands for the options."""
+
+
+class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a table as a stream.
+
+    Options, beside those of a batch: ``maxSnapshotsPerTrigger``, ``maxFilesPerTrigger`` and ``maxRowsPerTrigger`` bound
+    a batch, in whole commits and at least one; with any of them the full state is a batch of its own.
+
+    Parameters
+    ----------
+    source
+        Knows what was asked for.
+    schema
+        The columns that Spark wants.
+    """
+
+    def __init__(self, source: SleeperSource, schema: StructType) -> None:
+        self.source, self.columns, self.asked = source, schema, source.asked()
+        self._opened: SourceTable | None = None
+        self._last: int | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, here and below
+        """Return where the stream begins: before the full state at the version that was asked for.
+
+        Raises
+        ------
+        NotFound
+            When there is no such version, or a snapshot behind it has expired.
+        """
+        table = self._table
+        first = table.resolve(self.asked.version).snapshot_id
+        self._history(first, table.store.head().id)
+        return Offset(table.store.table_id, first, first, full_state_done=False).to_dict()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return whether batches are bounded."""
+        return ReadAllAvailable() if self.asked.limits == BatchLimits() else _OURS
+
+    def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Return where the next batch ends; `start` when nothing was committed behind it.
+
+        Raises
+        ------
+        NotFound
+            When a snapshot behind `start` has expired.
+        StateRuleBroken
+            When a rollback is to be passed over without leave, or the checkpoint is of another table.
+        """
+        began = self._offset(start)
+        last = self._table.store.head().id if self._last is None else self._last
+        history = self._history(began.snapshot, last)
+        bounded = not isinstance(limit, ReadAllAvailable)
+        if bounded and not began.full_state_done:
+            end = began.snapshot
+        else:
+            end = end_of_batch(history, began.snapshot, self.asked.limits if bounded else BatchLimits())
+        return Offset(began.table_id, began.full_state, end, full_state_done=True).to_dict()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Read nothing that is committed from now on."""
+        self._last = self._table.store.head().id
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Return the current snapshot as an offset, for the progress of the query."""
+        head = self._table.store.head().id
+        return Offset(self._table.store.table_id, head, head, full_state_done=True).to_dict()
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadTask]:
+        """Return the tasks of a batch; errors as `latestOffset`."""
+        began, ended = self._offset(start), self._offset(end)
+        after = began.snapshot if began.full_state_done else ended.full_state
+        history = self._history(after, ended.snapshot)
+        table, tasks = self._table, []
+        if not began.full_state_done and ended.full_state_done:
+            state = table.store.load(table.resolve(SnapshotReference(after)).version)
+            tasks = table.tasks(plan_scan(state).leaves, state.schema, self.source.parallelism)
+        leaves = [leaf for append in plan_appends(history, table.store.load) for leaf in append.leaves]
+        if leaves:
+            schema = table.store.schema(history[-1].schema_id)
+            tasks += table.tasks(leaves, schema, self.source.parallelism)
+        return tasks
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a task."""
+        return rows_of(partition, self.columns)
+
+    def stop(self) -> None:
+        """Let go of the table."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    @property
+    def _table(self) -> SourceTable:
+        """The table, opened when it is first needed: before that, the reader travels to other processes."""
+        if self._opened is None:
+            self._opened = self.source.open(self.asked)
+        return self._opened
+
+    def _offset(self, body: Mapping[str, Any]) -> Offset:
+        return Offset.of(body, self._table.store.table_id, self._table.name)
+
+    def _history(self, after: int, until: int) -> tuple[Snapshot, ...]:
+        store = self._table.store
+        return history_between(
+            store.catalog.snapshots(store.table_id),
+            after,
+            until,
+            table=self._table.name,
+            skip_rollbacks=self.asked.skip_rollbacks,
+        )

@@ -1,0 +1,311 @@
+"""The stream reader under a small copy of Spark's own loop: the batches that a checkpoint knows, in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import LongType, StringType, StructType
+
+import sleeper_nb as sl
+from sleeper_nb.connecting import open_source_table
+from sleeper_nb.engines.spark.source import source_of
+from sleeper_nb.engines.spark.source_options import InstancePlace
+
+SCHEMA = sl.Schema({"key": "string"}, values={"x": "long?"})
+COLUMNS = StructType().add("key", StringType()).add("x", LongType())
+
+
+@pytest.fixture
+def session(tmp_path):
+    with sl.connect(tmp_path, instance="demo") as opened:
+        yield opened
+
+
+@pytest.fixture
+def table(session):
+    return session.create_table("t", SCHEMA, ["m"])
+
+
+def add(table, *keys):
+    return table.ingest([{"key": key, "x": 1} for key in keys]).id
+
+
+def forget_all_but_newest(table):
+    table.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
+
+
+class SinkError(Exception):
+    """What the query behind the stream raises."""
+
+
+class Query:
+    """A query with ``trigger(availableNow=True)``: ends of batches are logged before they are planned."""
+
+    def __init__(self, folder, **options):
+        self.source = source_of(InstancePlace(str(folder), "demo"), open_source_table, 2, prunes=False)
+        self.options = {"table": "t", **options}
+        self.committed = self.planned = None
+        self.given = []
+        self.fails_at = None
+
+    def reader(self):
+        return self.source(self.options).streamReader(COLUMNS)
+
+    def run(self, **options):
+        """Catch up, and return the keys of each batch of this run that has rows."""
+        self.options |= options
+        before, reader = len(self.given), self.reader()
+        with contextlib.closing(Stopped(reader)):
+            reader.prepareForTriggerAvailableNow()
+            start = self.committed or reader.initialOffset()
+            while True:
+                limit = reader.getDefaultReadLimit()
+                end = self.planned or json.loads(json.dumps(reader.latestOffset(start, limit)))
+                if end == start:
+                    break
+                self.planned = end
+                self.batch(reader, start, end)
+                start, self.committed, self.planned = end, end, None
+        return [keys for keys in self.given[before:] if keys]
+
+    def batch(self, reader, start, end):
+        batches = [batch for task in reader.partitions(start, end) for batch in reader.read(task)]
+        keys = sorted(key for batch in batches for key in batch["key"].to_pylist())
+        if self.fails_at is not None and len(self.given) >= self.fails_at:
+            raise SinkError(keys)
+        self.given.append(keys)
+
+
+class Stopped:
+    def __init__(self, reader):
+        self.close = reader.stop
+
+
+@pytest.fixture
+def query(tmp_path):
+    return partial(Query, tmp_path)
+
+
+def test_first_the_full_state_then_each_append_once(query, table):
+    add(table, "a", "z")
+    add(table, "b")
+    stream = query()
+    assert stream.run() == [["a", "b", "z"]]
+    assert stream.run() == []
+    add(table, "c", "y")
+    table.compact("all")
+    add(table, "d")
+    assert stream.run() == [["c", "d", "y"]]
+
+
+@pytest.mark.parametrize("option", ["scan.snapshot-id", "scan.savepoint-id", "scan.timestamp", "version"])
+def test_each_version_option_is_where_a_stream_begins(query, table, option):
+    add(table, "a")
+    table.create_savepoint("early")
+    second = table.snapshots()[0].time
+    add(table, "b")
+    add(table, "c")
+    text = {"scan.snapshot-id": "2", "scan.savepoint-id": "early", "scan.timestamp": str(second), "version": "2"}
+    assert query(**{option: text[option], "maxSnapshotsPerTrigger": "1"}).run() == [["a"], ["b"], ["c"]]
+
+
+@pytest.mark.parametrize(
+    ("limit", "batches"),
+    [
+        ({}, [["a", "b", "b", "c", "d", "e"]]),
+        ({"maxSnapshotsPerTrigger": "2"}, [["a", "b", "b"], ["c", "d"], ["e"]]),
+        ({"maxRowsPerTrigger": "2"}, [["a"], ["b", "b"], ["c", "d"], ["e"]]),
+        ({"maxFilesPerTrigger": "3"}, [["a", "b", "b", "c"], ["d", "e"]]),
+    ],
+)
+def test_limits_bound_a_batch_and_only_appends_count(query, table, limit, batches):
+    for keys in ("a", "bb", "c", "d", "e"):
+        add(table, *keys)
+        table.compact("all")
+    assert query(**{"scan.snapshot-id": "1"}, **limit).run() == batches
+
+
+def test_the_first_batch_is_given_again_as_it_was_whatever_was_appended_meanwhile(query, table):
+    add(table, "a")
+    stream = query()
+    stream.fails_at = 0
+    with pytest.raises(SinkError, match="'a'"):
+        stream.run()
+    add(table, "b")  # no part of the full state, though Spark asks once more where the stream begins
+    stream.fails_at = None
+    assert stream.run() == [["a"], ["b"]]
+
+
+def test_an_expired_start_is_an_error_that_names_the_earliest(query, table):
+    add(table, "a")
+    table.create_savepoint("early")
+    add(table, "b")
+    newest = add(table, "c")
+    forget_all_but_newest(table)
+    with pytest.raises(sl.NotFound, match="no snapshot 1 of table 't'") as caught:
+        query(**{"scan.snapshot-id": "1"}).run()
+    assert str(newest) in caught.value.hint
+    with pytest.raises(sl.NotFound, match="snapshot 3 of table 't' has expired before") as caught:
+        query(**{"scan.savepoint-id": "early"}).run()
+    assert f"at snapshot {newest} or a later one" in caught.value.hint
+    assert query(**{"scan.snapshot-id": str(newest)}).run() == [["a", "b", "c"]]
+
+
+def test_a_savepoint_of_an_expired_snapshot_is_a_start_where_nothing_behind_it_has_expired(query, table):
+    add(table, "a")
+    table.create_savepoint("early")
+    table.compact("all")
+    add(table, "b")
+    table.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
+    table.create_savepoint("late")
+    add(table, "c")
+    table.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
+    table.collect_garbage(dry_run=False, delay=timedelta(0))
+    stream = query(**{"scan.savepoint-id": "late"}, maxSnapshotsPerTrigger="1")
+    assert stream.run() == [["a", "b"], ["c"]]
+
+
+def test_a_checkpoint_whose_next_snapshots_have_expired_is_an_error_and_never_a_gap(query, table):
+    add(table, "a")
+    stream = query()
+    stream.run()
+    add(table, "b")
+    add(table, "c")
+    forget_all_but_newest(table)
+    with pytest.raises(sl.NotFound, match="snapshot 3 of table 't' has expired before the stream read it"):
+        stream.run()
+    assert stream.given == [["a"]]
+
+
+def test_a_planned_batch_whose_snapshots_expire_is_an_error_and_never_a_gap(query, table):
+    add(table, "a")
+    stream = query()
+    stream.run()
+    add(table, "b")
+    stream.fails_at = 1
+    with pytest.raises(SinkError):
+        stream.run()
+    add(table, "c")
+    forget_all_but_newest(table)
+    with pytest.raises(sl.NotFound, match="snapshot 3 of table 't' has expired before the stream read it"):
+        stream.run()
+
+
+def test_what_was_read_may_expire(query, table):
+    add(table, "a")
+    stream = query()
+    stream.run()
+    table.compact("all")
+    assert stream.run() == []
+    forget_all_but_newest(table)
+    add(table, "b")
+    assert stream.run() == [["b"]]
+
+
+def test_the_checkpoint_of_another_table_is_an_error(query, session, table):
+    add(table, "a")
+    stream = query()
+    stream.run()
+    session.create_table("new", SCHEMA)
+    with pytest.raises(sl.StateRuleBroken, match="of another table, which had the name 'new'"):
+        stream.run(table="new")
+
+
+def test_aggregations_combine_within_the_full_state_and_within_each_append(session, tmp_path):
+    schema = sl.Schema({"key": "string"}, {"at": "timestamp"}, {"x": "long"})
+    properties = {"sleeper.table.aggregations": "sum(x)", "sleeper.table.filters": "ageOff(at,86400000)"}
+    table = session.create_table("t", schema, properties=properties)
+    now = datetime.now(UTC)
+
+    def put(*ages):
+        table.ingest([{"key": "k", "at": now - timedelta(days=days), "x": 1} for days in ages])
+
+    for ages in ((0, 0, 3), (0,), (0, 0, 3), (0,), (5,)):
+        put(*ages)
+    reader = Query(tmp_path, version="3").reader()
+    start = reader.initialOffset()
+    tasks = reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+    assert sorted(x for task in tasks for batch in reader.read(task) for x in batch["x"].to_pylist()) == [1, 2, 3]
+    reader.stop()
+
+
+def test_an_empty_range_has_no_tasks_and_offsets_go_on_where_nothing_is_appended(query, table):
+    add(table, "a")
+    reader = query().reader()
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert reader.partitions(end, end) == []
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    add(table, "b")
+    table.compact("all")
+    later = reader.latestOffset(end, ReadAllAvailable())
+    assert later["snapshot"] == reader.reportLatestOffset()["snapshot"] == table.snapshots()[0].id
+    reader.stop()
+
+
+def test_available_now_reads_nothing_that_comes_later(query, table):
+    add(table, "a")
+    reader = query(maxSnapshotsPerTrigger="1").reader()
+    reader.prepareForTriggerAvailableNow()
+    add(table, "b")
+    limit = reader.getDefaultReadLimit()
+    end = reader.latestOffset(reader.initialOffset(), limit)
+    assert reader.latestOffset(end, limit) == end
+    reader.stop()
+
+
+steps = st.one_of(
+    st.tuples(st.just("ingest"), st.lists(st.sampled_from("abmyz"), min_size=1, max_size=4)),
+    st.sampled_from([("compact",), ("split", "b"), ("split", "y"), ("collect",), ("migrate",), ("run",), ("run",)]),
+    st.tuples(st.just("fail"), st.integers(0, 2)),
+)
+
+
+@given(
+    done=st.lists(steps, max_size=12),
+    store=st.sampled_from(["S3StateStore", "TransactionLogStateStore"]),
+    limit=st.sampled_from([{}, {"maxSnapshotsPerTrigger": "1"}, {"maxRowsPerTrigger": "3"}]),
+    start=st.sampled_from([{}, {"version": "1"}]),
+)
+def test_whatever_happens_to_the_table_and_the_query_every_row_is_given_once(done, store, limit, start):
+    with tempfile.TemporaryDirectory() as folder, sl.connect(folder, instance="demo") as session:
+        session.create_table("t", SCHEMA, ["m"], state_store=store)
+        stream = Query(folder, **limit, **start)
+        for step in [*done, ("run",)]:
+            do(session, stream, step)
+        table = session.table("t")
+        assert Counter(key for keys in stream.given for key in keys) == Counter(
+            table.scan().to_arrow()["key"].to_pylist()
+        )
+
+
+def do(session, stream, step):
+    table = session.table("t")
+    match step:
+        case "ingest", keys:
+            add(table, *keys)
+        case ("compact",):
+            table.compact("all", engine="local")
+        case "split", at:
+            with contextlib.suppress(sl.InvalidInput):
+                table.split_partitions(at=at)
+        case ("collect",):
+            table.collect_garbage(dry_run=False, delay=timedelta(0))
+        case ("migrate",):
+            stores = {"S3StateStore": "TransactionLogStateStore", "TransactionLogStateStore": "S3StateStore"}
+            session.migrate_state_store("t", stores[table.state_store])
+        case ("run",):
+            stream.run()
+        case "fail", batches:
+            stream.fails_at = len(stream.given) + batches
+            with contextlib.suppress(SinkError):
+                stream.run()
+            stream.fails_at = None
