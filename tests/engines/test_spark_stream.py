@@ -8,6 +8,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.engines.spark.errors import explain
+from tests.servers.fixtures import use
 
 pytestmark = pytest.mark.spark
 
@@ -112,3 +113,19 @@ def test_a_checkpoint_whose_next_snapshots_have_expired_is_a_short_error(spark, 
     assert error.message == "snapshot 3 of table 't' has expired before the stream read it"
     assert error.hint.endswith("at snapshot 4 or a later one")
     assert keys_in(spark, tmp_path) == ["a"]
+
+
+def test_a_table_in_a_bucket_is_read_and_streamed_by_processes_that_find_the_keys_of_this_one(
+    spark, moto, monkeypatch, tmp_path
+):
+    use(moto, monkeypatch)
+    bucket = moto.new_bucket()
+    where = f"s3://{bucket}/house", bucket[-20:].strip("-")
+    with sl.connect(*where, endpoint_url=moto.endpoint_url, spark=spark) as session:
+        table = session.create_table("t", SCHEMA, ["m"])
+        add(table, "a", "z")
+        assert spark.read.format("sleeper").load("t").where("key > 'm'").count() == 1
+        start(frame_of(spark), tmp_path).awaitTermination()
+        add(table, "b")
+        start(frame_of(spark), tmp_path).awaitTermination()
+    assert keys_in(spark, tmp_path) == ["a", "b", "z"]

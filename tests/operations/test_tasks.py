@@ -5,7 +5,15 @@ from hypothesis import strategies as st
 
 from sleeper_nb.model.partitions import Partition, Region
 from sleeper_nb.operations.scanning.planning import PlannedFile, PlannedLeaf
-from sleeper_nb.operations.scanning.tasks import OPEN_BYTES, TASK_BYTES, groups_of, packed
+from sleeper_nb.operations.scanning.tasks import (
+    MERGED_BYTES,
+    MERGED_FILES,
+    OPEN_BYTES,
+    TASK_BYTES,
+    groups_of,
+    merged_groups,
+    packed,
+)
 from tests.builders import KEYED
 
 LEAF = Partition("root", Region.whole(KEYED))
@@ -39,3 +47,13 @@ def test_little_files_are_shared_out_among_the_cores():
     assert [len(task) for task in packed(groups, 2)] == [5, 5]
     assert [len(task) for task in packed(groups, 1)] == [10]
     assert packed([], 2) == []
+
+
+@given(st.lists(st.sampled_from([0, 1000, MERGED_BYTES // 2, MERGED_BYTES, 2 * MERGED_BYTES]), max_size=150))
+def test_little_files_are_opened_together_in_order_and_large_ones_alone(sizes: list[int]):
+    groups = [(file(str(i), size),) for i, size in enumerate(sizes)]
+    merged = merged_groups(groups)
+    assert [each for group in merged for each in group] == [each for group in groups for each in group]
+    for group in merged:
+        assert len(group) == 1 or (sum(each.bytes for each in group) <= MERGED_BYTES and len(group) <= MERGED_FILES)
+    assert len(merged_groups([(file(str(i), 1000),) for i in range(MERGED_FILES + 1)])) == 2

@@ -13,7 +13,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import VersionReference
 from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.operations.scanning.planning import PlannedLeaf
-from sleeper_nb.operations.scanning.tasks import groups_of, packed
+from sleeper_nb.operations.scanning.tasks import groups_of, merged_groups, packed
 from sleeper_nb.operations.versioning import versions
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.state_store.base import StateStore
@@ -51,8 +51,9 @@ class SourceTable:
     def tasks(self, leaves: Iterable[PlannedLeaf], schema: Schema, parallelism: int) -> list[ReadTask]:
         """Return what Spark's tasks read of some leaves; a leaf may be there twice, then its parts never meet."""
         processor = Processor.of(self.processing(schema), schema)
-        groups = groups_of(leaves, apart=processor.processing.only_filters)
-        return [ReadTask(part, processor, self.store.storage) for part in packed(groups, parallelism)]
+        apart = processor.processing.only_filters
+        parts = packed(groups_of(leaves, apart=apart), parallelism)
+        return [ReadTask(merged_groups(part) if apart else part, processor, self.store.storage) for part in parts]
 
 
 Opener = Callable[[InstancePlace, str], SourceTable]
