@@ -120,7 +120,7 @@ def open_source_table(place: InstancePlace, name: str) -> SourceTable:
     session = connect(place.warehouse, place.instance, region=place.region, endpoint_url=place.endpoint_url)
     try:
         table = session.table(name)
-        store = session.state_store(table.name)
+        store = session.store_of(table.name)
     except BaseException:
         session.close()
         raise

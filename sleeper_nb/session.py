@@ -203,7 +203,7 @@ class Session:
         settings = TableProperties.from_text(self._storage.read(path).decode(), self._storage.locate(path))
         return Table(entry, self._store(entry.id, settings), self.components, settings)
 
-    def state_store(self, name: str) -> StateStore:
+    def store_of(self, name: str) -> StateStore:
         """Return what keeps the versions of a table, for readers that plan by themselves."""
         return self._stores[self.table(name).entry.id]
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -102,6 +103,16 @@ def test_a_session_that_is_handed_in_is_never_stopped(spark_engine):
     assert given.started
     given.stop()
     assert spark_engine.run(lambda session: session.range(3).count(), "counting") == 3
+
+
+def test_a_handed_in_session_that_was_stopped_is_told_of_when_spark_is_needed_and_not_before():
+    seen = []
+    stopped = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None))
+    engine = SparkEngine(stopped, clock=Clock(), progress=Silent(), on_session=seen.append)
+    assert not engine.started
+    with pytest.raises(EngineError, match="was stopped"):
+        engine.session()
+    assert not seen
 
 
 def test_progress_ends_with_nothing(spark_engine):

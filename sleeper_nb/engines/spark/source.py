@@ -136,7 +136,7 @@ def register(spark: SparkSession, place: InstancePlace, opener: Opener, storage:
     Parameters
     ----------
     spark
-        The session.
+        The session. Comparisons reach the data source if `PUSHDOWN` is set in it by now.
     place, storage
         Where the instance is. On a local Spark this process's keys of now are handed over with it.
     opener
