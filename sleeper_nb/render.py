@@ -10,7 +10,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from sleeper_nb.model.files import Totals
 from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range
-from sleeper_nb.model.snapshots import Savepoint, Snapshot
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.report import Grid, Listing, Report, cell_text, counted
 

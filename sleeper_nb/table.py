@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -12,8 +13,11 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.loading import Loading
 from sleeper_nb.maintenance import Maintenance
 from sleeper_nb.model.properties import TableProperties
-from sleeper_nb.model.snapshots import Savepoint, Snapshot, VersionReference, parse_moment, parse_version
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot, VersionReference, parse_moment, parse_version
 from sleeper_nb.operations.versioning import savepoints, versions
+from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager
+from sleeper_nb.operations.versioning.savepoints import SavepointDeletion
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.report import Listing
 from sleeper_nb.scan import Scan
@@ -94,12 +98,21 @@ class Table(Loading, Maintenance, TableAt):
                    "savepoint", "message")  # fmt: skip
         return Listing(found, columns, cells, f"history of {self.name}")
 
-    def savepoints(self) -> Listing[Savepoint]:
-        """Return the savepoints, oldest first."""
-        found = self._components.catalog.savepoints(self.entry.id)
-        cells = tuple((s.id, s.name, s.saved_snapshot_id, s.record_count, s.save_time, s.message) for s in found)
-        columns = ("savepoint", "name", "snapshot", "rows", "save time", "message")
-        return Listing(found, columns, cells, f"savepoints of {self.name}")
+    @property
+    def savepoint_manager(self) -> SavepointManager:
+        """What finds savepoints by their ids, and their files (the proposal of savepoints for Paimon)."""
+        return SavepointManager(self._components.catalog, self.entry.id, self._store.storage)
+
+    def savepoints(self, with_bytes: bool = False) -> Listing[Savepoint]:
+        """Return the savepoints, oldest first.
+
+        Parameters
+        ----------
+        with_bytes
+            Show the data files that each alone keeps, and their bytes: what deleting it would free. This reads the
+            current metadata.
+        """
+        return savepoints.list_savepoints(self._store, self.name, with_bytes=with_bytes)
 
     def create_savepoint(
         self, name: str | None = None, message: str | None = None, snapshot: int | str | None = None
@@ -119,13 +132,24 @@ class Table(Loading, Maintenance, TableAt):
         author = self._components.author
         return savepoints.create_savepoint(self._store, found, name=name, message=message, author=author)
 
-    def delete_savepoint(self, savepoint: int | str) -> Savepoint:
-        """Delete a savepoint by its id or name and return it; its id and name are never given again."""
+    def delete_savepoint(self, savepoint: int | str, dry_run: bool = False) -> SavepointDeletion:
+        """Delete a savepoint by its id or name; they are never given again.
+
+        Parameters
+        ----------
+        savepoint
+            ``3``, ``"before-fix"``, ``"savepoint.3"``.
+        dry_run
+            Only return what would go with it.
+        """
         asked = parse_version(savepoint if str(savepoint).startswith("savepoint.") else f"savepoint.{savepoint}")
         found = versions.resolve(self._components.catalog, self.entry.id, self.name, asked).version
         assert isinstance(found, Savepoint)  # noqa: S101 - a savepoint's reference resolves to nothing else
+        plan = savepoints.plan_deletion(self._store, found)
+        if dry_run:
+            return plan
         savepoints.delete_savepoint(self._store, found)
-        return found
+        return replace(plan, dry_run=False)
 
 
 def _reference(version: int | str | None, timestamp: datetime | str | None) -> VersionReference | None:

@@ -10,7 +10,8 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.model.snapshots import Savepoint, Snapshot
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.render import MAX_BYTES, bounded, partition_map, timeline
 from sleeper_nb.report import Grid
 

@@ -10,7 +10,8 @@ from datetime import datetime
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.model.jobs import Job
-from sleeper_nb.model.snapshots import Savepoint, Snapshot
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,8 @@ from sleeper_nb.catalog.turns import Turns
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
 from sleeper_nb.model.jobs import Job
-from sleeper_nb.model.snapshots import Savepoint, Snapshot, from_micros, to_micros
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 
 BUSY_SECONDS = 60.0
 """How long a writer waits for another one's lock; a commit holds it for milliseconds."""

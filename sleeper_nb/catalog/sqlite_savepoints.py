@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sleeper_nb.catalog.sqlite_tables import collect
 from sleeper_nb.errors import AlreadyExists, NotFound
-from sleeper_nb.model.snapshots import Savepoint
+from sleeper_nb.model.savepoints import Savepoint
 
 SELECT = "SELECT body FROM savepoints WHERE table_id = ? AND body NOT NULL ORDER BY id"
 

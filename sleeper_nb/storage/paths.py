@@ -21,6 +21,7 @@ import re
 
 CATALOG = "catalog.sqlite"
 INSTANCE_PROPERTIES = "config/instance.properties"
+SAVEPOINTS = "savepoint"
 _DATA_FILE = re.compile(r"data/partition_(?P<partition>[^/]+)/(?P<name>[^/]+)\.parquet")
 
 
@@ -47,7 +48,7 @@ def partitions_metadata(snapshot_id: int, name: str) -> str:
 
 def savepoint(savepoint_id: int) -> str:
     """Return the path of a savepoint's JSON (the proposal's name)."""
-    return f"savepoint/savepoint-{savepoint_id}"
+    return f"{SAVEPOINTS}/savepoint-{savepoint_id}"
 
 
 def schema(schema_id: int) -> str:

@@ -33,7 +33,8 @@ from sleeper_nb.catalog.dynamodb.rows import Rows, snapshot_rows
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StorageError
 from sleeper_nb.model.jobs import Job
-from sleeper_nb.model.snapshots import Savepoint, Snapshot, from_micros
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot, from_micros
 
 FORMAT_VERSION = 1
 MAX_ITEMS = 100

@@ -10,12 +10,13 @@ import pyarrow as pa
 
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.snapshots import Savepoint, Snapshot
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.report import Answer, Grid, counted, data_rows
 from sleeper_nb.storage.filesystem import Storage
 
 _TIME = pa.timestamp("us", tz="UTC")
-_TYPES = {"int": pa.int64(), "str": pa.string(), "str | None": pa.string(), "datetime": _TIME}
+_TYPES = {"int": pa.int64(), "bool": pa.bool_(), "str": pa.string(), "str | None": pa.string(), "datetime": _TIME}
 
 
 def inspect(

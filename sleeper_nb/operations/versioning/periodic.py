@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sleeper_nb.model.snapshots import Savepoint, Snapshot
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.versioning.savepoints import create_savepoint
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.report import Grid, Report

@@ -6,14 +6,8 @@ from dataclasses import dataclass
 
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.errors import NotFound
-from sleeper_nb.model.snapshots import (
-    Moment,
-    Savepoint,
-    SavepointReference,
-    Snapshot,
-    SnapshotReference,
-    VersionReference,
-)
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Moment, SavepointReference, Snapshot, SnapshotReference, VersionReference
 
 
 @dataclass(frozen=True, slots=True)
