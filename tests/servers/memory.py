@@ -10,6 +10,7 @@ import hashlib
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -57,6 +58,13 @@ class MemoryDynamoDB:
 
     def close(self) -> None:
         """Do nothing: there is no connection."""
+
+    def copied(self) -> MemoryDynamoDB:
+        """Return another region with the same tables and items."""
+        other = MemoryDynamoDB()
+        with self._turn:
+            other._tables = deepcopy(self._tables)
+        return other
 
     def create_table(self, TableName: str, KeySchema: Sequence[Item], **_: Any) -> Item:  # noqa: N803 - boto3's names
         with self._turn:
