@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pandas as pd
 import pytest
 from IPython.core.completer import context_matcher, provisionalcompleter
@@ -82,6 +84,26 @@ def test_every_command_gives_its_value(trips):
     assert trips("%sleeper collect-garbage trips").dry_run
     assert not trips("%sleeper gc trips --force").dry_run
     assert trips("%sleeper delete-savepoint trips --name before-fix").id == 1
+    assert len(trips("%sleeper savepoints trips")) == 0
+
+
+def test_the_last_hold_on_a_version_is_let_go_only_with_force(trips):
+    assert trips("%sleeper delete-savepoint trips --id 1 --dry-run").dry_run
+    trips("%sleeper create-savepoint trips")
+    assert not trips("%sleeper delete-savepoint trips --id 2").dry_run
+    trips("%sleeper compact trips --strategy all --engine local")
+    table = trips("%sleeper tables")[0]
+    table.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
+    listed = trips("%sleeper savepoints trips --bytes").to_dict()
+    assert (listed["keeps alone: files"], listed["made"], listed["message"]) == ([2], ["by hand"], ["it is kept"])
+    plan = trips("%sleeper delete-savepoint trips --name before-fix")
+    assert (plan.dry_run, plan.files, plan.bytes, plan.others) == (True, 2, listed["bytes"][0].count, ())
+    assert "would be gone: nothing else keeps it" in repr(plan)
+    assert "nothing was changed; --force does it" in repr(plan)
+    assert len(trips("%sleeper savepoints trips")) == 1
+    done = trips("%sleeper delete-savepoint trips --name before-fix --force")
+    assert (done.dry_run, done.files) == (False, 2)
+    assert "is gone: nothing else keeps it" in repr(done)
     assert len(trips("%sleeper savepoints trips")) == 0
 
 
