@@ -154,6 +154,18 @@ def test_a_savepoint_that_cannot_be_made_neither_fails_nor_repeats_the_load_and_
     assert saved(table) == [3]
 
 
+def test_status_says_that_a_savepoint_is_due(session: sl.Session, clock: ManualClock):
+    table = made(session)
+    table.ingest(ROME)
+    assert "maintain" not in [step.command for step in table.status().next_steps]
+    table.ingest(ROME)
+    clock.advance(DAY)
+    assert [step.command for step in table.status().next_steps] == ["maintain"]
+    assert "%sleeper maintain trips: a periodic savepoint is due" in repr(table.status())
+    table.maintain()
+    assert "maintain" not in [step.command for step in table.status().next_steps]
+
+
 def test_an_interrupt_while_the_savepoint_is_made_leaves_the_load(session: sl.Session):
     table = made(session)
     real = table._store.catalog
