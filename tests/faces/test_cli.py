@@ -63,6 +63,14 @@ def test_jobs_are_listed_of_one_table_and_of_all(trips):
     assert trips("compact", "trips", "--background")[0] == 1
 
 
+def test_a_load_without_rows_tells_of_the_savepoint_that_was_due(sleeper, folder):
+    assert sleeper("create", "t", "--schema", "trips.ddl", "--set", "savepoint.create-interval=1 d")[0] == 0
+    (folder / "none.csv").write_text("city,fare\n")
+    said = sleeper("ingest", "t", "none.csv")[1]
+    assert "no rows to add: t stays at snapshot 1; savepoint 1 saves snapshot 1" in said
+    assert "periodically" in sleeper("savepoints", "t")[1]
+
+
 def test_an_offline_table_is_left_alone_until_it_is_online(trips):
     assert "trips is offline" in trips("offline", "trips")[1]
     assert "offline" in trips("tables")[1]

@@ -129,6 +129,14 @@ def test_a_load_saves_what_it_made_when_the_last_savepoint_is_old_enough(session
     assert saved(table) == [2, 5]
 
 
+@pytest.mark.spark
+def test_a_bulk_import_saves_what_it_made(tmp_path: Path, clock: ManualClock, spark_engine: Any):
+    with sl.connect(tmp_path, clock=clock, spark=spark_engine.session()) as session:
+        table = made(session)
+        assert table.bulk_import(ROME).savepoint.saved_snapshot_id == 2
+        assert saved(table) == [2]
+
+
 def test_a_load_that_was_done_before_and_a_dry_run_save_nothing(session: sl.Session, clock: ManualClock):
     table = made(session)
     table.ingest(ROME, job_id="one")
