@@ -25,6 +25,7 @@ from sleeper_nb.operations.scanning.planning import files_of
 from sleeper_nb.operations.tracking import job_listing
 from sleeper_nb.operations.upkeep.maintaining import MaintenanceReport
 from sleeper_nb.operations.versioning import migration
+from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import Progress
 from sleeper_nb.query import ENGINES, Engine, QueryResult, Source, run_query
 from sleeper_nb.report import Bytes, Listing
@@ -64,7 +65,8 @@ class Session:
         self._spark: SparkEngine | None = None
         self._lock = threading.Lock()
         self._stores: dict[str, StateStore] = {}
-        self.components = Components(catalog, clock, progress, self.spark, author, BackgroundJobs())
+        leases = Leases(catalog, clock, author)
+        self.components = Components(catalog, clock, progress, self.spark, author, BackgroundJobs(), leases)
 
     def __enter__(self) -> Self:
         return self
@@ -83,10 +85,11 @@ class Session:
         return self._storage.root
 
     def close(self) -> None:
-        """Cancel work in the background and wait for it, close the catalog, and stop Spark if it was started here."""
+        """Cancel work in the background and wait for it, stop Spark if it was started here, and let go of the rest."""
         self.components.background.close()
         if self._spark is not None:
             self._spark.stop()
+        self.components.leases.close()
         self.components.catalog.close()
 
     def spark(self) -> SparkEngine:

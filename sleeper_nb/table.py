@@ -13,7 +13,8 @@ from sleeper_nb.loading import Loading
 from sleeper_nb.maintenance import Maintenance
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.snapshots import Savepoint, Snapshot, VersionReference, parse_moment, parse_version
-from sleeper_nb.operations.versioning import savepoints, versions
+from sleeper_nb.operations.versioning import rollback, savepoints, versions
+from sleeper_nb.operations.versioning.rollback import RollbackReport
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.report import Listing
 from sleeper_nb.scan import Scan
@@ -118,6 +119,43 @@ class Table(Loading, Maintenance, TableAt):
         found = versions.resolve(self._components.catalog, self.entry.id, self.name, _reference(snapshot, None))
         author = self._components.author
         return savepoints.create_savepoint(self._store, found, name=name, message=message, author=author)
+
+    def rollback(
+        self,
+        version: int | str | None = None,
+        *,
+        timestamp: datetime | str | None = None,
+        dry_run: bool = False,
+        message: str | None = None,
+    ) -> RollbackReport:
+        """Make the table what it was at a version, by one more snapshot; history goes on, and no file is rewritten.
+
+        Rows, files and partitions are those of then; properties stay. What others commit meanwhile is undone too. An
+        ingest with a job id stays done: the same load is given another id to be taken in again.
+
+        Parameters
+        ----------
+        version
+            ``12``, ``"snapshot.12"``, ``"savepoint.3"`` or ``"savepoint.<name>"``.
+        timestamp
+            Instead: the newest version at or before a moment.
+        dry_run
+            Only return what would change.
+        message
+            What history shows of it; None names the version.
+        """
+        asked = _reference(version, timestamp)
+        if asked is None:
+            raise InvalidInput("no version to roll back to", hint=f"%sleeper history {self.name} shows them")
+        return self.rollback_to(asked, dry_run=dry_run, message=message)
+
+    def rollback_to(
+        self, asked: VersionReference, *, dry_run: bool = False, message: str | None = None
+    ) -> RollbackReport:
+        """Roll back to a version that was parsed already; otherwise as `rollback`."""
+        found = versions.resolve(self._components.catalog, self.entry.id, self.name, asked)
+        author = self._components.author
+        return rollback.roll_back(self._store, found, dry_run=dry_run, author=author, message=message)
 
     def delete_savepoint(self, savepoint: int | str) -> Savepoint:
         """Delete a savepoint by its id or name and return it; its id and name are never given again."""

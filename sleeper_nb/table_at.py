@@ -17,6 +17,7 @@ from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.scanning.exporting import ExportReport
 from sleeper_nb.operations.scanning.planning import ScanPlan, files_of, plan_scan, regions_of
 from sleeper_nb.operations.upkeep.online import is_online
+from sleeper_nb.operations.versioning.leases import ReadGuard
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.render import Pictured, partition_lines, partition_map
 from sleeper_nb.report import Answer, Bytes, Data, Grid, Listing, Report, counted
@@ -76,6 +77,11 @@ class TableAt(Report):
         state = self.state
         return plan_scan(state, regions, self._processing(state.schema))
 
+    def guard(self, plan: ScanPlan) -> ReadGuard:
+        """Return what keeps the files of a plan while they are read."""
+        is_old = self.resolved.asked is not None
+        return ReadGuard(self._components.leases, self._store.table_id, self.resolved.snapshot_id, is_old, plan.bytes)
+
     def _processing(self, schema: Schema) -> DataProcessing:
         return DataProcessing.of(self.properties, schema, self._components.clock.now())
 
@@ -110,7 +116,8 @@ class TableAt(Report):
         plan = self.plan(regions_of(schema, keys, region))
         chosen = None if columns is None else tuple(columns)
         sources.check_columns(chosen, schema)
-        return Scan(self.name, self.resolved, plan, self._store.storage, self._components.spark, chosen, where, limit)
+        guard, storage = self.guard(plan), self._store.storage
+        return Scan(self.name, self.resolved, plan, storage, self._components.spark, guard, chosen, where, limit)
 
     def export(
         self,

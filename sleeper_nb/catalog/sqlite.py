@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sleeper_nb.catalog import sqlite_jobs, sqlite_savepoints
+from sleeper_nb.catalog import sqlite_jobs, sqlite_leases, sqlite_savepoints
 from sleeper_nb.catalog.base import Assignment, Catalog, CommitLimits, TableEntry
 from sleeper_nb.catalog.sqlite_tables import (
     FLOOR,
@@ -34,6 +34,7 @@ from sleeper_nb.catalog.turns import Turns
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
 from sleeper_nb.model.jobs import Job
+from sleeper_nb.model.leases import Lease
 from sleeper_nb.model.snapshots import Savepoint, Snapshot, from_micros, to_micros
 
 BUSY_SECONDS = 60.0
@@ -233,9 +234,29 @@ class SqliteCatalog(Catalog):
         rows = self._rows("SELECT path, since FROM garbage WHERE table_id = ? ORDER BY path", (table_id,))
         return tuple((path, from_micros(since)) for path, since in rows)
 
+    def add_garbage(self, table_id: str, paths: Collection[str], now: datetime) -> None:
+        with self._transaction() as run:
+            rows = [(table_id, path, to_micros(now)) for path in paths]
+            run.executemany("INSERT OR IGNORE INTO garbage VALUES (?, ?, ?)", rows)
+
     def forget_garbage(self, table_id: str, paths: Collection[str]) -> None:
         with self._transaction() as run:
             run.executemany("DELETE FROM garbage WHERE table_id = ? AND path = ?", [(table_id, path) for path in paths])
+
+    def add_lease(self, table_id: str, lease: Lease) -> None:
+        with self._transaction() as run:
+            sqlite_leases.add(run, table_id, lease)
+
+    def leases(self, table_id: str) -> tuple[Lease, ...]:
+        return tuple(map(sqlite_leases.to_lease, self._rows(sqlite_leases.SELECT, (table_id,))))
+
+    def renew_lease(self, table_id: str, lease: Lease, until: datetime) -> bool:
+        with self._transaction() as run:
+            return sqlite_leases.renew(run, table_id, lease, until)
+
+    def release_lease(self, table_id: str, lease: Lease) -> bool:
+        with self._transaction() as run:
+            return sqlite_leases.release(run, table_id, lease)
 
     def assign(self, table_id: str, assignment: Assignment, now: datetime, job: Job | None = None) -> bool:
         with self._transaction() as run:

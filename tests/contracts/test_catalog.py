@@ -15,6 +15,7 @@ from sleeper_nb.catalog.base import Assignment, Catalog, TableEntry
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
 from sleeper_nb.model.jobs import Job
+from sleeper_nb.model.leases import Lease
 from sleeper_nb.model.snapshots import Snapshot, to_micros
 from tests.backends import DYNAMODB
 from tests.builders import START, savepoint, snapshot
@@ -358,11 +359,12 @@ def test_a_newer_format_and_a_file_that_is_no_catalog_are_refused(tmp_path: Path
 
 
 def _first_format(path: Path) -> None:
-    """Make a catalog as the first format had it: no records of jobs, no ids of theirs."""
+    """Make a catalog as the first format had it: no records of jobs, no ids of theirs, no leases."""
     SqliteCatalog(path).close()
     with sqlite3.connect(path) as behind:
         behind.executescript(
-            "DROP TABLE jobs; DROP TABLE job_ids; ALTER TABLE snapshots DROP COLUMN job_id; PRAGMA user_version = 1"
+            "DROP TABLE jobs; DROP TABLE job_ids; ALTER TABLE snapshots DROP COLUMN job_id; DROP TABLE leases; "
+            "ALTER TABLE savepoints DROP COLUMN saves; PRAGMA user_version = 1"
         )
         behind.execute("INSERT INTO tables VALUES ('t', 'table', 1, 1, 'commit-1')")
         behind.execute(
@@ -382,6 +384,22 @@ def test_a_catalog_of_the_first_format_opens_and_goes_on(tmp_path: Path):
     assert not catalog.commit("t", catalog.current("t"), snapshot(3, job_id="once"))
     catalog.put_job("t", job("1"))
     assert catalog.jobs("t", 9) == (job("1"),)
+
+
+def test_a_savepoint_of_an_older_format_keeps_its_version_for_readers(tmp_path: Path):
+    path = tmp_path / "catalog.sqlite"
+    catalog = SqliteCatalog(path)
+    catalog.create_table(TableEntry("t", "table"), snapshot(1))
+    catalog.add_savepoint("t", savepoint(catalog.reserve_savepoint_id("t"), snapshot(1)))
+    assert catalog.commit("t", snapshot(1), snapshot(2))
+    catalog.close()
+    with sqlite3.connect(path) as behind:
+        behind.executescript("DROP TABLE leases; ALTER TABLE savepoints DROP COLUMN saves; PRAGMA user_version = 2")
+    behind.close()
+    catalog = SqliteCatalog(path)
+    catalog.expire_snapshots("t", [1], LATER)
+    catalog.add_lease("t", Lease("a", 1, START, LATER, "scan"))
+    assert [lease.id for lease in catalog.leases("t")] == ["a"]
 
 
 def test_processes_may_upgrade_a_catalog_at_once(tmp_path: Path):

@@ -1,8 +1,8 @@
 """The shared catalog: two DynamoDB tables, for any number of machines.
 
 `sleeper-<instance>-index` lists the Sleeper tables by name and by id. `sleeper-<instance>-tables` has all else, under
-the Sleeper table's id, an item each: `current`, `snapshot#…`, `log#…`, `savepoint#…`, `garbage#…`, `job#…` (its claim
-on files), `run#…` (its record), `job-id#…` and a few more. Whatever must be true together is written by one
+the Sleeper table's id, an item each: `current`, `snapshot#…`, `log#…`, `savepoint#…`, `garbage#…`, `lease#…`, `job#…`
+(its claim on files), `run#…` (its record), `job-id#…` and a few more. Whatever must be true together is written by one
 transaction on conditions, and every read is consistent. Plain reads can see some items of a transaction a moment before
 the others; where that matters, it is said.
 """
@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from sleeper_nb.catalog.base import Assignment, Catalog, CommitLimits, TableEntry
-from sleeper_nb.catalog.dynamodb import claims, commits, expiry, jobs, savepoints
+from sleeper_nb.catalog.dynamodb import claims, commits, expiry, jobs, leases, savepoints
 from sleeper_nb.catalog.dynamodb.client import TRANSACTION_GETS, DynamoDB
 from sleeper_nb.catalog.dynamodb.items import (
     CURRENT,
@@ -33,7 +33,8 @@ from sleeper_nb.catalog.dynamodb.rows import Rows, snapshot_rows
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StorageError
 from sleeper_nb.model.jobs import Job
-from sleeper_nb.model.snapshots import Savepoint, Snapshot, from_micros
+from sleeper_nb.model.leases import Lease
+from sleeper_nb.model.snapshots import Savepoint, Snapshot, from_micros, to_micros
 
 FORMAT_VERSION = 1
 MAX_ITEMS = 100
@@ -246,8 +247,25 @@ class DynamoDBCatalog(Catalog):
         found = self.rows(table_id).query(GARBAGE)
         return tuple((row["item"].removeprefix(GARBAGE), from_micros(row["since"])) for row in found)
 
+    def add_garbage(self, table_id: str, paths: Collection[str], now: datetime) -> None:
+        noted = {path for path, _ in self.garbage(table_id)}
+        new = {GARBAGE + path: {"since": to_micros(now)} for path in paths if path not in noted}
+        self.rows(table_id).write_each(new)
+
     def forget_garbage(self, table_id: str, paths: Collection[str]) -> None:
         self.rows(table_id).write_each({}, [GARBAGE + path for path in paths])
+
+    def add_lease(self, table_id: str, lease: Lease) -> None:
+        leases.add(self.rows(table_id), lease)
+
+    def leases(self, table_id: str) -> tuple[Lease, ...]:
+        return leases.listed(self.rows(table_id))
+
+    def renew_lease(self, table_id: str, lease: Lease, until: datetime) -> bool:
+        return leases.renew(self.rows(table_id), lease, until)
+
+    def release_lease(self, table_id: str, lease: Lease) -> bool:
+        return leases.release(self.rows(table_id), lease)
 
     def assign(self, table_id: str, assignment: Assignment, now: datetime, job: Job | None = None) -> bool:
         return claims.claim(self.rows(table_id), assignment, now, self.max_items, job)

@@ -16,10 +16,11 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.scanning.planning import files_of
 from sleeper_nb.operations.upkeep.expiry import Retention, plan_expiry
-from sleeper_nb.operations.upkeep.garbage import collectable_files, delay_of
+from sleeper_nb.operations.upkeep.garbage import collectable_files, delay_of, kept_versions, left_behind
 from sleeper_nb.operations.upkeep.online import is_online
 from sleeper_nb.report import Bytes, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.storage.paths import is_data_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,7 @@ def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableSt
     state = store.load(head)
     snapshots, savepoints = catalog.snapshots(table_id), catalog.savepoints(table_id)
     claims, garbage = catalog.assignments(table_id, now), catalog.garbage(table_id)
-    retained = {s.id for s in snapshots} | {s.saved_snapshot_id for s in savepoints}
+    kept = kept_versions(store, now)
     metadata = [file for folder in ("statestore", "schema", "savepoint") for file in store.storage.list(folder)]
     files, size = files_of(state)
     waiting, waiting_bytes = _waiting(state)
@@ -169,8 +170,8 @@ def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableSt
         claims=len(claims),
         waiting_files=waiting,
         waiting_bytes=waiting_bytes,
-        waiting_metadata=len(garbage),
-        next_steps=_next_steps(state, keeping, now, snapshots, retained, claims, garbage, online=online),
+        waiting_metadata=sum(not is_data_file(path) for path, _ in garbage),
+        next_steps=_next_steps(state, keeping, now, snapshots, kept, claims, garbage, online=online),
         online=online,
     )
 
@@ -180,9 +181,9 @@ def _next_steps(
     keeping: Housekeeping,
     now: datetime,
     snapshots: Sequence[Snapshot],
-    retained: Collection[int],
+    kept: Collection[int],
     claims: Iterable[Assignment],
-    garbage: Iterable[tuple[str, datetime]],
+    garbage: Sequence[tuple[str, datetime]],
     *,
     online: bool,
 ) -> tuple[Advice, ...]:
@@ -192,8 +193,8 @@ def _next_steps(
         big=sum(held.rows >= keeping.splitting_threshold for held in state.files.by_partition().values()),
         full=full_leaves(state, claimed, keeping.batch_size),
         expired=len(plan_expiry(snapshots, keeping.retention, now)),
-        files=len(collectable_files(state, retained, now, keeping.gc_delay)),
-        metadata=sum(now - since >= keeping.gc_delay for _, since in garbage),
+        files=len(collectable_files(state, kept, now, keeping.gc_delay)) + len(left_behind(state, garbage)),
+        metadata=sum(now - since >= keeping.gc_delay and not is_data_file(path) for path, since in garbage),
         online=online,
     )
 
