@@ -344,6 +344,34 @@ def test_properties_of_a_new_table_are_set_one_by_one(run, fail, shell):
     assert len(run("%sleeper tables")) == 1
 
 
+def test_a_table_is_rolled_back_as_typed(trips, fail):
+    planned = trips("%sleeper rollback trips before-fix --dry-run")
+    assert (planned.rows_before, planned.rows_after, planned.snapshot) == (9, 3, None)
+    assert "nothing was changed" in planned.grid().text()
+    done = trips("%sleeper rollback trips 2 -m 'twice loaded'")
+    assert (done.snapshot.id, done.snapshot.message, [s.id for s in done.undone]) == (4, "twice loaded", [3])
+    assert "undoes snapshot 3" in done.grid().text()
+    assert trips("%sleeper scan trips").count() == 3
+    assert "is what it was at snapshot 2 already" in trips("%sleeper rollback trips 2").grid().text()
+    trips("%sleeper rollback trips 2100-01-01")  # the newest: itself
+    assert trips("%sleeper rollback trips snapshot.3").rows_after == 9
+    error = fail("%sleeper rollback trips before-fit")
+    assert "before-fix" in error.hint
+    assert "leave out" in fail("%sleeper rollback trips@2 3").hint
+    assert "REF" in str(fail("%sleeper rollback trips"))
+
+
+def test_leases_are_listed_and_let_go_as_typed(trips, fail):
+    assert len(trips("%sleeper leases trips")) == 0
+    relation = trips("%sleeper scan trips@2").to_duckdb()
+    (lease,) = trips("%sleeper leases trips")
+    assert (lease.snapshot_id, lease.purpose) == (2, "relation")
+    assert relation.count("*").fetchall() == [(3,)]
+    assert lease.id in fail("%sleeper leases trips --release nothing").hint
+    trips(f"%sleeper leases trips --release {lease.id}")
+    assert len(trips("%sleeper leases trips")) == 0
+
+
 def test_leaves_are_split_as_typed(trips, fail):
     assert trips("%sleeper split trips --dry-run --threshold 6").splits[0].rows == 6
     done = trips("%sleeper split trips --at Zurich --key city")
