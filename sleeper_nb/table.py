@@ -7,13 +7,24 @@ from datetime import datetime
 from typing import Any
 
 from sleeper_nb.catalog.base import TableEntry
+from sleeper_nb.changes import Changes
 from sleeper_nb.components import Components
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.loading import Loading
 from sleeper_nb.maintenance import Maintenance
+from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
-from sleeper_nb.model.snapshots import Savepoint, Snapshot, VersionReference, parse_moment, parse_version
-from sleeper_nb.operations.versioning import rollback, savepoints, versions
+from sleeper_nb.model.snapshots import (
+    Savepoint,
+    Snapshot,
+    VersionReference,
+    parse_moment,
+    parse_reference,
+    parse_version,
+)
+from sleeper_nb.operations.versioning import changes, rollback, savepoints, versions
+from sleeper_nb.operations.versioning.comparison import Comparison, compare
+from sleeper_nb.operations.versioning.diff import Diff, diff
 from sleeper_nb.operations.versioning.rollback import RollbackReport
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.report import Listing
@@ -164,6 +175,50 @@ class Table(Loading, Maintenance, TableAt):
         assert isinstance(found, Savepoint)  # noqa: S101 - a savepoint's reference resolves to nothing else
         savepoints.delete_savepoint(self._store, found)
         return found
+
+    def changes(self, from_version: int | str, to_version: int | str | None = None) -> Changes:
+        """Return the rows that were added and removed from one version to another, not read yet.
+
+        Compaction, splitting, garbage collection and migration change no rows. The rows are those that queries give at
+        the moment of this call; in the other order of the versions, added and removed change places.
+
+        Parameters
+        ----------
+        from_version, to_version
+            What can stand behind ``@``: ``12``, ``"snapshot.12"``, ``"savepoint.3"``, a savepoint's name, or a time
+            such as ``"2026-11-01 10:00"``, which is UTC. The current version when `to_version` is None.
+
+        Raises
+        ------
+        NotFound
+            When there is no such version, naming those that there are.
+        """
+        before, after = self._at(from_version), self._at(to_version)
+        return Changes(self.name, before.resolved, after.resolved, self._comparison(before, after), self._store.storage)
+
+    def diff(self, a: int | str, b: int | str | None = None) -> Diff:
+        """Return what changed from one version to another: rows, files and partitions, by number and name.
+
+        Rows are counted exactly. Where files were only added, as by ingests, metadata tells; where both versions have
+        files that the other has not, as behind a compaction, those are read and compared. Versions and errors are those
+        of `changes`.
+        """
+        before, after = self._at(a), self._at(b)
+        comparison, progress = self._comparison(before, after), self._components.progress
+        try:
+            rows = changes.count(comparison, self._store.storage, progress=progress)
+        finally:
+            progress.finish()
+        return diff(self.name, (before.resolved, before.state), (after.resolved, after.state), rows)
+
+    def _at(self, version: int | str | None) -> TableAt:
+        return self.at_reference(None if version is None else parse_reference(version))
+
+    def _comparison(self, before: TableAt, after: TableAt) -> Comparison:
+        now = self._components.clock.now()  # one for both: no row may become too old between them
+        old, new = before.state, after.state
+        processing = (DataProcessing.of(self.properties, state.schema, now) for state in (old, new))
+        return compare(old, new, *processing)
 
 
 def _reference(version: int | str | None, timestamp: datetime | str | None) -> VersionReference | None:
