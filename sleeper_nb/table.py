@@ -27,6 +27,8 @@ from sleeper_nb.operations.versioning.comparison import Comparison, compare
 from sleeper_nb.operations.versioning.diff import Diff, diff
 from sleeper_nb.operations.versioning.rollback import RollbackReport
 from sleeper_nb.operations.versioning.versions import Resolved
+from sleeper_nb.render import Pictured
+from sleeper_nb.render_timeline import timeline, timeline_lines
 from sleeper_nb.report import Listing
 from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.base import StateStore
@@ -91,11 +93,12 @@ class Table(Loading, Maintenance, TableAt):
         at = self.at(version, timestamp=timestamp)
         return at.scan(columns, where, keys=keys, region=region, limit=limit)
 
-    def snapshots(self) -> Listing[Snapshot]:
-        """Return the retained snapshots, newest first."""
+    def snapshots(self) -> Pictured[Snapshot]:
+        """Return the retained snapshots, newest first, below a picture of them and of the savepoints."""
         found = self._components.catalog.snapshots(self.entry.id)
+        points = self._components.catalog.savepoints(self.entry.id)
         saved: dict[int, list[str]] = {}
-        for point in self._components.catalog.savepoints(self.entry.id):
+        for point in points:
             saved.setdefault(point.saved_snapshot_id, []).append(point.name or str(point.id))
         cells = tuple(
             (s.id, s.time, s.operation, s.added_files, s.removed_files, s.added_rows, s.rows, s.files,
@@ -104,7 +107,9 @@ class Table(Loading, Maintenance, TableAt):
         )  # fmt: skip
         columns = ("snapshot", "time", "operation", "+files", "−files", "+rows", "rows", "files",
                    "savepoint", "message")  # fmt: skip
-        return Listing(found, columns, cells, f"history of {self.name}")
+        listing = Listing(found, columns, cells, f"history of {self.name}")
+        picture, lines = (draw(found, points, name=self.name) for draw in (timeline, timeline_lines))
+        return Pictured(listing, picture, lines)
 
     def savepoints(self) -> Listing[Savepoint]:
         """Return the savepoints, oldest first."""
