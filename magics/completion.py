@@ -107,6 +107,8 @@ class SleeperCompleter:
             return [name for name in self._versions(table) if name[0].isalpha() and not name.startswith("savepoint.")]
         if kind == "snapshot":
             return [name for name in self._versions(table) if name.isdigit()]
+        if kind == "reference":
+            return self._versions(table.partition("@")[0])
         return [command.name for command in COMMANDS.commands] if kind == "command" else ()
 
     def _sql(self, command: Command, typed: str, cell: str) -> Found:

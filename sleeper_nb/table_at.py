@@ -20,11 +20,13 @@ from sleeper_nb.operations.upkeep.online import is_online
 from sleeper_nb.operations.versioning.leases import ReadGuard
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.render import Pictured, partition_lines, partition_map
-from sleeper_nb.report import Answer, Bytes, Data, Grid, Listing, Report, counted
-from sleeper_nb.scan import Scan
+from sleeper_nb.report import Answer, Bytes, Data, Grid, Listing, Report, Stacked, counted
+from sleeper_nb.scan import Scan, preview
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.storage.metadata_files import partitions_table
+
+_CARD_ROWS = 10
 
 
 class TableAt(Report):
@@ -201,6 +203,12 @@ class TableAt(Report):
             catalog.savepoints(table_id),
             footer=f"metadata of {self.name} at {self.resolved}",
         )
+
+    def card(self) -> Stacked:
+        """Return the commit or savepoint of the version, what the table is there, and its first ten rows."""
+        at = TableAt(self.name, self.resolved, self._store, self._components, self.properties)
+        first = preview(at.scan().head(_CARD_ROWS + 1), f"{at.name} at {at.resolved}", limit=_CARD_ROWS)
+        return Stacked((("version", at.resolved.version), ("table", at), ("rows", Answer(first))))
 
     def grid(self) -> Grid:
         """Return what the version is, in a few lines."""
