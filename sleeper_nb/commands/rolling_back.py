@@ -25,7 +25,7 @@ COMMANDS = (
         "make a table what it was at a version, by one more snapshot",
         (
             TABLE,
-            positional("version", "12, a savepoint's name, or a time", "snapshot", metavar="REF"),
+            positional("version", "12, a savepoint's name, or a time", "reference", metavar="REF"),
             option("-m", "--message", text="why", metavar="MSG"),
             DRY_RUN,
         ),
