@@ -126,6 +126,14 @@ class Catalog(ABC):
         """
 
     @abstractmethod
+    def snapshot(self, table_id: str, snapshot_id: int) -> Snapshot | None:
+        """Return a retained snapshot; None when it has expired or never was. It costs the same among any number."""
+
+    @abstractmethod
+    def snapshot_as_of(self, table_id: str, moment: datetime) -> Snapshot | None:
+        """Return the newest retained snapshot that was committed at or before a moment; None when there is none."""
+
+    @abstractmethod
     def savepoints(self, table_id: str) -> tuple[Savepoint, ...]:
         """Return the savepoints, oldest first."""
 

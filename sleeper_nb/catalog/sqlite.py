@@ -19,6 +19,7 @@ from typing import Any
 from sleeper_nb.catalog import sqlite_jobs, sqlite_leases, sqlite_savepoints
 from sleeper_nb.catalog.base import Assignment, Catalog, CommitLimits, TableEntry
 from sleeper_nb.catalog.sqlite_tables import (
+    AS_OF,
     FLOOR,
     FORMAT_VERSION,
     INSERT_SNAPSHOT,
@@ -214,6 +215,16 @@ class SqliteCatalog(Catalog):
             ).fetchall()
             run.execute("DELETE FROM log WHERE table_id = ? AND id <= ?", (table_id, floor))
             collect(run, table_id, {path for paths in gone for path in paths if path}, now)
+
+    def snapshot(self, table_id: str, snapshot_id: int) -> Snapshot | None:
+        if abs(snapshot_id) >= 2**63:  # what anybody may type, and no number of SQLite's
+            return None
+        rows = self._rows(f"{SELECT_SNAPSHOT}{RETAINED} AND id = ?", (table_id, snapshot_id))
+        return to_snapshot(rows[0]) if rows else None
+
+    def snapshot_as_of(self, table_id: str, moment: datetime) -> Snapshot | None:
+        rows = self._rows(f"{SELECT_SNAPSHOT}{AS_OF}", (table_id, to_micros(moment)))
+        return to_snapshot(rows[0]) if rows else None
 
     def savepoints(self, table_id: str) -> tuple[Savepoint, ...]:
         return tuple(Savepoint.from_json(body) for (body,) in self._rows(sqlite_savepoints.SELECT, (table_id,)))

@@ -47,6 +47,7 @@ _SNAPSHOT = (
 )  # fmt: skip
 SELECT_SNAPSHOT = f"SELECT {', '.join(_SNAPSHOT)} FROM snapshots WHERE table_id = ?"  # noqa: S608 - our own column names
 RETAINED = " AND NOT expired"
+AS_OF = f"{RETAINED} AND time <= ? ORDER BY id DESC LIMIT 1"
 SELECT_CURRENT = SELECT_SNAPSHOT + " AND id = (SELECT current_snapshot FROM tables WHERE id = ?)"  # noqa: S608
 INSERT_SNAPSHOT = f"INSERT INTO snapshots (table_id, {', '.join(_SNAPSHOT)}) VALUES (?{', ?' * len(_SNAPSHOT)})"  # noqa: S608
 FLOOR = """

@@ -129,6 +129,28 @@ def test_expired_snapshots_are_gone_but_never_the_current_one(catalog: Catalog):
     assert catalog.current("t").id == 3
 
 
+def test_a_snapshot_is_found_by_its_id_while_it_is_retained(catalog: Catalog, opened: Callable[[], Catalog]):
+    commit(catalog, 2, 3)
+    catalog.expire_snapshots("t", [1], LATER)
+    found = {number: opened().snapshot("t", number) for number in (-1, 0, 1, 2, 3, 4, 2**70)}
+    assert found == {**dict.fromkeys(found), 2: snapshot(2), 3: snapshot(3)}
+    assert catalog.snapshot("u", 2) is None
+
+
+def test_a_snapshot_is_found_by_a_moment_from_its_own_microsecond_on(catalog: Catalog, opened: Callable[[], Catalog]):
+    log = [b"3", b"4"]
+    commit(catalog, 2)
+    assert catalog.commit("t", snapshot(2), snapshot(3), snapshot(4), log=log)  # seconds 3 and 4, by one commit
+    just = timedelta(microseconds=1)
+    asked = [START + timedelta(seconds=n) + by for n in (1, 2, 3, 4) for by in (-just, timedelta(0), just)]
+    found = [opened().snapshot_as_of("t", moment) for moment in (*asked, LATER)]
+    assert [one and one.id for one in found] == [None, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
+    catalog.expire_snapshots("t", [1, 2], LATER)
+    assert catalog.snapshot_as_of("t", START + timedelta(seconds=2)) is None
+    assert catalog.snapshot_as_of("t", START + timedelta(seconds=3)) == snapshot(3)
+    assert catalog.snapshot_as_of("u", LATER) is None
+
+
 def test_metadata_is_garbage_once_nothing_names_it(catalog: Catalog):
     commit(catalog, 2, 3)
     catalog.add_savepoint("t", savepoint(catalog.reserve_savepoint_id("t"), snapshot(2)))

@@ -29,7 +29,7 @@ from sleeper_nb.catalog.dynamodb.items import (
     snapshot_item,
     to_snapshot,
 )
-from sleeper_nb.catalog.dynamodb.rows import Rows, snapshot_rows
+from sleeper_nb.catalog.dynamodb.rows import Rows, snapshot_row, snapshot_row_as_of, snapshot_rows
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StorageError
 from sleeper_nb.model.jobs import Job
@@ -228,6 +228,14 @@ class DynamoDBCatalog(Catalog):
         rows = self.rows(table_id)
         expiry.mark_snapshots(rows, ids)
         expiry.collect(rows, now)
+
+    def snapshot(self, table_id: str, snapshot_id: int) -> Snapshot | None:
+        row = snapshot_row(self.rows(table_id), snapshot_id)
+        return None if row is None or row.get("expired") else to_snapshot(row)
+
+    def snapshot_as_of(self, table_id: str, moment: datetime) -> Snapshot | None:
+        row = snapshot_row_as_of(self.rows(table_id), to_micros(moment), PAGE)
+        return None if row is None else to_snapshot(row)
 
     def savepoints(self, table_id: str) -> tuple[Savepoint, ...]:
         return savepoints.listed(self.rows(table_id))
