@@ -70,11 +70,6 @@ class Table(Loading, Maintenance, TableAt):
         """
         return self.at_reference(_reference(version, timestamp))
 
-    def at_reference(self, asked: VersionReference | None) -> TableAt:
-        """Return the table at a version that was parsed already; at the current one when None."""
-        found = versions.resolve(self._components.catalog, self.entry.id, self.name, asked)
-        return TableAt(self.name, found, self._store, self._components, self.properties)
-
     def scan(
         self,
         columns: Sequence[str] | None = None,

@@ -321,6 +321,8 @@ def completed(shell, cell, until=None):
         ("%%sleeper sql\nselect * from trips@bef", ["%%sleeper sql\nselect * from trips@before-fix"]),
         ("%%sleeper sql\nselect trips.fa", ["%%sleeper sql\nselect trips.fare"]),
         ("%%sleeper inspect trips\nselect * from sav", ["%%sleeper inspect trips\nselect * from savepoints"]),
+        ("%sleeper sql select * from trips$sna", ["%sleeper sql select * from trips$snapshots"]),
+        ("%%sleeper sql\nselect * from trips$files@bef", ["%%sleeper sql\nselect * from trips$files@before-fix"]),
     ],
 )
 def test_completion(trips, shell, cell, expected):
