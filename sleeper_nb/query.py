@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sleeper_nb.engines.sql import time_travel
@@ -180,7 +179,7 @@ def run_query(
         When the engine cannot read the statement.
     """
     if _SHOW_TABLES.fullmatch(sql):  # an engine knows only its own, and would say that there are none
-        return _on_duckdb(Bound(_TABLES, {}, ()), {"tables": list(tables)}, spark)
+        return _Runner("duckdb", (), {"tables": list(tables)}, spark).run(Bound(_TABLES, {}, ()))
     runner = _Runner(engine, tables, parameters, spark)
     binder = Binder(engine, lookup, tables, lambda text: runner.value(binder.bind(text)), views or {})
     references = time_travel.table_references(sql, dialect=engine)
@@ -192,22 +191,26 @@ def run_query(
     if change.query is not None:
         runner.run(binder.without(change.key).bind(change.query))  # or it raises, and nothing is changed
     change.apply(views)
-    return _on_duckdb(Bound(_MADE, {}, ()), {"view": change.name}, spark)
+    return _Runner("duckdb", (), {"view": change.name}, spark).run(Bound(_MADE, {}, ()))
 
 
-@dataclass(frozen=True, slots=True)
 class _Runner:
-    """Hands bound statements to an engine."""
+    """Hands a bound statement to an engine, and before it the expressions of its version clauses."""
 
-    engine: Engine
-    tables: tuple[str, ...]
-    parameters: Mapping[str, Any]
-    spark: Callable[[], SparkEngine]
+    def __init__(
+        self, engine: Engine, tables: tuple[str, ...], parameters: Mapping[str, Any], spark: Callable[[], SparkEngine]
+    ) -> None:
+        self.engine, self.tables, self.parameters, self.spark = engine, tables, parameters, spark
+        self._duckdb: duckdb.DuckDBPyConnection | None = None
 
     def run(self, bound: Bound) -> QueryResult:
-        on_engine = _on_duckdb if self.engine == "duckdb" else _on_spark
+        names = time_travel.bind_names(bound.text, dialect=self.engine)
+        for name in names:
+            if name not in self.parameters:
+                raise NotFound.of("parameter", name, self.parameters)
+        values = {name: self.parameters[name] for name in names}
         try:
-            return on_engine(bound, _parameters(bound.text, self.parameters, self.engine), self.spark)
+            return self._on_duckdb(bound, values) if self.engine == "duckdb" else _on_spark(bound, values, self.spark)
         except SleeperError as error:
             told = explained(error, bound.unknown, self.tables)
             if told is error:
@@ -217,16 +220,16 @@ class _Runner:
     def value(self, bound: Bound) -> Any:
         return self.run(bound).to_arrow().column(0)[0].as_py()
 
+    def _on_duckdb(self, bound: Bound, values: Mapping[str, Any]) -> QueryResult:
+        from sleeper_nb.engines.duckdb import relations
 
-def _on_duckdb(bound: Bound, values: Mapping[str, Any], spark: Callable[[], SparkEngine]) -> QueryResult:
-    from sleeper_nb.engines.duckdb import relations
-
-    connection = relations.connect()
-    _name_on_duckdb(connection, bound)
-    rows = relations.query(connection, time_travel.to_duckdb_parameters(bound.text), values)
-    if rows is None:
-        raise InvalidInput("the statement gives no rows", hint="write a query; tables are changed by commands")
-    return DuckDBResult(bound.sources, rows, spark)
+        if self._duckdb is None:  # one for the whole statement: to open one takes longer than a small query
+            self._duckdb = relations.connect()
+        _name_on_duckdb(self._duckdb, bound)
+        rows = relations.query(self._duckdb, time_travel.to_duckdb_parameters(bound.text), values)
+        if rows is None:
+            raise InvalidInput("the statement gives no rows", hint="write a query; tables are changed by commands")
+        return DuckDBResult(bound.sources, rows, self.spark)
 
 
 def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound) -> None:
@@ -261,11 +264,3 @@ def _frame(session: SparkSession, bound: Bound, values: Mapping[str, Any] | None
         else:
             named[name] = frames.system_table(session, what.rows)
     return frames.query(session, bound.text, named, values)
-
-
-def _parameters(sql: str, parameters: Mapping[str, Any], engine: Engine) -> dict[str, Any]:
-    names = time_travel.bind_names(sql, dialect=engine)
-    for name in names:
-        if name not in parameters:
-            raise NotFound.of("parameter", name, parameters)
-    return {name: parameters[name] for name in names}
