@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sleeper_nb.engines.sql import time_travel
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.operations.scanning.planning import ScanPlan
+from sleeper_nb.operations.versioning.leases import ReadGuard
 from sleeper_nb.report import Answer, Grid, Report, counted, data_rows
 from sleeper_nb.scan import PREVIEW_ROWS, as_polars, preview
 from sleeper_nb.session_views import changed_view
@@ -53,8 +55,28 @@ class QueryResult(Report, ABC):
     def _first(self, rows: int) -> pa.Table: ...
 
     @abstractmethod
+    def _all(self) -> pa.Table: ...
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Keep the files of every version that is read for as long as a block runs."""
+        with contextlib.ExitStack() as held:
+            for guard in self._guards():
+                held.enter_context(guard.during("sql"))
+            yield
+
+    def _handed_out(self) -> None:
+        """Keep the files of every version that is read, as nobody will say when that has ended."""
+        for guard in self._guards():
+            guard.until_closed("sql")
+
+    def _guards(self) -> Iterator[ReadGuard]:
+        yield from (source.guard for source in self.sources if source.guard is not None)
+
     def to_arrow(self) -> pa.Table:
         """Read all rows into Arrow."""
+        with self._guarded():
+            return self._all()
 
     def to_pandas(self) -> pd.DataFrame:
         """Read all rows into pandas."""
@@ -71,7 +93,8 @@ class QueryResult(Report, ABC):
     def head(self, rows: int = PREVIEW_ROWS) -> pa.Table:
         """Return the first rows, in the statement's order."""
         if self._head is None or rows > PREVIEW_ROWS:
-            found = self._first(max(rows, PREVIEW_ROWS + 1))
+            with self._guarded():
+                found = self._first(max(rows, PREVIEW_ROWS + 1))
             if self._head is None:
                 self._head = found.slice(0, PREVIEW_ROWS + 1)
             return found.slice(0, rows)
@@ -111,16 +134,17 @@ class DuckDBResult(QueryResult):
 
         return relations.to_arrow(self._rows.limit(rows))
 
-    def to_arrow(self) -> pa.Table:  # noqa: D102 - the contract is in QueryResult
+    def _all(self) -> pa.Table:
         from sleeper_nb.engines.duckdb import relations
 
         return relations.to_arrow(self._rows)
 
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
         """Return the relation itself."""
+        self._handed_out()
         return self._rows
 
-    def to_spark(self) -> DataFrame:  # noqa: D102
+    def to_spark(self) -> DataFrame:  # noqa: D102 - the contract is in QueryResult
         return self._spark().session().createDataFrame(self.to_arrow())
 
 
@@ -136,10 +160,11 @@ class SparkResult(QueryResult):
     def _first(self, rows: int) -> pa.Table:
         return self._spark.run(lambda _: self._frame.limit(rows).toArrow(), "query")
 
-    def to_arrow(self) -> pa.Table:  # noqa: D102 - the contract is in QueryResult
+    def _all(self) -> pa.Table:
         return self._spark.run(lambda _: self._frame.toArrow(), "query")
 
-    def to_spark(self) -> DataFrame:  # noqa: D102
+    def to_spark(self) -> DataFrame:  # noqa: D102 - the contract is in QueryResult
+        self._handed_out()
         return self._frame
 
 

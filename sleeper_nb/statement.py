@@ -14,6 +14,7 @@ from sleeper_nb.model.snapshots import EPOCH, VersionReference, parse_moment, pa
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.operations.system_tables.definitions import MARK, SYSTEM_TABLES
 from sleeper_nb.operations.system_tables.reading import SystemRows
+from sleeper_nb.operations.versioning.leases import ReadGuard
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.storage.filesystem import Storage
 
@@ -22,12 +23,13 @@ _QUOTES = ('"', "`")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A table, or a system table, at a version, ready to be read."""
+    """A table, or a system table, at a version, ready to be read; `guard` keeps its data files meanwhile."""
 
     table: str
     resolved: Resolved
     rows: ScanPlan | SystemRows
     storage: Storage
+    guard: ReadGuard | None = None
 
     def __str__(self) -> str:
         return f"{self.table} at {self.resolved}"

@@ -198,7 +198,8 @@ class TableAt(Report):
 
     def source(self) -> Source:
         """Return the rows of the version as SQL reads them."""
-        return Source(self.name, self.resolved, self.plan(), self._store.storage)
+        plan = self.plan()
+        return Source(self.name, self.resolved, plan, self._store.storage, self.guard(plan))
 
     def system_table(self, suffix: str) -> Source:
         """Return the rows of a system table at the version: ``files``, ``savepoints`` …, in any case.

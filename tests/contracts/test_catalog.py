@@ -457,10 +457,11 @@ class _Interrupted:
 def test_an_interrupt_leaves_no_transaction_open(tmp_path: Path):
     catalog = SqliteCatalog(tmp_path / "catalog.sqlite")
     catalog.create_table(TableEntry("t", "table"), snapshot(1))
-    real, catalog._connection = catalog._connection, _Interrupted(catalog._connection)
+    file = catalog._file
+    real, file._connection = file._connection, _Interrupted(file._connection)
     with pytest.raises(KeyboardInterrupt):
         catalog.commit("t", snapshot(1), snapshot(2))
-    catalog._connection = real
+    file._connection = real
     commit(catalog, 2)
     catalog.close()
 
