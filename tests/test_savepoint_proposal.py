@@ -23,7 +23,6 @@ START = datetime(2026, 11, 1, 10, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 SCHEMA = sl.Schema({"city": "string"}, {}, {"fare": "int?"})
 CITIES = ("rome", "oslo", "alba")
-NO_SYSTEM_TABLE = pytest.mark.skip(reason="missing: the system table t$savepoints in SQL")
 NO_STREAM = pytest.mark.skip(reason="missing: readStream.format('sleeper') with its options")
 spark = pytest.mark.spark
 
@@ -327,7 +326,6 @@ def test_in_the_future_we_can_provide_procedures_to_manage_savepoints(t: sl.Tabl
 # Proposed Changes: System Table
 
 
-@NO_SYSTEM_TABLE
 @pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark", marks=spark)])
 def test_we_introduce_a_system_table_savepoints_table_whose_schema_is(t: sl.Table, session: sl.Session, engine: Any):
     """savepoint_id, saved_snapshot_id, schema_id, save_time, record_count, all BIGINT, in this order; then ours."""

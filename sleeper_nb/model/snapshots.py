@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.zoned_times import TIME_HINT, read_time
 from sleeper_nb.report import Bytes, Grid, Report, counted
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -151,20 +152,14 @@ def parse_version(version: int | str) -> SnapshotReference | SavepointReference:
     raise InvalidInput(f"no version {version!r}", hint="write 12, 'snapshot.12', 'savepoint.3' or 'savepoint.<name>'")
 
 
-_MOMENT_HINT = "write '2026-11-01 10:00:00'; without a zone it is UTC"
-
-
 def parse_moment(moment: datetime | str) -> Moment:
-    """Read what follows ``TIMESTAMP AS OF``: a time in ISO format; without a zone it is UTC."""
+    """Read what follows ``TIMESTAMP AS OF``: a time as `read_time` takes it; without a zone it is UTC."""
     if isinstance(moment, str):
-        try:
-            moment = datetime.fromisoformat(moment.strip().removesuffix("UTC").strip())
-        except ValueError as error:
-            raise InvalidInput(f"no time {moment!r}", hint=_MOMENT_HINT) from error
+        moment = read_time(moment)
     try:
         return Moment(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC))
     except (AttributeError, OverflowError) as error:  # a date, or a moment before the year 1
-        raise InvalidInput(f"no time {moment!r}", hint=_MOMENT_HINT) from error
+        raise InvalidInput(f"no time {moment!r}", hint=TIME_HINT) from error
 
 
 def parse_reference(reference: int | str) -> VersionReference:

@@ -235,7 +235,7 @@ def _error(code: str, operation: str, **more: Any) -> ClientError:
     return ClientError(answer, operation)
 
 
-_TOKEN = re.compile(r"\s*([#:]\w+|\w+|[(),=])")
+_TOKEN = re.compile(r"\s*([#:]\w+|\w+|<=|[(),=])")
 _Value = Callable[[Mapping[str, str], Mapping[str, Item], Item], Item | None]
 _Holds = Callable[[Mapping[str, str], Mapping[str, Item], Item], bool]
 
@@ -289,13 +289,17 @@ class _Conditions:
             case "attribute_exists" | "attribute_not_exists" | "contains" | "begins_with":
                 return self.function(self.take())
         left = self.operand()
-        if self.take() == "=":
-            right = self.operand()
-            return lambda *of: left(*of) is not None and left(*of) == right(*of)
+        match self.take():
+            case "=":
+                right = self.operand()
+                return lambda *of: left(*of) is not None and left(*of) == right(*of)
+            case "<=":
+                most = self.operand()
+                return lambda *of: left(*of) is not None and _ordered(left(*of)) <= _ordered(most(*of))
         low = self.operand()
         self.take("AND")
         high = self.operand()
-        return lambda *of: left(*of) is not None and _plain(low(*of)) <= _plain(left(*of)) <= _plain(high(*of))
+        return lambda *of: left(*of) is not None and _ordered(low(*of)) <= _ordered(left(*of)) <= _ordered(high(*of))
 
     def function(self, name: str) -> _Holds:
         self.take("(")
@@ -325,6 +329,10 @@ class _Conditions:
 def _plain(value: Item | None) -> Any:
     ((_, plain),) = (value or {}).items()
     return plain
+
+
+def _ordered(value: Item | None) -> Any:
+    return int(_plain(value)) if value and "N" in value else _plain(value)
 
 
 def memory_catalog(folder: Path, client: Any = None, clock: Clock | None = None, **options: Any) -> DynamoDBCatalog:

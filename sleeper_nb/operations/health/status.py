@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -17,11 +17,12 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.scanning.planning import files_of
 from sleeper_nb.operations.upkeep.expiry import Retention, plan_expiry
-from sleeper_nb.operations.upkeep.garbage import collectable_files, delay_of
+from sleeper_nb.operations.upkeep.garbage import collectable_files, delay_of, kept_versions, left_behind
 from sleeper_nb.operations.upkeep.online import is_online
 from sleeper_nb.operations.versioning.periodic import is_due
 from sleeper_nb.report import Bytes, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.storage.paths import is_data_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,7 @@ def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableSt
     state = store.load(head)
     snapshots, savepoints = catalog.snapshots(table_id), catalog.savepoints(table_id)
     claims, garbage = catalog.assignments(table_id, now), catalog.garbage(table_id)
+    kept = kept_versions(store, now)
     metadata = [file for folder in ("statestore", "schema", "savepoint") for file in store.storage.list(folder)]
     files, size = files_of(state)
     waiting, waiting_bytes = _waiting(state)
@@ -174,8 +176,8 @@ def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableSt
         claims=len(claims),
         waiting_files=waiting,
         waiting_bytes=waiting_bytes,
-        waiting_metadata=len(garbage),
-        next_steps=_next_steps(state, keeping, now, snapshots, savepoints, claims, garbage, online=online),
+        waiting_metadata=sum(not is_data_file(path) for path, _ in garbage),
+        next_steps=_next_steps(state, keeping, now, snapshots, savepoints, kept, claims, garbage, online=online),
         online=online,
     )
 
@@ -186,20 +188,21 @@ def _next_steps(
     now: datetime,
     snapshots: Sequence[Snapshot],
     savepoints: Sequence[Savepoint],
+    kept: Collection[int],
     claims: Iterable[Assignment],
-    garbage: Iterable[tuple[str, datetime]],
+    garbage: Sequence[tuple[str, datetime]],
     *,
     online: bool,
 ) -> tuple[Advice, ...]:
-    retained = {s.id for s in snapshots} | {s.saved_snapshot_id for s in savepoints}
+    {s.id for s in snapshots} | {s.saved_snapshot_id for s in savepoints}
     claimed = {(claim.partition_id, name) for claim in claims for name in claim.filenames}
     return advise(
         keeping,
         big=sum(held.rows >= keeping.splitting_threshold for held in state.files.by_partition().values()),
         full=full_leaves(state, claimed, keeping.batch_size),
         expired=len(plan_expiry(snapshots, keeping.retention, now)),
-        files=len(collectable_files(state, retained, now, keeping.gc_delay)),
-        metadata=sum(now - since >= keeping.gc_delay for _, since in garbage),
+        files=len(collectable_files(state, kept, now, keeping.gc_delay)) + len(left_behind(state, garbage)),
+        metadata=sum(now - since >= keeping.gc_delay and not is_data_file(path) for path, since in garbage),
         unsaved=is_due(savepoints, snapshots[0], keeping.save_every, now),
         online=online,
     )
