@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 _LINE = re.compile(r"(?:^|=)\s*%sleeper\s+(.*)$")
 _CELL = re.compile(r"\s*%%sleeper\s+")
-_SQL_WORD = re.compile(r"(?:(?P<table>\w[\w-]*)(?P<join>[@.]))?(?P<word>[\w.:-]*)$")
-_METADATA = ("files", "partitions", "snapshots", "savepoints")
+_SQL_WORD = re.compile(r"(?:(?P<table>\w[\w-]*)(?:\$\w+(?=@))?(?P<join>[@.$]))?(?P<word>[\w.:-]*)$")
 _MOST_VERSIONS = 200
 
 Found = tuple[str, list[str]]
@@ -107,6 +106,8 @@ class SleeperCompleter:
             return [name for name in self._versions(table) if name[0].isalpha() and not name.startswith("savepoint.")]
         if kind == "snapshot":
             return [name for name in self._versions(table) if name.isdigit()]
+        if kind == "reference":
+            return self._versions(table.partition("@")[0])
         return [command.name for command in COMMANDS.commands] if kind == "command" else ()
 
     def _sql(self, command: Command, typed: str, cell: str) -> Found:
@@ -114,8 +115,10 @@ class SleeperCompleter:
         word, before = (match["word"], match["table"]) if match else ("", None)
         if word.startswith(":"):
             return _starting(word[1:], self._context.own_variables())
-        if command.name == "inspect":
-            return _starting(word, _METADATA)
+        if command.name == "inspect" or (match and match["join"] == "$"):
+            from sleeper_nb.operations.system_tables.definitions import SYSTEM_TABLES  # heavy: it brings pyarrow
+
+            return _starting(word, SYSTEM_TABLES)
         if match and match["join"] == "@":
             return _starting(word, self._versions(before or ""))
         tables = self._tables()

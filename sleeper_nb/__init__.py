@@ -38,8 +38,10 @@ if TYPE_CHECKING:
         StillRunning,
         StorageError,
     )
+    from sleeper_nb.model.savepoints import Savepoint
     from sleeper_nb.model.schema import Field, Schema
-    from sleeper_nb.model.snapshots import Savepoint, Snapshot
+    from sleeper_nb.model.snapshots import Snapshot
+    from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager
     from sleeper_nb.session import Session
     from sleeper_nb.table import Table
     from sleeper_nb.table_at import TableAt
@@ -51,7 +53,9 @@ _HOMES = {
     "Table": "sleeper_nb.table",
     "TableAt": "sleeper_nb.table_at",
     **dict.fromkeys(("Field", "Schema"), "sleeper_nb.model.schema"),
-    **dict.fromkeys(("Savepoint", "Snapshot"), "sleeper_nb.model.snapshots"),
+    "Savepoint": "sleeper_nb.model.savepoints",
+    "Snapshot": "sleeper_nb.model.snapshots",
+    "SavepointManager": "sleeper_nb.operations.versioning.savepoint_manager",
     **dict.fromkeys(
         (
             "AlreadyExists",
@@ -81,6 +85,7 @@ __all__ = [
     "NotFound",
     "OutcomeUnknown",
     "Savepoint",
+    "SavepointManager",
     "Schema",
     "Session",
     "SleeperError",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sleeper_nb.background import BackgroundJobs
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.clock import Clock
+from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import Progress
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class Components:
     """The catalog, the clock, who watches, what runs Spark (started with its first work), and who history names.
 
-    `background` is the work that goes on beside the notebook's.
+    `background` is the work that goes on beside the notebook's, `leases` what keeps the files of long readers.
     """
 
     catalog: Catalog
@@ -28,3 +29,4 @@ class Components:
     spark: Callable[[], SparkEngine]
     author: str | None
     background: BackgroundJobs
+    leases: Leases

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
 from sleeper_nb.model.jobs import JobKind, check_job_id
-from sleeper_nb.model.properties import INGEST_STRATEGY
+from sleeper_nb.model.properties import INGEST_STRATEGY, SAVEPOINT_INTERVAL
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.loading import ingest, sources
 from sleeper_nb.operations.loading.ingest_plan import IngestPlan, plan_ingest
 from sleeper_nb.operations.loading.sources import Source
 from sleeper_nb.operations.tracking import tracking
+from sleeper_nb.operations.versioning import periodic
 from sleeper_nb.oversight import SPARK_BYTES, Oversight
 
 
@@ -51,8 +52,9 @@ class Loading(Oversight):
         Returns
         -------
         The snapshot that holds the rows; the current one when there were none. Of a job that was done before, a
-        `MadeBefore` says so: the snapshot that it made then, or the current one where that has expired. For a dry run
-        the plan.
+        `MadeBefore` says so: the snapshot that it made then, or the current one where that has expired. When the
+        property ``savepoint.create-interval`` asked for a savepoint, a `LoadedAndSaved` says what became of it. For a
+        dry run the plan.
 
         Raises
         ------
@@ -65,8 +67,8 @@ class Loading(Oversight):
         if dry_run:
             return self._plan(given, through_spark=through_spark)
         if through_spark:
-            return self._import(given, message, job_id)
-        return self._once("ingest", job_id, lambda: self._ingest(given, message, job_id))
+            return self._saved_if_due(self._import(given, message, job_id))
+        return self._saved_if_due(self._once("ingest", job_id, lambda: self._ingest(given, message, job_id)))
 
     @overload
     def bulk_import(
@@ -83,7 +85,9 @@ class Loading(Oversight):
     ) -> Snapshot | IngestPlan:
         """Add rows through Spark, whatever their size; as `ingest` otherwise."""
         given = sources.gather(data, self._store.storage)
-        return self._plan(given, through_spark=True) if dry_run else self._import(given, message, job_id)
+        if dry_run:
+            return self._plan(given, through_spark=True)
+        return self._saved_if_due(self._import(given, message, job_id))
 
     def _plan(self, given: Sequence[Source], *, through_spark: bool) -> IngestPlan:
         state, strategy = self._store.load(), self.properties[INGEST_STRATEGY]
@@ -134,3 +138,7 @@ class Loading(Oversight):
 
     def _tracked(self, kind: JobKind, job_id: str, add: Callable[[], Snapshot]) -> Snapshot:
         return tracking.tracked(self._store, kind, job_id, self._components.author, add)
+
+    def _saved_if_due(self, loaded: Snapshot) -> Snapshot:
+        interval = self.properties[SAVEPOINT_INTERVAL]
+        return periodic.saved_if_due(self._store, loaded, interval, self._components.author)

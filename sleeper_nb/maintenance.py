@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 from sleeper_nb.background import BackgroundJob
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.processing import DataProcessing
-from sleeper_nb.model.properties import SAVEPOINT_INTERVAL, SPLITTING_THRESHOLD
+from sleeper_nb.model.properties import SPLITTING_THRESHOLD
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.compacting import compaction
 from sleeper_nb.operations.compacting.job_plan import CompactionJob
@@ -18,6 +18,7 @@ from sleeper_nb.operations.health import checking
 from sleeper_nb.operations.partitioning import splitting
 from sleeper_nb.operations.tracking.tracking import JobTracker
 from sleeper_nb.operations.upkeep import expiry, garbage, maintaining, orphans
+from sleeper_nb.operations.versioning.periodic import SavepointSchedule
 from sleeper_nb.oversight import SPARK_BYTES, Oversight
 from sleeper_nb.progress import Progress, unchecked
 from sleeper_nb.storage.data_file_settings import DataFileSettings
@@ -221,6 +222,8 @@ class Maintenance(Oversight):
     def maintain(self, dry_run: bool = False) -> maintaining.MaintenanceReport:
         """Do what is due now: splitting, compaction as the strategy proposes, a savepoint, expiry, garbage collection.
 
+        Last, periodic savepoints that have had their time, or that are too many, are deleted.
+
         A step that fails does not stop the others; the report tells of it, and its `failed` has the errors. Each step
         goes by the table's properties. Leaves that a run splits are compacted by the next one.
 
@@ -239,7 +242,7 @@ class Maintenance(Oversight):
             self._store,
             self.split_partitions,
             compact,
-            self.properties[SAVEPOINT_INTERVAL],
+            SavepointSchedule.of(self.properties),
             expiry.Retention.of(self.properties),
             garbage.delay_of(self.properties),
             self._components.author,

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.components import Components
+from sleeper_nb.errors import NotFound
 from sleeper_nb.model.jobs import Job
+from sleeper_nb.model.leases import Lease
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.operations.health import checking, findings, status
 from sleeper_nb.operations.tracking import job_listing
@@ -55,6 +57,28 @@ class Oversight:
         found = job_listing.jobs_of(self._components.catalog, self.entry.id, which, limit, now)
         pairs = [(self.entry, job) for job in found]
         return job_listing.listing(f"jobs of {self.name}", pairs, now, with_table=False)
+
+    def leases(self) -> Listing[Lease]:
+        """Return the versions that long readers hold, oldest first; garbage collection leaves their files."""
+        found = self._components.catalog.leases(self.entry.id)
+        now = self._components.clock.now()
+        cells = tuple((e.id, e.snapshot_id, e.purpose, e.author, e.since, e.until, e.until <= now) for e in found)
+        columns = ("lease", "snapshot", "reader", "who", "since", "until", "ended")
+        return Listing(found, columns, cells, f"leases of {self.name}")
+
+    def release_lease(self, lease: str) -> Lease:
+        """End a lease by its id and return it; a reader that needs it still may find a file gone.
+
+        Raises
+        ------
+        NotFound
+            When there is none, or its reader has just renewed it.
+        """
+        found = self._components.catalog.leases(self.entry.id)
+        named = next((each for each in found if each.id == lease), None)
+        if named is None or not self._components.catalog.release_lease(self.entry.id, named):
+            raise NotFound.of("lease", lease, [each.id for each in found], where=f" of table {self.name!r}")
+        return named
 
     def status(self) -> status.TableStatus:
         """Return how the table is, what waits, and what to do next. Nothing is changed, and no Spark is started."""

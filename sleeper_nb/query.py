@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sleeper_nb.engines.sql import time_travel
-from sleeper_nb.engines.sql.time_travel import TableReference, VersionClause
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
-from sleeper_nb.model.snapshots import VersionReference, parse_moment, parse_reference, parse_version
 from sleeper_nb.operations.scanning.planning import ScanPlan
-from sleeper_nb.operations.versioning.versions import Resolved
-from sleeper_nb.report import Grid, Report
+from sleeper_nb.operations.versioning.leases import ReadGuard
+from sleeper_nb.report import Answer, Grid, Report, counted, data_rows
 from sleeper_nb.scan import PREVIEW_ROWS, as_polars, preview
-from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.session_views import changed_view
+from sleeper_nb.statement import Binder, Bound, Lookup, Source, explained
 
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd
     import polars as pl
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from sleeper_nb.engines.spark.session import SparkEngine
 
@@ -32,25 +31,7 @@ ENGINES: tuple[Engine, ...] = ("spark", "duckdb")
 
 _SHOW_TABLES = re.compile(r"\s*SHOW\s+TABLES\s*;?\s*", re.IGNORECASE)
 _TABLES = "SELECT unnest(CAST(:tables AS VARCHAR[])) AS table_name"
-# Spark keeps a view's text, not its rows, and the names that stand for our tables end with the statement.
-_VIEW = re.compile(r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:GLOBAL\s+)?(?:TEMP(?:ORARY)?\s+)?VIEW\b", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A table at a version, ready to be read."""
-
-    table: str
-    resolved: Resolved
-    plan: ScanPlan
-    storage: Storage
-
-    def __str__(self) -> str:
-        return f"{self.table} at {self.resolved}"
-
-
-Lookup = Callable[[str, VersionReference | None], Source | None]
-"""Returns the source of a table's name at a version; None when there is no table of that name."""
+_MADE = "SELECT :view AS view"
 
 
 class QueryResult(Report, ABC):
@@ -74,8 +55,28 @@ class QueryResult(Report, ABC):
     def _first(self, rows: int) -> pa.Table: ...
 
     @abstractmethod
+    def _all(self) -> pa.Table: ...
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Keep the files of every version that is read for as long as a block runs."""
+        with contextlib.ExitStack() as held:
+            for guard in self._guards():
+                held.enter_context(guard.during("sql"))
+            yield
+
+    def _handed_out(self) -> None:
+        """Keep the files of every version that is read, as nobody will say when that has ended."""
+        for guard in self._guards():
+            guard.until_closed("sql")
+
+    def _guards(self) -> Iterator[ReadGuard]:
+        yield from (source.guard for source in self.sources if source.guard is not None)
+
     def to_arrow(self) -> pa.Table:
         """Read all rows into Arrow."""
+        with self._guarded():
+            return self._all()
 
     def to_pandas(self) -> pd.DataFrame:
         """Read all rows into pandas."""
@@ -92,7 +93,8 @@ class QueryResult(Report, ABC):
     def head(self, rows: int = PREVIEW_ROWS) -> pa.Table:
         """Return the first rows, in the statement's order."""
         if self._head is None or rows > PREVIEW_ROWS:
-            found = self._first(max(rows, PREVIEW_ROWS + 1))
+            with self._guarded():
+                found = self._first(max(rows, PREVIEW_ROWS + 1))
             if self._head is None:
                 self._head = found.slice(0, PREVIEW_ROWS + 1)
             return found.slice(0, rows)
@@ -104,6 +106,12 @@ class QueryResult(Report, ABC):
         assert self._head is not None  # noqa: S101 - `head` fills it
         read = ", ".join(dict.fromkeys(map(str, self.sources)))
         return preview(self._head, " · ".join(filter(None, (read, self.engine))))
+
+    def answer(self, footer: str) -> Answer:
+        """Read all rows, to be shown as a whole; below them how many they are, and `footer`."""
+        rows = self.to_arrow()
+        cells = data_rows(column.to_pylist() for column in rows.columns)
+        return Answer(Grid(tuple(rows.column_names), cells, footer=f"{counted(rows.num_rows, 'row')} · {footer}"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all rows, a list of values per column."""
@@ -126,16 +134,17 @@ class DuckDBResult(QueryResult):
 
         return relations.to_arrow(self._rows.limit(rows))
 
-    def to_arrow(self) -> pa.Table:  # noqa: D102 - the contract is in QueryResult
+    def _all(self) -> pa.Table:
         from sleeper_nb.engines.duckdb import relations
 
         return relations.to_arrow(self._rows)
 
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
         """Return the relation itself."""
+        self._handed_out()
         return self._rows
 
-    def to_spark(self) -> DataFrame:  # noqa: D102
+    def to_spark(self) -> DataFrame:  # noqa: D102 - the contract is in QueryResult
         return self._spark().session().createDataFrame(self.to_arrow())
 
 
@@ -151,10 +160,11 @@ class SparkResult(QueryResult):
     def _first(self, rows: int) -> pa.Table:
         return self._spark.run(lambda _: self._frame.limit(rows).toArrow(), "query")
 
-    def to_arrow(self) -> pa.Table:  # noqa: D102 - the contract is in QueryResult
+    def _all(self) -> pa.Table:
         return self._spark.run(lambda _: self._frame.toArrow(), "query")
 
-    def to_spark(self) -> DataFrame:  # noqa: D102
+    def to_spark(self) -> DataFrame:  # noqa: D102 - the contract is in QueryResult
+        self._handed_out()
         return self._frame
 
 
@@ -166,8 +176,25 @@ def run_query(
     lookup: Lookup,
     tables: tuple[str, ...],
     spark: Callable[[], SparkEngine],
+    views: MutableMapping[str, str] | None = None,
 ) -> QueryResult:
     """Bind the versions that a statement names, and hand the statement to an engine.
+
+    Parameters
+    ----------
+    sql
+        One statement.
+    engine
+        Which engine runs it.
+    parameters
+        Values of ``:name`` in it, and of ``$name`` on DuckDB.
+    lookup, tables
+        Finds a table at a version; the names of all.
+    spark
+        Returns what runs Spark.
+    views
+        The queries of the views that were made for the engine, by name in small letters; a statement may change them.
+        None when nobody keeps any.
 
     Raises
     ------
@@ -177,106 +204,88 @@ def run_query(
         When the engine cannot read the statement.
     """
     if _SHOW_TABLES.fullmatch(sql):  # an engine knows only its own, and would say that there are none
-        return _on_duckdb(_TABLES, {}, {"tables": list(tables)}, spark)
+        return _Runner("duckdb", (), {"tables": list(tables)}, spark).run(Bound(_TABLES, {}, ()))
+    runner = _Runner(engine, tables, parameters, spark)
+    binder = Binder(engine, lookup, tables, lambda text: runner.value(binder.bind(text)), views or {})
     references = time_travel.table_references(sql, dialect=engine)
-    bound: dict[TableReference, Source] = {}
-    for reference in references:
-        source = lookup(reference.name, _version(reference.clause, engine, parameters, spark))
-        if source is not None and reference.role == "write":
-            raise InvalidInput(f"SQL cannot change table {source.table!r}", hint="use ingest, compact or delete")
-        if source is not None:
-            bound[reference] = source
-        elif reference.clause is not None:
-            raise NotFound.of("table", reference.name, tables)
-    _check_lasting(sql, references, engine, reads_ours=bool(bound))
-    views = {reference: f"__sleeper_{i}" for i, reference in enumerate(bound)}
-    text = time_travel.splice(sql, views, dialect=engine)
-    values = _parameters(text, parameters, engine)
-    run = _on_duckdb if engine == "duckdb" else _on_spark
-    try:
-        return run(text, {views[reference]: source for reference, source in bound.items()}, values, spark)
-    except SleeperError as error:
-        unknown = [r for r in references if r not in bound and r.role == "read"]
-        ours = [r for r in unknown if len(r.parts) == 1 or r.parts[-1] in tables]
-        missing = next((r.name for r in ours if _blames(error, r.parts[-1])), None)
-        if missing is not None:
-            raise NotFound.of("table", missing, tables) from error
-        raise
+    change = changed_view(sql, references, binder)
+    if change is None:
+        return runner.run(binder.bind(sql, references))
+    if views is None:
+        raise InvalidInput(f"{change.name!r} would be gone after the statement", hint="write WITH … AS (…) SELECT …")
+    if change.query is not None:
+        runner.run(binder.without(change.key).bind(change.query))  # or it raises, and nothing is changed
+    change.apply(views)
+    return _Runner("duckdb", (), {"view": change.name}, spark).run(Bound(_MADE, {}, ()))
 
 
-def _check_lasting(sql: str, references: Sequence[TableReference], engine: Engine, *, reads_ours: bool) -> None:
-    """Raise `InvalidInput` for a statement that makes what the next one would look for in vain."""
-    made = next((reference.name for reference in references if reference.role == "write"), None)
-    if made is not None and (engine == "duckdb" or (reads_ours and _VIEW.match(sql))):
-        raise InvalidInput(f"{made!r} would be gone after the statement", hint=f"write WITH {made} AS (…) SELECT …")
+class _Runner:
+    """Hands a bound statement to an engine, and before it the expressions of its version clauses."""
+
+    def __init__(
+        self, engine: Engine, tables: tuple[str, ...], parameters: Mapping[str, Any], spark: Callable[[], SparkEngine]
+    ) -> None:
+        self.engine, self.tables, self.parameters, self.spark = engine, tables, parameters, spark
+        self._duckdb: duckdb.DuckDBPyConnection | None = None
+
+    def run(self, bound: Bound) -> QueryResult:
+        names = time_travel.bind_names(bound.text, dialect=self.engine)
+        for name in names:
+            if name not in self.parameters:
+                raise NotFound.of("parameter", name, self.parameters)
+        values = {name: self.parameters[name] for name in names}
+        try:
+            return self._on_duckdb(bound, values) if self.engine == "duckdb" else _on_spark(bound, values, self.spark)
+        except SleeperError as error:
+            told = explained(error, bound.unknown, self.tables)
+            if told is error:
+                raise
+            raise told from error
+
+    def value(self, bound: Bound) -> Any:
+        return self.run(bound).to_arrow().column(0)[0].as_py()
+
+    def _on_duckdb(self, bound: Bound, values: Mapping[str, Any]) -> QueryResult:
+        from sleeper_nb.engines.duckdb import relations
+
+        if self._duckdb is None:  # one for the whole statement: to open one takes longer than a small query
+            self._duckdb = relations.connect()
+        _name_on_duckdb(self._duckdb, bound)
+        rows = relations.query(self._duckdb, time_travel.to_duckdb_parameters(bound.text), values)
+        if rows is None:
+            raise InvalidInput("the statement gives no rows", hint="write a query; tables are changed by commands")
+        return DuckDBResult(bound.sources, rows, self.spark)
 
 
-def _on_duckdb(
-    sql: str, sources: Mapping[str, Source], values: Mapping[str, Any], spark: Callable[[], SparkEngine]
-) -> QueryResult:
+def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound) -> None:
     from sleeper_nb.engines.duckdb import relations
 
-    connection = relations.connect()
-    for view, source in sources.items():
-        relations.relation(connection, source.plan, source.storage).create_view(view)
-    rows = relations.query(connection, time_travel.to_duckdb_parameters(sql), values)
-    if rows is None:
-        raise InvalidInput("the statement gives no rows", hint="write a query; tables are changed by commands")
-    return DuckDBResult(tuple(sources.values()), rows, spark)
+    for name, what in bound.named.items():
+        if isinstance(what, Bound):
+            _name_on_duckdb(connection, what)
+            relations.name_query(connection, name, what.text)
+        elif isinstance(what.rows, ScanPlan):
+            relations.relation(connection, what.rows, what.storage).create_view(name)
+        else:
+            relations.system_table(connection, what.rows).create_view(name)
 
 
-def _on_spark(
-    sql: str, sources: Mapping[str, Source], values: Mapping[str, Any], spark: Callable[[], SparkEngine]
-) -> QueryResult:
+def _on_spark(bound: Bound, values: Mapping[str, Any], spark: Callable[[], SparkEngine]) -> QueryResult:
+    engine, sources = spark(), bound.sources
+    size = sum(source.bytes for source in sources)
+    frame = engine.run(lambda session: _frame(session, bound, values), "query", expected_bytes=size)
+    return SparkResult(sources, frame, engine)
+
+
+def _frame(session: SparkSession, bound: Bound, values: Mapping[str, Any] | None = None) -> DataFrame:
     from sleeper_nb.engines.spark import frames
 
-    engine = spark()
-    size = sum(source.plan.bytes for source in sources.values())
-
-    def action(session: Any) -> DataFrame:
-        views = {view: frames.data_frame(session, source.plan, source.storage) for view, source in sources.items()}
-        return frames.query(session, sql, views, values)
-
-    return SparkResult(tuple(sources.values()), engine.run(action, "query", expected_bytes=size), engine)
-
-
-def _version(
-    clause: VersionClause | None, engine: Engine, parameters: Mapping[str, Any], spark: Callable[[], SparkEngine]
-) -> VersionReference | None:
-    if clause is None:
-        return None
-    value = clause.literal
-    if value is None:
-        kind = "TIMESTAMPTZ" if engine == "duckdb" else "TIMESTAMP"
-        value = _evaluate(clause.text, kind if clause.kind == "timestamp" else "", engine, parameters, spark)
-    if clause.kind == "timestamp":
-        return parse_moment(str(value) if isinstance(value, int) else value)
-    return parse_version(value) if clause.kind == "version" else parse_reference(value)
-
-
-def _evaluate(
-    expression: str, kind: str, engine: Engine, parameters: Mapping[str, Any], spark: Callable[[], SparkEngine]
-) -> Any:
-    """Return the value of a constant expression behind AS OF, as the statement's own engine computes it."""
-    cast = f"CAST(({expression}) AS {kind})" if kind else f"({expression})"
-    statement = f"SELECT {cast} AS value"
-    values = _parameters(statement, parameters, engine)
-    run = _on_duckdb if engine == "duckdb" else _on_spark
-    value = run(statement, {}, values, spark).to_arrow().column("value")[0].as_py()
-    if value is None:
-        raise InvalidInput(f"{expression!r} behind AS OF is null", hint="write an expression that gives a value")
-    return value
-
-
-def _parameters(sql: str, parameters: Mapping[str, Any], engine: Engine) -> dict[str, Any]:
-    names = time_travel.bind_names(sql, dialect=engine)
-    for name in names:
-        if name not in parameters:
-            raise NotFound.of("parameter", name, parameters)
-    return {name: parameters[name] for name in names}
-
-
-def _blames(error: SleeperError, name: str) -> bool:
-    text = f"{error.message} {error.hint or ''}".casefold()
-    absent = ("no table", "does not exist", "not found", "cannot be found", "table_or_view_not_found")
-    return any(words in text for words in absent) and name.casefold() in text
+    named: dict[str, DataFrame] = {}
+    for name, what in bound.named.items():
+        if isinstance(what, Bound):
+            named[name] = _frame(session, what)
+        elif isinstance(what.rows, ScanPlan):
+            named[name] = frames.data_frame(session, what.rows, what.storage)
+        else:
+            named[name] = frames.system_table(session, what.rows)
+    return frames.query(session, bound.text, named, values)

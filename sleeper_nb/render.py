@@ -1,4 +1,4 @@
-"""Pictures of a table as escaped, deterministic HTML: its partitions, its history; and grids cut to a size to save."""
+"""Pictures as escaped, deterministic HTML, that of a table's partitions; and grids cut to a size to save."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import Any, Generic, Protocol, TypeVar
 from sleeper_nb.model.files import Totals
 from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range
-from sleeper_nb.model.snapshots import Savepoint, Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.report import Grid, Listing, Report, cell_text, counted
 
 MAX_BYTES = 65_536  # of HTML, about, are saved for one answer
-_MAX_CELLS, _MAX_LEVELS, _MAX_BARS, _MAX_MARKS, _MAX_NAMES = 64, 6, 1000, 50, 5
+_MAX_CELLS, _MAX_LEVELS = 64, 6
 _LINE_CHARS = 130  # so many letters fit across 960 px; on a narrower screen the edge of the cell cuts them
 _LEVEL, _LEAF = 22, 58  # heights in px
-_BRAND = "fill:var(--jp-brand-color1,#1976d2)"
+BRAND = "fill:var(--jp-brand-color1,#1976d2)"
 
 
 T = TypeVar("T")
@@ -71,7 +70,7 @@ def partition_map(at: Versioned) -> str:
         f"splits below level {levels} are not drawn" if step == 1 and max(depth) > levels else "",
     )
     drawn = _drawn([*_split_cells(state.tree, keys, levels), *boxes], len(boxes))
-    return _figure(f"partitions of {at.name} at {at.resolved}", levels * _LEVEL + _LEAF, drawn, said)
+    return figure(f"partitions of {at.name} at {at.resolved}", levels * _LEVEL + _LEAF, drawn, said)
 
 
 def partition_lines(at: Versioned) -> str:
@@ -84,7 +83,7 @@ def partition_lines(at: Versioned) -> str:
         if node.is_leaf:
             words = f"{node.region.text(state.schema)}: {counted(held.rows, 'row')}, {counted(held.files, 'file')}"
         else:
-            words = f"split at {keys[node.dimension]} = {_clip(key_text(tree.split_point(node)), 60)}"
+            words = f"split at {keys[node.dimension]} = {clip(key_text(tree.split_point(node)), 60)}"
         lines.append(f"{before}{branch}{words}")
         for child in node.child_ids[:-1]:
             draw(tree[child], before + below, "├─ ", "│  ")
@@ -97,37 +96,9 @@ def partition_lines(at: Versioned) -> str:
     return "\n".join(lines)
 
 
-def timeline(snapshots: Sequence[Snapshot], savepoints: Sequence[Savepoint], current: int) -> str:
-    """Return the rows of the table over its versions, one bar each, with the savepoints marked.
-
-    The versions are those of the snapshots and savepoints, given in any order; the newest 1,000 are drawn, and the
-    one with the number `current` in full colour.
-    """
-    rows = {s.saved_snapshot_id: s.record_count for s in savepoints} | {s.id: s.rows for s in snapshots}
-    place = {number: i for i, number in enumerate(sorted(rows)[-_MAX_BARS:])}
-    most = max([rows[number] for number in place], default=0) or 1
-    bars = {n: f"M{i + 0.1:.1f} 100V{98 - 98 * rows[n] / most:.1f}h.8V100z" for n, i in place.items()}
-    frame = f'y="14" width="100%" height="44" viewBox="0 0 {max(len(bars), 1)} 100" preserveAspectRatio="none"'
-    others = "".join(path for number, path in bars.items() if number != current)
-    paths = f'<path d="{others}" fill-opacity="0.45"/><path d="{bars.get(current, "")}"/>'
-    parts = [f'<svg {frame} style="{_BRAND}">{paths}</svg>']
-    marked = [s for s in savepoints if s.saved_snapshot_id in place]
-    for point in marked[-_MAX_MARKS:]:
-        x = (place[point.saved_snapshot_id] + 0.5) * 100 / len(place)
-        tip = html.escape(_clip(": ".join(filter(None, (_name(point), point.message))), 200))
-        parts.append(f'<text x="{x:.2f}%" y="11" text-anchor="middle">◆<title>{tip}</title></text>')
-    older = f" and {len(marked) - _MAX_NAMES} older" if len(marked) > _MAX_NAMES else ""
-    said = (
-        f"rows at {f'the newest {len(place):,} of' if len(place) < len(rows) else 'each of'} {len(rows):,} versions",
-        f"full bar: snapshot {current}, {rows[current]:,} rows" if current in rows else "",
-        f"◆ {', '.join(map(_name, marked[-_MAX_NAMES:]))}{older}" if marked else "",
-    )
-    return _figure("rows of the table over its versions", 60, "\n".join(parts), said)
-
-
 def bounded(grid: Grid, limit: int = MAX_BYTES) -> Grid:
     """Return a grid whose HTML has at most about `limit` bytes; its footer says what was left out."""
-    cells = tuple(tuple(v if len(t := cell_text(v)) <= 200 else _clip(t, 200) for v in row) for row in grid.rows)
+    cells = tuple(tuple(v if len(t := cell_text(v)) <= 200 else clip(t, 200) for v in row) for row in grid.rows)
     shown = replace(grid, rows=cells)
     while len(shown.html().encode()) > limit and max(len(shown.rows), len(shown.columns)) > 1:
         rows, across = len(shown.rows), len(shown.columns)
@@ -176,7 +147,7 @@ def _leaf_cells(state: TableState, depth: Sequence[int], step: int) -> list[_Cel
     for x, i in enumerate(range(0, len(leaves), step)):
         group = leaves[i : i + step]
         ranges = [_hull([leaf.region.ranges[dimension] for leaf in group]) for dimension in dimensions]
-        keys = _clip(" × ".join(map(str, ranges)), 100)
+        keys = clip(" × ".join(map(str, ranges)), 100)
         of_group = [totals.get(leaf.id, nothing) for leaf in group]
         held, used = sum(each.rows for each in of_group), sum(each.files for each in of_group)
         words = (counted(held, "row"), counted(used, "file"))
@@ -206,7 +177,7 @@ def _split_cells(tree: PartitionTree, keys: Sequence[str], levels: int) -> list[
         for child in node.child_ids:
             width += put(tree[child], x + width, level + 1)
         if not node.is_leaf and level < levels:
-            point = _clip(key_text(tree.split_point(node)), 60)
+            point = clip(key_text(tree.split_point(node)), 60)
             tip = f"split at {keys[node.dimension]} = {point}"
             cells.append(_Cell(x, width, level * _LEVEL, _LEVEL, None, tip, ((tip, point),)))
         return width
@@ -225,28 +196,25 @@ def _drawn(cells: Sequence[_Cell], across: int) -> str:
         strength = 0 if cell.rows is None else 0.08 + 0.47 * cell.rows / most
         boxes.append(f'<rect {place} fill-opacity="{strength:.2f}"><title>{html.escape(cell.tip)}</title></rect>')
         room = _LINE_CHARS * cell.width // across - 2
-        texts = [next((t for t in line if len(t) <= room), _clip(line[-1], room)) for line in cell.lines]
+        texts = [next((t for t in line if len(t) <= room), clip(line[-1], room)) for line in cell.lines]
         lines = [f'<text x="6" y="{15 + 17 * i}">{html.escape(t)}</text>' for i, t in enumerate(texts) if t]
         if cell.rows is not None and room < 9:  # too narrow for words: only the rows, if need be from top to bottom
             held = f"{cell.rows:,}" if cell.rows < 10_000_000 else f"{cell.rows / 1e6:,.0f}M"
             where = 'x="6" y="15"' if len(held) <= room else 'transform="rotate(90)" x="4" y="-4"'
             lines = [f"<text {where}>{held}</text>"]
         words += [f"<svg {place}>{chr(10).join(lines)}</svg>"] if lines else []
-    edge = f"{_BRAND};stroke:currentColor;stroke-opacity:0.35"
+    edge = f"{BRAND};stroke:currentColor;stroke-opacity:0.35"
     return f'<g style="{edge}">{"".join(boxes)}</g><g pointer-events="none">{chr(10).join(words)}</g>'
 
 
-def _figure(title: str, height: int, drawn: str, said: Sequence[str]) -> str:
+def figure(title: str, height: int, drawn: str, said: Sequence[str]) -> str:
+    """Return a picture of some height in px: named for who cannot see it, and with what is to be said below it."""
     head = f'<svg role="img" width="100%" height="{height}" font-size="12" style="display:block" fill="currentColor">'
     below = f'<div style="opacity:0.75;margin-top:2px;">{html.escape(" · ".join(filter(None, said)))}</div>'
     return f'<div style="max-width:1080px;">{head}<title>{html.escape(title)}</title>\n{drawn}</svg>{below}</div>'
 
 
-def _clip(text: str, room: int) -> str:
+def clip(text: str, room: int) -> str:
     """Return what fits in one line; nothing when that would be less than a few letters."""
     text = cell_text(text)
     return text if len(text) <= room else f"{text[: room - 1]}…" if room > 3 else ""
-
-
-def _name(savepoint: Savepoint) -> str:
-    return _clip(f"savepoint {savepoint.name or savepoint.id} (snapshot {savepoint.saved_snapshot_id})", 80)

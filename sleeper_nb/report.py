@@ -187,6 +187,27 @@ class Answer(Report):
         return {name: [row[i] for row in values] for i, name in enumerate(self.shown.columns)}
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Stacked(Report):
+    """Several reports, one below the other, each under a name by which `to_dict` has it."""
+
+    parts: tuple[tuple[str, Report], ...]
+
+    def grid(self) -> Grid:
+        """Return the first report's grid."""
+        return self.parts[0][1].grid()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what each report returns, under its name."""
+        return {name: part.to_dict() for name, part in self.parts}
+
+    def __repr__(self) -> str:
+        return "\n\n".join(repr(part) for _, part in self.parts)
+
+    def _repr_html_(self) -> str:
+        return "".join(part._repr_html_() for _, part in self.parts)
+
+
 T = TypeVar("T")
 
 

@@ -11,6 +11,7 @@ from sleeper_nb.operations.scanning.exporting import ExportReport, export
 from sleeper_nb.operations.scanning.funnel import with_row_groups
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.operations.scanning.reading import read, stream
+from sleeper_nb.operations.versioning.leases import ReadGuard
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.report import Grid, Report, cell_text, counted, data_rows
@@ -55,6 +56,7 @@ class Scan(Report):
     _plan: ScanPlan
     _storage: Storage
     _spark: Callable[[], SparkEngine]
+    _guard: ReadGuard
     columns: tuple[str, ...] | None = None
     where: str | None = None
     limit: int | None = None
@@ -73,7 +75,8 @@ class Scan(Report):
             return self._plan.rows
         key = self._plan.schema.row_keys[0].name
         rows = stream(self._plan, self._storage, columns=(key,), where=self.where, limit=self.limit)
-        return sum(batch.num_rows for batch in rows)
+        with self._guard.during("scan"):
+            return sum(batch.num_rows for batch in rows)
 
     def head(self, rows: int = PREVIEW_ROWS) -> pa.Table:
         """Return the first rows, in key order within each leaf."""
@@ -82,7 +85,8 @@ class Scan(Report):
 
     def to_arrow(self) -> pa.Table:
         """Read all rows into Arrow: leaf by leaf, in key order within each."""
-        return read(self._plan, self._storage, columns=self.columns, where=self.where, limit=self.limit)
+        with self._guard.during("scan"):
+            return read(self._plan, self._storage, columns=self.columns, where=self.where, limit=self.limit)
 
     def to_pandas(self) -> pd.DataFrame:
         """Read all rows into pandas."""
@@ -96,6 +100,7 @@ class Scan(Report):
         """Return a DuckDB relation that reads the files when it is asked; its SQL conditions are DuckDB's."""
         from sleeper_nb.engines.duckdb import relations
 
+        self._guard.until_closed("relation")
         rows = relations.relation(relations.connect(), self._plan, self._storage)
         rows = rows.filter(self.where) if self.where else rows
         rows = rows.select(*map(relations.column, self.columns)) if self.columns else rows
@@ -105,6 +110,7 @@ class Scan(Report):
         """Return a Spark DataFrame; Spark starts now, the rows are read when it is asked."""
         from sleeper_nb.engines.spark import frames
 
+        self._guard.until_closed("data frame")
         rows = frames.data_frame(self._spark().session(self._plan.bytes), self._plan, self._storage)
         rows = rows.filter(self.where) if self.where else rows
         rows = rows.select(*self.columns) if self.columns else rows
@@ -129,17 +135,18 @@ class Scan(Report):
         progress
             Watches.
         """
-        return export(
-            self._plan,
-            self._storage,
-            f"{self.table} at {self.resolved}",
-            str(destination),
-            file_format=file_format,
-            columns=self.columns,
-            where=self.where,
-            limit=self.limit,
-            progress=progress,
-        )
+        with self._guard.during("export"):
+            return export(
+                self._plan,
+                self._storage,
+                f"{self.table} at {self.resolved}",
+                str(destination),
+                file_format=file_format,
+                columns=self.columns,
+                where=self.where,
+                limit=self.limit,
+                progress=progress,
+            )
 
     def grid(self) -> Grid:
         """Return the first rows, which version they are of, and what the whole scan opens."""

@@ -13,20 +13,22 @@ from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.components import Components
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.lookup import lookup_in
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import STATE_STORE, STATE_STORES, TableProperties
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.snapshots import Snapshot, VersionReference
+from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.partitioning.first_splits import initial_split_points
 from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.operations.scanning.planning import files_of
 from sleeper_nb.operations.tracking import job_listing
 from sleeper_nb.operations.upkeep.maintaining import MaintenanceReport
 from sleeper_nb.operations.versioning import migration
+from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import Progress
-from sleeper_nb.query import ENGINES, Engine, QueryResult, Source, run_query
+from sleeper_nb.query import ENGINES, Engine, QueryResult, run_query
 from sleeper_nb.report import Bytes, Listing
 from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.base import StateStore
@@ -65,7 +67,9 @@ class Session:
         self._spark: SparkEngine | None = None
         self._lock = threading.Lock()
         self._stores: dict[str, StateStore] = {}
-        self.components = Components(catalog, clock, progress, self.spark, author, BackgroundJobs())
+        self._views: dict[Engine, dict[str, str]] = {engine: {} for engine in ENGINES}
+        leases = Leases(catalog, clock, author)
+        self.components = Components(catalog, clock, progress, self.spark, author, BackgroundJobs(), leases)
         if spark is not None:
             self.spark()  # a session that is handed in knows ``format("sleeper")`` from now on
 
@@ -86,10 +90,11 @@ class Session:
         return self._storage.root
 
     def close(self) -> None:
-        """Cancel work in the background and wait for it, close the catalog, and stop Spark if it was started here."""
+        """Cancel work in the background and wait for it, stop Spark if it was started here, and let go of the rest."""
         self.components.background.close()
         if self._spark is not None:
             self._spark.stop()
+        self.components.leases.close()
         self.components.catalog.close()
 
     def spark(self) -> SparkEngine:
@@ -247,7 +252,10 @@ class Session:
         ----------
         statement
             One statement of the engine's SQL. Behind a table: ``VERSION AS OF 12``, ``'snapshot.12'``,
-            ``'savepoint.1'`` or ``'savepoint.<name>'``, or ``TIMESTAMP AS OF '2026-11-01 10:00:00'``.
+            ``'savepoint.1'`` or ``'savepoint.<name>'``, or ``TIMESTAMP AS OF '2026-11-01 10:00:00'``. Behind its name,
+            without a space, a system table (`sleeper_nb.operations.system_tables`): ``flights$savepoints``,
+            ``$snapshots``, ``$files``, ``$partitions``, ``$schemas``, ``$properties``, ``$jobs``; a version may follow.
+            ``CREATE TEMP VIEW v AS …`` makes a view that the session keeps, for the engine that made it.
         engine
             ``"spark"`` or ``"duckdb"``.
         params
@@ -259,18 +267,11 @@ class Session:
             statement,
             engine=engine,
             parameters=params or {},
-            lookup=self._source,
+            lookup=lookup_in(self.table),
             tables=tuple(entry.name for entry in self.components.catalog.tables()),
             spark=self.spark,
+            views=self._views[engine],
         )
-
-    def _source(self, name: str, version: VersionReference | None) -> Source | None:
-        try:
-            table = self.table(name)
-        except NotFound:
-            return None
-        at = table.at_reference(version)
-        return Source(table.name, at.resolved, at.plan(), self._storage.below(table.entry.id))
 
     def _store(self, table_id: str, settings: TableProperties, kind: str | None = None) -> StateStore:
         """Return the store of a table, always the same, so that what it remembers serves every use of the table."""

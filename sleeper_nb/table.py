@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from sleeper_nb.catalog.base import TableEntry
+from sleeper_nb.changes import Changes
 from sleeper_nb.components import Components
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.loading import Loading
 from sleeper_nb.maintenance import Maintenance
+from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
-from sleeper_nb.model.snapshots import Savepoint, Snapshot, VersionReference, parse_moment, parse_version
-from sleeper_nb.operations.versioning import savepoints, versions
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot, VersionReference, parse_moment, parse_reference, parse_version
+from sleeper_nb.operations.versioning import changes, rollback, savepoints, versions
+from sleeper_nb.operations.versioning.comparison import Comparison, compare
+from sleeper_nb.operations.versioning.diff import Diff, diff
+from sleeper_nb.operations.versioning.rollback import RollbackReport
+from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager
+from sleeper_nb.operations.versioning.savepoints import SavepointDeletion
 from sleeper_nb.operations.versioning.versions import Resolved
+from sleeper_nb.render import Pictured
+from sleeper_nb.render_timeline import timeline, timeline_lines
 from sleeper_nb.report import Listing
 from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.base import StateStore
@@ -56,11 +67,6 @@ class Table(Loading, Maintenance, TableAt):
         """
         return self.at_reference(_reference(version, timestamp))
 
-    def at_reference(self, asked: VersionReference | None) -> TableAt:
-        """Return the table at a version that was parsed already; at the current one when None."""
-        found = versions.resolve(self._components.catalog, self.entry.id, self.name, asked)
-        return TableAt(self.name, found, self._store, self._components, self.properties)
-
     def scan(
         self,
         columns: Sequence[str] | None = None,
@@ -79,11 +85,12 @@ class Table(Loading, Maintenance, TableAt):
         at = self.at(version, timestamp=timestamp)
         return at.scan(columns, where, keys=keys, region=region, limit=limit)
 
-    def snapshots(self) -> Listing[Snapshot]:
-        """Return the retained snapshots, newest first."""
+    def snapshots(self) -> Pictured[Snapshot]:
+        """Return the retained snapshots, newest first, below a picture of them and of the savepoints."""
         found = self._components.catalog.snapshots(self.entry.id)
+        points = self._components.catalog.savepoints(self.entry.id)
         saved: dict[int, list[str]] = {}
-        for point in self._components.catalog.savepoints(self.entry.id):
+        for point in points:
             saved.setdefault(point.saved_snapshot_id, []).append(point.name or str(point.id))
         cells = tuple(
             (s.id, s.time, s.operation, s.added_files, s.removed_files, s.added_rows, s.rows, s.files,
@@ -92,14 +99,25 @@ class Table(Loading, Maintenance, TableAt):
         )  # fmt: skip
         columns = ("snapshot", "time", "operation", "+files", "−files", "+rows", "rows", "files",
                    "savepoint", "message")  # fmt: skip
-        return Listing(found, columns, cells, f"history of {self.name}")
+        listing = Listing(found, columns, cells, f"history of {self.name}")
+        picture, lines = (draw(found, points, name=self.name) for draw in (timeline, timeline_lines))
+        return Pictured(listing, picture, lines)
 
-    def savepoints(self) -> Listing[Savepoint]:
-        """Return the savepoints, oldest first."""
-        found = self._components.catalog.savepoints(self.entry.id)
-        cells = tuple((s.id, s.name, s.saved_snapshot_id, s.record_count, s.save_time, s.message) for s in found)
-        columns = ("savepoint", "name", "snapshot", "rows", "save time", "message")
-        return Listing(found, columns, cells, f"savepoints of {self.name}")
+    @property
+    def savepoint_manager(self) -> SavepointManager:
+        """What finds savepoints by their ids, and their files (the proposal of savepoints for Paimon)."""
+        return SavepointManager(self._components.catalog, self.entry.id, self._store.storage)
+
+    def savepoints(self, with_bytes: bool = False) -> Listing[Savepoint]:
+        """Return the savepoints, oldest first.
+
+        Parameters
+        ----------
+        with_bytes
+            Show the data files that each alone keeps, and their bytes: what deleting it would free. This reads the
+            current metadata.
+        """
+        return savepoints.list_savepoints(self._store, self.name, with_bytes=with_bytes)
 
     def create_savepoint(
         self, name: str | None = None, message: str | None = None, snapshot: int | str | None = None
@@ -119,13 +137,105 @@ class Table(Loading, Maintenance, TableAt):
         author = self._components.author
         return savepoints.create_savepoint(self._store, found, name=name, message=message, author=author)
 
-    def delete_savepoint(self, savepoint: int | str) -> Savepoint:
-        """Delete a savepoint by its id or name and return it; its id and name are never given again."""
+    def rollback(
+        self,
+        version: int | str | None = None,
+        *,
+        timestamp: datetime | str | None = None,
+        dry_run: bool = False,
+        message: str | None = None,
+    ) -> RollbackReport:
+        """Make the table what it was at a version, by one more snapshot; history goes on, and no file is rewritten.
+
+        Rows, files and partitions are those of then; properties stay. What others commit meanwhile is undone too. An
+        ingest with a job id stays done: the same load is given another id to be taken in again.
+
+        Parameters
+        ----------
+        version
+            ``12``, ``"snapshot.12"``, ``"savepoint.3"`` or ``"savepoint.<name>"``.
+        timestamp
+            Instead: the newest version at or before a moment.
+        dry_run
+            Only return what would change.
+        message
+            What history shows of it; None names the version.
+        """
+        asked = _reference(version, timestamp)
+        if asked is None:
+            raise InvalidInput("no version to roll back to", hint=f"%sleeper history {self.name} shows them")
+        return self.rollback_to(asked, dry_run=dry_run, message=message)
+
+    def rollback_to(
+        self, asked: VersionReference, *, dry_run: bool = False, message: str | None = None
+    ) -> RollbackReport:
+        """Roll back to a version that was parsed already; otherwise as `rollback`."""
+        found = versions.resolve(self._components.catalog, self.entry.id, self.name, asked)
+        author = self._components.author
+        return rollback.roll_back(self._store, found, dry_run=dry_run, author=author, message=message)
+
+    def delete_savepoint(self, savepoint: int | str, dry_run: bool = False) -> SavepointDeletion:
+        """Delete a savepoint by its id or name; they are never given again.
+
+        Parameters
+        ----------
+        savepoint
+            ``3``, ``"before-fix"``, ``"savepoint.3"``.
+        dry_run
+            Only return what would go with it.
+        """
         asked = parse_version(savepoint if str(savepoint).startswith("savepoint.") else f"savepoint.{savepoint}")
         found = versions.resolve(self._components.catalog, self.entry.id, self.name, asked).version
         assert isinstance(found, Savepoint)  # noqa: S101 - a savepoint's reference resolves to nothing else
+        plan = savepoints.plan_deletion(self._store, found)
+        if dry_run:
+            return plan
         savepoints.delete_savepoint(self._store, found)
-        return found
+        return replace(plan, dry_run=False)
+
+    def changes(self, from_version: int | str, to_version: int | str | None = None) -> Changes:
+        """Return the rows that were added and removed from one version to another, not read yet.
+
+        Compaction, splitting, garbage collection and migration change no rows. The rows are those that queries give at
+        the moment of this call; in the other order of the versions, added and removed change places.
+
+        Parameters
+        ----------
+        from_version, to_version
+            What can stand behind ``@``: ``12``, ``"snapshot.12"``, ``"savepoint.3"``, a savepoint's name, or a time
+            such as ``"2026-11-01 10:00"``, which is UTC. The current version when `to_version` is None.
+
+        Raises
+        ------
+        NotFound
+            When there is no such version, naming those that there are.
+        """
+        before, after = self._at(from_version), self._at(to_version)
+        return Changes(self.name, before.resolved, after.resolved, self._comparison(before, after), self._store.storage)
+
+    def diff(self, a: int | str, b: int | str | None = None) -> Diff:
+        """Return what changed from one version to another: rows, files and partitions, by number and name.
+
+        Rows are counted exactly. Where files were only added, as by ingests, metadata tells; where both versions have
+        files that the other has not, as behind a compaction, those are read and compared. Versions and errors are those
+        of `changes`.
+        """
+        before, after = self._at(a), self._at(b)
+        comparison, progress = self._comparison(before, after), self._components.progress
+        try:
+            rows = changes.count(comparison, self._store.storage, progress=progress)
+        finally:
+            progress.finish()
+        return diff(self.name, (before.resolved, before.state), (after.resolved, after.state), rows)
+
+    def _at(self, version: int | str | None) -> TableAt:
+        return self.at_reference(None if version is None else parse_reference(version))
+
+    def _comparison(self, before: TableAt, after: TableAt) -> Comparison:
+        now = self._components.clock.now()  # one for both: no row may become too old between them
+        old, new = before.state, after.state
+        processing = (DataProcessing.of(self.properties, state.schema, now) for state in (old, new))
+        return compare(old, new, *processing)
 
 
 def _reference(version: int | str | None, timestamp: datetime | str | None) -> VersionReference | None:

@@ -7,23 +7,31 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sleeper_nb.components import Components
+from sleeper_nb.lookup import metadata_lookup
 from sleeper_nb.model.files import Totals
 from sleeper_nb.model.partitions import PartitionTree, Region
 from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import VersionReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.scanning.exporting import ExportReport
 from sleeper_nb.operations.scanning.planning import ScanPlan, files_of, plan_scan, regions_of
+from sleeper_nb.operations.system_tables import definitions
+from sleeper_nb.operations.system_tables.reading import KnownAt, rows_at
 from sleeper_nb.operations.upkeep.online import is_online
+from sleeper_nb.operations.versioning import versions
+from sleeper_nb.operations.versioning.leases import ReadGuard
 from sleeper_nb.operations.versioning.versions import Resolved
+from sleeper_nb.query import run_query
 from sleeper_nb.render import Pictured, partition_lines, partition_map
-from sleeper_nb.report import Answer, Bytes, Data, Grid, Listing, Report, counted
-from sleeper_nb.scan import Scan
+from sleeper_nb.report import Answer, Bytes, Data, Grid, Listing, Report, Stacked, counted
+from sleeper_nb.scan import Scan, preview
 from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.state_store.history import Metadata
-from sleeper_nb.storage.metadata_files import partitions_table
+from sleeper_nb.statement import Source
+
+_CARD_ROWS = 10
 
 
 class TableAt(Report):
@@ -65,6 +73,13 @@ class TableAt(Report):
         """What is done now with rows before they are given: the table's filters, iterator and aggregations."""
         return self._processing(self.schema)
 
+    def at_reference(self, asked: VersionReference | None) -> TableAt:
+        """Return the table at a version that was parsed already; at this one, whatever is committed, when None."""
+        found = self.resolved
+        if asked is not None:
+            found = versions.resolve(self._components.catalog, self._store.table_id, self.name, asked)
+        return TableAt(self.name, found, self._store, self._components, self.properties)
+
     def plan(self, regions: Sequence[Region] | None = None) -> ScanPlan:
         """Return what a query of some regions opens, of the whole version when None, and what it does with the rows.
 
@@ -75,6 +90,11 @@ class TableAt(Report):
         """
         state = self.state
         return plan_scan(state, regions, self._processing(state.schema))
+
+    def guard(self, plan: ScanPlan) -> ReadGuard:
+        """Return what keeps the files of a plan while they are read."""
+        is_old = self.resolved.asked is not None
+        return ReadGuard(self._components.leases, self._store.table_id, self.resolved.snapshot_id, is_old, plan.bytes)
 
     def _processing(self, schema: Schema) -> DataProcessing:
         return DataProcessing.of(self.properties, schema, self._components.clock.now())
@@ -110,7 +130,8 @@ class TableAt(Report):
         plan = self.plan(regions_of(schema, keys, region))
         chosen = None if columns is None else tuple(columns)
         sources.check_columns(chosen, schema)
-        return Scan(self.name, self.resolved, plan, self._store.storage, self._components.spark, chosen, where, limit)
+        guard, storage = self.guard(plan), self._store.storage
+        return Scan(self.name, self.resolved, plan, storage, self._components.spark, guard, chosen, where, limit)
 
     def export(
         self,
@@ -175,25 +196,46 @@ class TableAt(Report):
         listing = Listing(tuple(items), columns, tuple(cells), title)
         return Pictured(listing, partition_map(self), partition_lines(self))
 
-    def inspect(self, sql: str) -> Answer:
-        """Ask DuckDB about the metadata of the version: ``files``, ``partitions``, ``snapshots``, ``savepoints``.
+    def source(self) -> Source:
+        """Return the rows of the version as SQL reads them."""
+        plan = self.plan()
+        return Source(self.name, self.resolved, plan, self._store.storage, self.guard(plan))
 
-        ``files`` and ``partitions`` are the Parquet files themselves; no Spark is started.
+    def system_table(self, suffix: str) -> Source:
+        """Return the rows of a system table at the version: ``files``, ``savepoints`` …, in any case.
+
+        Raises
+        ------
+        NotFound
+            When there is no such system table, naming the nearest.
         """
-        from sleeper_nb.engines.duckdb import inspection
+        found = definitions.system_table(suffix, self.name)
+        known = KnownAt(self._store, self.resolved, self.properties)
+        rows = rows_at(found, known)
+        return Source(f"{self.name}{definitions.MARK}{found.name}", self.resolved, rows, self._store.storage)
 
-        metadata = Metadata.of(self.resolved.version)
-        files, partitions = metadata or (self.state.files.table, partitions_table(self.state.tree, self.state.schema))
-        catalog, table_id = self._components.catalog, self._store.table_id
-        return inspection.inspect(
+    def inspect(self, sql: str) -> Answer:
+        """Ask DuckDB about the metadata of the version, in its system tables; no Spark is started.
+
+        They are called ``files``, ``partitions``, ``snapshots``, ``savepoints``, ``schemas``, ``properties`` and
+        ``jobs``, or as `Session.sql` has them: ``flights$files``. Another version may be asked for: ``files@3``.
+        """
+        here = self.at_reference(None)
+        result = run_query(
             sql,
-            self._store.storage,
-            files,
-            partitions,
-            catalog.snapshots(table_id),
-            catalog.savepoints(table_id),
-            footer=f"metadata of {self.name} at {self.resolved}",
+            engine="duckdb",
+            parameters={},
+            lookup=metadata_lookup(here),
+            tables=tuple(definitions.SYSTEM_TABLES),
+            spark=self._components.spark,
         )
+        return result.answer(f"metadata of {self.name} at {here.resolved}")
+
+    def card(self) -> Stacked:
+        """Return the commit or savepoint of the version, what the table is there, and its first ten rows."""
+        at = TableAt(self.name, self.resolved, self._store, self._components, self.properties)
+        first = preview(at.scan().head(_CARD_ROWS + 1), f"{at.name} at {at.resolved}", limit=_CARD_ROWS)
+        return Stacked((("version", at.resolved.version), ("table", at), ("rows", Answer(first))))
 
     def grid(self) -> Grid:
         """Return what the version is, in a few lines."""

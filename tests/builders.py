@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,8 +16,9 @@ from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.processing import NOTHING
+from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.snapshots import Savepoint, Snapshot
+from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import AddFiles, CommitPoint, initial_state
 from sleeper_nb.operations.compacting import compaction
@@ -141,6 +143,12 @@ def forget_all_but_newest(store: StateStore) -> None:
     store.clock.sleep(60)
     current = store.head().id
     store.catalog.expire_snapshots(store.table_id, range(1, current), store.clock.now())
+
+
+def rows_hash(store: StateStore, version: Any = None) -> str:
+    """Return a hash of the sorted rows of a version, read by a store that remembers nothing."""
+    found = in_order(scan(reopened(store), version).to_pylist())
+    return hashlib.sha256("\n".join(found).encode()).hexdigest()
 
 
 def reachable(store: StateStore) -> set[str]:

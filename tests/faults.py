@@ -21,7 +21,7 @@ STORAGE_CALLS = ("output", "write", "delete")
 CATALOG_CALLS = (
     "create_table", "rename_table", "commit", "materialise",
     "expire_snapshots", "reserve_savepoint_id", "add_savepoint", "delete_savepoint",
-    "forget_garbage", "assign", "release", "put_job",
+    "add_garbage", "forget_garbage", "add_lease", "renew_lease", "release_lease", "assign", "release", "put_job",
 )  # fmt: skip
 """The calls that change something."""
 

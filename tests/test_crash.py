@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.model.snapshots import SavepointReference
 from sleeper_nb.operations.upkeep import expiry
-from sleeper_nb.operations.versioning import savepoints
+from sleeper_nb.operations.versioning import savepoints, versions
 from sleeper_nb.operations.versioning.migration import migrate_state_store
+from sleeper_nb.operations.versioning.rollback import roll_back
 from sleeper_nb.state_store.base import StateStore
 from tests.builders import (
     START,
@@ -72,6 +74,11 @@ def migrate_once(store: StateStore) -> None:
         migrate_state_store(store, "TransactionLogStateStore")
 
 
+def roll_back_to_kept(store: StateStore) -> None:
+    to = versions.resolve(store.catalog, store.table_id, "table", SavepointReference("kept"))
+    roll_back(store, to, dry_run=False)
+
+
 WORK: dict[str, Callable[[StateStore], object]] = {
     "ingest": lambda store: ingest(store, rows_of("d", "w", value="new")),
     "compact": ingest_and_compact,
@@ -80,6 +87,7 @@ WORK: dict[str, Callable[[StateStore], object]] = {
     "expire": lambda store: expiry.expire_snapshots(store, EXPIRE_ALL, dry_run=False),
     "garbage": collect,
     "migrate": migrate_once,
+    "rollback": roll_back_to_kept,
 }
 
 ADDED = {"ingest": "dw", "compact": "az"}

@@ -10,8 +10,10 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.model.snapshots import Savepoint, Snapshot
-from sleeper_nb.render import MAX_BYTES, bounded, partition_map, timeline
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.render import MAX_BYTES, bounded, partition_map
+from sleeper_nb.render_timeline import timeline, timeline_lines
 from sleeper_nb.report import Grid
 
 SNAPSHOT = Snapshot(
@@ -83,23 +85,95 @@ def test_a_hostile_key_stays_text(table):
     assert len(picture.encode()) < MAX_BYTES
 
 
-def test_bars_are_in_the_order_of_versions_and_expired_ones_that_savepoints_hold_are_among_them():
-    hostile = dataclasses.replace(SAVEPOINT, message="</title><script>alert(1)</script>")
-    snapshots = [dataclasses.replace(SNAPSHOT, id=i, rows=10 * i) for i in (5, 4, 3)]
-    picture = timeline(snapshots, [hostile], 4)
-    assert "rows at each of 4 versions · full bar: snapshot 4, 40 rows · ◆ savepoint 1 (snapshot 2)" in picture
-    assert "<script" not in picture
-    _parsed(picture)
+def _history(*numbers, operation="ingest", rows=lambda number: 10 * number, **changes):
+    return [dataclasses.replace(SNAPSHOT, id=n, rows=rows(n), operation=operation, **changes) for n in numbers]
 
 
-def test_only_the_newest_thousand_versions_are_drawn_and_the_picture_says_so():
-    picture = timeline([dataclasses.replace(SNAPSHOT, id=i, rows=10**12 + i) for i in range(5000)], [], 4999)
-    assert "rows at the newest 1,000 of 5,000 versions" in picture
-    assert len(picture.encode()) < MAX_BYTES
+def _titles(picture):
+    return [element.text for element in _parsed(picture).iter("title")]
 
 
-def test_a_table_without_rows_has_a_picture():
-    _parsed(timeline([dataclasses.replace(SNAPSHOT, rows=0)], [], 1))
+def test_a_timeline_says_what_it_shows_in_words():
+    snapshots = [*_history(6, operation="compact"), *_history(5, 4), *_history(1, operation="create")]
+    picture = timeline(snapshots, [SAVEPOINT], 4, name="trips")
+    assert _titles(picture)[0] == "history of trips"
+    assert (
+        "rows at 5 versions, 5 to 60 · bar: snapshot 4, 40 rows · ● ingest 2 · ■ compact 1 · □ create 1 · "
+        "⚑ savepoint 1 (snapshot 2) · ┊ expired: 3" in picture
+    )
+    assert [text for text in _texts(picture) if text[-1] in "●■□"] == [
+        f"snapshot 1 · 2026-01-01 00:00:00 UTC · create +1 rows · 10 rows {'□'}",
+        *(f"snapshot {n} · 2026-01-01 00:00:00 UTC · ingest +1 rows · {10 * n} rows ●" for n in (4, 5)),
+        "snapshot 6 · 2026-01-01 00:00:00 UTC · compact +1 rows · 60 rows ■",
+    ]
+
+
+def test_the_line_of_a_timeline_is_broken_where_snapshots_have_expired():
+    picture = timeline(_history(9, 8, 4, 3), [], name="t")
+    assert [title for title in _titles(picture) if "expired" in title] == [
+        "expired: snapshots 1–2", "expired: snapshots 5–7"]  # fmt: skip
+    (line,) = [path.get("d") for path in _parsed(picture).iter("path") if path.get("stroke-width")]
+    assert [piece.count("H") for piece in line.split("M")[1:]] == [2, 2]
+
+
+def test_savepoints_are_flags_with_names_that_do_not_lie_on_each_other():
+    points = [dataclasses.replace(SAVEPOINT, id=n, saved_snapshot_id=n, name=f"long-name-{n}") for n in range(1, 60)]
+    picture = timeline(_history(*range(1, 61)), points, name="t")
+    named = [text for text in _texts(picture) if text.startswith("long-name")]
+    assert 3 < len(named) < 10
+    assert named[0] == "long-name-59"
+    assert "and 54 older" in picture
+
+
+def test_hostile_names_and_messages_stay_text_in_a_timeline():
+    hostile = "</title><script>alert(1)</script>'\"&"
+    point = dataclasses.replace(SAVEPOINT, message=hostile, name=hostile)
+    snapshots = _history(*range(1, 81), message=hostile * 50, operation=hostile)
+    points = [dataclasses.replace(point, id=n, saved_snapshot_id=n) for n in range(1, 81)]
+    for drawn in (timeline(snapshots, points, name=hostile), timeline([], [point], name=hostile)):
+        assert "<script" not in drawn
+        assert len(drawn.encode()) < MAX_BYTES
+        _parsed(drawn)
+
+
+def test_thousands_of_versions_are_drawn_in_groups_and_the_timeline_says_so():
+    snapshots = [
+        *_history(*range(1, 4001), rows=lambda n: 10**12 + n),
+        *_history(*range(4001, 5001), operation="split"),
+    ]
+    picture = timeline(snapshots, [], 5000, name="t")
+    assert "rows at 5,000 versions" in picture
+    assert "drawn as 80 groups of up to 63 neighbours" in picture
+    assert "snapshots 1–63 · 63 ingest · 1,000,000,000,063 rows at last" in _titles(picture)
+    assert len(picture.encode()) < 20_000
+    assert max(map(len, timeline_lines(snapshots, [], name="t").splitlines()[:-1])) == 80
+
+
+def test_a_table_without_rows_and_one_without_versions_have_a_timeline():
+    _parsed(timeline([dataclasses.replace(SNAPSHOT, rows=0)], [], 1, name="t"))
+    assert timeline_lines([], [], name="t").splitlines()[0] == "history of t"
+    _parsed(timeline([], [], name="t"))
+
+
+def test_the_lines_of_a_timeline_show_the_same():
+    snapshots = [*_history(6, operation="compact"), *_history(5, 4), *_history(1, operation="create", rows=lambda _: 0)]
+    lines = timeline_lines(snapshots, [SAVEPOINT], name="trips").splitlines()
+    assert lines[0] == "history of trips"
+    assert lines[1:4] == ["▁▁┊▅▆█", "□ ┊●●■", " ⚑┊"]
+    assert lines[4].startswith("rows at 5 versions, 0 to 60 · ● ingest 2 · ■ compact 1 · □ create 1 · ⚑ savepoint 1")
+
+
+def test_history_has_its_picture_above_the_list(table):
+    t = table(1)
+    t.ingest([{"key": 1}], message="<b>bold</b>")
+    t.create_savepoint("first")
+    history = t.snapshots()
+    assert [snapshot.id for snapshot in history] == [2, 1]
+    assert history._repr_html_().startswith("<div")
+    assert "<svg" in history._repr_html_()
+    assert "<b>bold" not in history._repr_html_()
+    assert repr(history).splitlines()[:4] == ["history of t", "▁█", "□●", " ⚑"]
+    assert history.to_dict()["snapshot"] == [2, 1]
 
 
 def test_a_grid_too_large_to_save_is_cut_and_says_so():

@@ -204,7 +204,7 @@ def test_metadata_parquet_answers_sql_without_spark(trips):
     assert answer["min_city"] == ["alba", "oslo"]
     assert trips.inspect("SELECT count(*) AS n FROM partitions WHERE leaf_partition").to_dict() == {"n": [3]}
     assert trips.at(1).inspect("SELECT count(*) AS n FROM files").to_dict() == {"n": [0]}
-    assert trips.inspect("SELECT max(id) AS n FROM snapshots").to_dict() == {"n": [2]}
+    assert trips.inspect("SELECT max(snapshot_id) AS n FROM snapshots").to_dict() == {"n": [2]}
     with pytest.raises(sl.InvalidInput, match="DuckDB: "):
         trips.inspect("SELECT nothing FROM files")
 

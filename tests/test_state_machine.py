@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,16 +24,22 @@ from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.model.leases import Lease
 from sleeper_nb.model.partitions import Partition, PartitionTree
+from sleeper_nb.model.processing import NOTHING
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Moment, SavepointReference, SnapshotReference
+from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.health.checking import check_table
 from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.loading.ingest import ingest_arrow
 from sleeper_nb.operations.partitioning.splitting import SplitReport
+from sleeper_nb.operations.scanning import reading
+from sleeper_nb.operations.scanning.planning import plan_scan
 from sleeper_nb.operations.upkeep import expiry, garbage
 from sleeper_nb.operations.versioning import savepoints, versions
 from sleeper_nb.operations.versioning.migration import migrate_state_store
+from sleeper_nb.operations.versioning.rollback import roll_back
 from sleeper_nb.progress import Silent
 from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.opening import open_state_store
@@ -88,6 +95,7 @@ class TableMachine(RuleBasedStateMachine):
         self.times = {1: self.store.head().time}
         self.retained = {1}
         self.savepoints: dict[int, int] = {}
+        self.leases: dict[str, TableState] = {}
         self.names: set[str] = set()
 
     @property
@@ -98,7 +106,7 @@ class TableMachine(RuleBasedStateMachine):
         """Note the next version; ids have no gaps."""
         assert number == self.head + 1
         self.history[number] = rows
-        self.times[number] = self.store.head().time
+        self.times[number] = next(s.time for s in self.catalog.snapshots("id") if s.id == number)
         self.retained.add(number)
 
     @rule(data=st.lists(rows, max_size=12))
@@ -215,6 +223,50 @@ class TableMachine(RuleBasedStateMachine):
         self.committed(migrate_state_store(self.store, to).id, self.history[self.head])
         assert self.store.head().state_store == to
 
+    @rule(pick=st.integers(0, 99))
+    def rollback(self, pick: int) -> None:
+        self.clock.advance(timedelta(seconds=1))
+        kept = sorted({*self.retained, *self.savepoints.values()})
+        number = kept[pick % len(kept)]
+        to = versions.resolve(self.catalog, "id", "table", SnapshotReference(number))
+        then = reopened(self.store).load(to.version)
+        planned, done = (roll_back(self.store, to, dry_run=dry_run) for dry_run in (True, False))
+        assert replace(planned, dry_run=False) == replace(done, snapshot=None)
+        assert (done.rows_before, done.rows_after) == (self.history[self.head].total(), self.history[number].total())
+        assert done.is_nothing == (done.snapshot is None)
+        if done.snapshot is not None:
+            self.committed(done.snapshot.id, self.history[number])
+        now = reopened(self.store).load()
+        assert now.tree == then.tree
+        assert set(now.files.active_in([p.id for p in now.tree.partitions])) == set(
+            then.files.active_in([p.id for p in then.tree.partitions])
+        )
+
+    @rule(pick=st.integers(0, 99), minutes=st.sampled_from([15, 120]))
+    def begin_to_read(self, pick: int, minutes: int) -> None:
+        kept = sorted({*self.retained, *self.savepoints.values()})
+        number = kept[pick % len(kept)]
+        found = versions.resolve(self.catalog, "id", "table", SnapshotReference(number))
+        now = self.clock.now()
+        lease = Lease(self.clock.new_id(), number, now, now + timedelta(minutes=minutes), "scan")
+        self.catalog.add_lease("id", lease)
+        self.leases[lease.id] = self.store.load(found.version)
+
+    @precondition(lambda self: self.leases)
+    @rule(pick=st.integers(0, 99), renew=st.booleans())
+    def go_on_reading(self, pick: int, renew: bool) -> None:
+        name = sorted(self.leases)[pick % len(self.leases)]
+        state = self.leases[name]
+        lease = next((each for each in self.catalog.leases("id") if each.id == name), None)
+        if lease is not None and lease.until > self.clock.now():
+            plan = plan_scan(state, None, NOTHING)
+            assert counted(reading.read(plan, self.store.storage)) == self.history[state.snapshot_id]
+        if lease is None or not renew:
+            del self.leases[name]
+            assert lease is None or self.catalog.release_lease("id", lease)
+        else:
+            assert self.catalog.renew_lease("id", lease, self.clock.now() + timedelta(minutes=15))
+
     @rule(deep=st.booleans())
     def check(self, deep: bool) -> None:
         assert check_table(self.store, "table", deep=deep, progress=Silent()).findings == ()
@@ -263,6 +315,8 @@ class TableMachine(RuleBasedStateMachine):
     @rule()
     def clean_up_quietly(self) -> None:
         """After the garbage is collected until nothing is left, only what is reachable is on disk."""
+        for lease in self.catalog.leases("id"):
+            self.catalog.release_lease("id", lease)
         self.clock.advance(max(timedelta(0), self.store.head().time - self.clock.now()))
         self.clock.advance(timedelta(minutes=1))
         while True:

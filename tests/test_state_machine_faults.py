@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -28,9 +28,9 @@ from sleeper_nb.errors import OutcomeUnknown, SleeperError
 from sleeper_nb.model.partitions import PartitionSplit
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.model.state import TableState
-from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences, SplitPartitions
+from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences, Rollback, SplitPartitions
 from sleeper_nb.operations.upkeep import expiry
-from sleeper_nb.operations.versioning import migration
+from sleeper_nb.operations.versioning import migration, versions
 from sleeper_nb.retry import Retry
 from sleeper_nb.state_store import transaction_log
 from sleeper_nb.state_store.base import StateStore
@@ -119,17 +119,25 @@ class FaultMachine(RuleBasedStateMachine):
     def leaf(self) -> str:
         return self.fresh().load().tree.leaf_of(("a", 0)).id
 
-    def settle(self, added: set[str], removed: set[str], splits: int = 0) -> int:
-        """Note what every new version must have; return how many of them are not a rival's."""
+    def settle(self, added: Collection[str], removed: Collection[str], splits: int = 0, to: int | None = None) -> int:
+        """Note what every new version must have, that of a rollback what `to` has; return how many are no rival's."""
         ours = 0
         for number in range(self.head + 1, self.catalog.current("id").id + 1):
             rival, before = self.rivals.get(number), self.versions[number - 1]
-            self.versions[number] = before | {rival} if rival else before - removed | added
-            self.splits[number] = self.splits[number - 1] + (0 if rival else splits)
+            after, cuts = before - {*removed} | {*added}, self.splits[number - 1]
+            self.versions[number] = before | {rival} if rival else after if to is None else self.versions[to]
+            self.splits[number] = cuts if rival else cuts + splits if to is None else self.splits[to]
             ours += rival is None
         return ours
 
-    def attempt(self, work: Callable[[], object], added: set[str], removed: set[str], splits: int = 0) -> None:
+    def attempt(
+        self,
+        work: Callable[[], object],
+        added: Collection[str] = (),
+        removed: Collection[str] = (),
+        splits: int = 0,
+        to: int | None = None,
+    ) -> None:
         """Do some work that commits once, and hold that its outcome is what it said."""
         said = "done"
         try:
@@ -138,7 +146,7 @@ class FaultMachine(RuleBasedStateMachine):
             said = "unknown"
         except SleeperError:
             said = "not done"
-        ours = self.settle(added, removed, splits)
+        ours = self.settle(added, removed, splits, to)
         assert ours in {0, 1}
         assert said == "unknown" or bool(ours) == (said == "done")
 
@@ -170,6 +178,14 @@ class FaultMachine(RuleBasedStateMachine):
 
         store = self.faulty(fault)
         self.attempt(lambda: store.commit(change), set(), set(), splits=1)
+
+    @rule(fault=faults, pick=st.integers(0, 99))
+    def roll_back(self, fault: tuple[str, int], pick: int) -> None:
+        kept = sorted({*self.saved.values(), *(s.id for s in self.catalog.snapshots("id"))})
+        number = kept[pick % len(kept)]
+        then = self.fresh().load(versions.resolve(self.catalog, "id", "table", SnapshotReference(number)).version)
+        store = self.faulty(fault)
+        self.attempt(lambda: store.commit(lambda state: Rollback.between(state, then)), to=number)
 
     @rule(fault=faults, kind=st.integers(0, 2))
     def migrate(self, fault: tuple[str, int], kind: int) -> None:

@@ -10,7 +10,9 @@ from datetime import datetime
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.model.jobs import Job
-from sleeper_nb.model.snapshots import Savepoint, Snapshot
+from sleeper_nb.model.leases import Lease
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,14 @@ class Catalog(ABC):
         """
 
     @abstractmethod
+    def snapshot(self, table_id: str, snapshot_id: int) -> Snapshot | None:
+        """Return a retained snapshot; None when it has expired or never was. It costs the same among any number."""
+
+    @abstractmethod
+    def snapshot_as_of(self, table_id: str, moment: datetime) -> Snapshot | None:
+        """Return the newest retained snapshot that was committed at or before a moment; None when there is none."""
+
+    @abstractmethod
     def savepoints(self, table_id: str) -> tuple[Savepoint, ...]:
         """Return the savepoints, oldest first."""
 
@@ -146,11 +156,37 @@ class Catalog(ABC):
 
     @abstractmethod
     def garbage(self, table_id: str) -> tuple[tuple[str, datetime], ...]:
-        """Return the metadata files that nothing names any more, each with the moment since when."""
+        """Return the files that nothing names any more and that may be there yet, each with the moment since when.
+
+        A data file among them counts only when no state tracks it: it is noted before the state forgets it.
+        """
+
+    @abstractmethod
+    def add_garbage(self, table_id: str, paths: Collection[str], now: datetime) -> None:
+        """Note files as garbage since `now`; of one that is noted already the older moment stays."""
 
     @abstractmethod
     def forget_garbage(self, table_id: str, paths: Collection[str]) -> None:
-        """Forget metadata files that were deleted from storage."""
+        """Forget files that were deleted from storage."""
+
+    @abstractmethod
+    def add_lease(self, table_id: str, lease: Lease) -> None:
+        """Hold a version for a reader; `NotFound` when neither its snapshot nor a savepoint of it is kept any more.
+
+        Who then forgets the version, and reads the leases after that, finds the lease.
+        """
+
+    @abstractmethod
+    def leases(self, table_id: str) -> tuple[Lease, ...]:
+        """Return all leases, oldest first, those too that have ended and were not released."""
+
+    @abstractmethod
+    def renew_lease(self, table_id: str, lease: Lease, until: datetime) -> bool:
+        """Let a lease end later; return False when it is gone, or ends at another moment than `lease` says."""
+
+    @abstractmethod
+    def release_lease(self, table_id: str, lease: Lease) -> bool:
+        """End a lease; return False when it is gone, or ends at another moment than `lease` says."""
 
     @abstractmethod
     def assign(self, table_id: str, assignment: Assignment, now: datetime, job: Job | None = None) -> bool:

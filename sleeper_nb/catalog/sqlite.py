@@ -1,26 +1,18 @@
-"""The embedded catalog: one SQLite file in the warehouse, shared by every process on the machine.
-
-Writers take SQLite's write lock at the start of a transaction (BEGIN IMMEDIATE), so a condition that was read cannot
-change before what depends on it is written. WAL mode lets readers go on meanwhile; `synchronous=FULL` makes an
-acknowledged commit survive a power cut.
-"""
+"""The embedded catalog: one SQLite file in the warehouse, shared by every process on the machine."""
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
-import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-from sleeper_nb.catalog import sqlite_jobs, sqlite_savepoints
+from sleeper_nb.catalog import sqlite_jobs, sqlite_leases, sqlite_savepoints
 from sleeper_nb.catalog.base import Assignment, Catalog, CommitLimits, TableEntry
+from sleeper_nb.catalog.sqlite_file import SqliteFile
 from sleeper_nb.catalog.sqlite_tables import (
+    AS_OF,
     FLOOR,
-    FORMAT_VERSION,
     INSERT_SNAPSHOT,
     RETAINED,
     SELECT_CURRENT,
@@ -28,16 +20,14 @@ from sleeper_nb.catalog.sqlite_tables import (
     collect,
     snapshot_row,
     to_snapshot,
-    upgrade,
 )
 from sleeper_nb.catalog.turns import Turns
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
+from sleeper_nb.errors import AlreadyExists, NotFound
 from sleeper_nb.model.jobs import Job
-from sleeper_nb.model.snapshots import Savepoint, Snapshot, from_micros, to_micros
-
-BUSY_SECONDS = 60.0
-"""How long a writer waits for another one's lock; a commit holds it for milliseconds."""
+from sleeper_nb.model.leases import Lease
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 
 
 class SqliteCatalog(Catalog):
@@ -54,68 +44,11 @@ class SqliteCatalog(Catalog):
     limits = CommitLimits(snapshots=1000, entry_bytes=8 << 20)
 
     def __init__(self, path: Path, *, sync: bool = True) -> None:
-        self._path, self._sync = path, sync
-        self._lock = threading.RLock()
+        self._file = SqliteFile(path, sync=sync)
         self._turns = Turns(path.with_name(f"{path.name}-turns"))
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(
-                path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
-        except (OSError, sqlite3.Error) as error:
-            raise StorageError(
-                f"cannot open the catalog {path}: {error}", hint="is it a folder to write in?"
-            ) from error
-        try:
-            self._prepare()
-        except BaseException:
-            self._connection.close()
-            raise
-
-    def _prepare(self) -> None:
-        with self._errors():
-            version = self._connection.execute("PRAGMA user_version").fetchone()[0]
-            if version > FORMAT_VERSION:
-                raise StorageError(
-                    f"the catalog {self._path} has format {version}; this release reads up to {FORMAT_VERSION}",
-                    hint="upgrade sleeper-nb",
-                )
-            self._connection.execute(f"PRAGMA synchronous = {'FULL' if self._sync else 'NORMAL'}")
-            if version < FORMAT_VERSION:
-                with self._transaction() as run:
-                    upgrade(run)
-            if self._connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                # SQLite does not wait for this lock; whoever holds it is switching too, or the next to open will.
-                with contextlib.suppress(sqlite3.OperationalError):
-                    self._connection.execute("PRAGMA journal_mode = WAL")
-
-    @contextlib.contextmanager
-    def _errors(self) -> Iterator[sqlite3.Connection]:
-        with self._lock:
-            try:
-                yield self._connection
-            except sqlite3.Error as error:
-                hint = "is the disk full, or the file locked by another program?"
-                raise StorageError(f"the catalog {self._path} failed: {error}", hint=hint) from error
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._errors() as connection:
-            try:
-                connection.execute("BEGIN IMMEDIATE")  # inside: an interrupt right behind it must not leave it open
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-
-    def _rows(self, statement: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
-        with self._errors() as connection:
-            return connection.execute(statement, parameters).fetchall()
 
     def create_table(self, entry: TableEntry, first: Snapshot) -> None:
-        with self._transaction() as run:
+        with self._file.transaction() as run:
             if run.execute("SELECT 1 FROM tables WHERE name = ? OR id = ?", (entry.name, entry.id)).fetchone():
                 raise AlreadyExists(f"table {entry.name!r} is there already", hint="choose another name")
             run.execute(
@@ -125,30 +58,30 @@ class SqliteCatalog(Catalog):
             run.execute(INSERT_SNAPSHOT, (entry.id, *snapshot_row(first)))
 
     def rename_table(self, table_id: str, old: str, new: str) -> None:
-        with self._transaction() as run:
+        with self._file.transaction() as run:
             if run.execute("SELECT 1 FROM tables WHERE name = ? AND id != ?", (new, table_id)).fetchone():
                 raise AlreadyExists(f"table {new!r} is there already", hint="choose another name")
             if not run.execute("UPDATE tables SET name = ? WHERE id = ? AND name = ?", (new, table_id, old)).rowcount:
                 raise NotFound(f"no table {old!r}", hint="it was renamed or deleted meanwhile")
 
     def set_online(self, table_id: str, online: bool) -> None:
-        with self._transaction() as run:
+        with self._file.transaction() as run:
             if not run.execute("UPDATE tables SET online = ? WHERE id = ?", (online, table_id)).rowcount:
                 raise _gone(table_id)
 
     def tables(self) -> tuple[TableEntry, ...]:
-        rows = self._rows("SELECT id, name, online FROM tables ORDER BY name")
+        rows = self._file.rows("SELECT id, name, online FROM tables ORDER BY name")
         return tuple(TableEntry(table_id, name, bool(online)) for table_id, name, online in rows)
 
     def current(self, table_id: str) -> Snapshot:
-        rows = self._rows(SELECT_CURRENT, (table_id, table_id))
+        rows = self._file.rows(SELECT_CURRENT, (table_id, table_id))
         if not rows:
             raise _gone(table_id)
         return to_snapshot(rows[0])
 
     def commit(self, table_id: str, expected: Snapshot, *new: Snapshot, log: Sequence[bytes] = ()) -> bool:
         ids = sqlite_jobs.ids_of(table_id, new)
-        with self._transaction() as run:
+        with self._file.transaction() as run:
             won = (
                 sqlite_jobs.are_new(run, ids)
                 and run.execute(
@@ -167,7 +100,7 @@ class SqliteCatalog(Catalog):
         return self._turns.turn(table_id, clock)
 
     def log(self, table_id: str, after: int, until: int) -> tuple[bytes, ...]:
-        rows = self._rows(
+        rows = self._file.rows(
             "SELECT entry FROM log WHERE table_id = ? AND id > ? AND id <= ? ORDER BY id", (table_id, after, until)
         )
         if len(rows) != max(0, until - after):
@@ -175,7 +108,7 @@ class SqliteCatalog(Catalog):
         return tuple(entry for (entry,) in rows)
 
     def checkpoint(self, table_id: str, at: int) -> Snapshot:
-        rows = self._rows(
+        rows = self._file.rows(
             f"{SELECT_SNAPSHOT} AND id <= ? AND files_path NOT NULL ORDER BY id DESC LIMIT 1", (table_id, at)
         )
         if not rows:
@@ -183,7 +116,7 @@ class SqliteCatalog(Catalog):
         return to_snapshot(rows[0])
 
     def materialise(self, table_id: str, snapshot_id: int, files_path: str, partitions_path: str) -> bool:
-        with self._transaction() as run:
+        with self._file.transaction() as run:
             changed = run.execute(
                 "UPDATE snapshots SET files_path = ?, partitions_path = ? "
                 "WHERE table_id = ? AND id = ? AND files_path IS NULL AND NOT expired",
@@ -192,13 +125,15 @@ class SqliteCatalog(Catalog):
             return bool(changed)
 
     def has_commit(self, table_id: str, commit_id: str) -> bool:
-        return bool(self._rows("SELECT 1 FROM snapshots WHERE table_id = ? AND commit_id = ?", (table_id, commit_id)))
+        return bool(
+            self._file.rows("SELECT 1 FROM snapshots WHERE table_id = ? AND commit_id = ?", (table_id, commit_id))
+        )
 
     def snapshots(self, table_id: str) -> tuple[Snapshot, ...]:
-        return tuple(map(to_snapshot, self._rows(f"{SELECT_SNAPSHOT}{RETAINED} ORDER BY id DESC", (table_id,))))
+        return tuple(map(to_snapshot, self._file.rows(f"{SELECT_SNAPSHOT}{RETAINED} ORDER BY id DESC", (table_id,))))
 
     def expire_snapshots(self, table_id: str, ids: Collection[int], now: datetime) -> None:
-        with self._transaction() as run:
+        with self._file.transaction() as run:
             run.executemany(
                 "UPDATE snapshots SET expired = 1 WHERE table_id = :table AND id = :id AND id != "
                 "(SELECT current_snapshot FROM tables WHERE id = :table)",
@@ -214,58 +149,87 @@ class SqliteCatalog(Catalog):
             run.execute("DELETE FROM log WHERE table_id = ? AND id <= ?", (table_id, floor))
             collect(run, table_id, {path for paths in gone for path in paths if path}, now)
 
+    def snapshot(self, table_id: str, snapshot_id: int) -> Snapshot | None:
+        if abs(snapshot_id) >= 2**63:  # what anybody may type, and no number of SQLite's
+            return None
+        rows = self._file.rows(f"{SELECT_SNAPSHOT}{RETAINED} AND id = ?", (table_id, snapshot_id))
+        return to_snapshot(rows[0]) if rows else None
+
+    def snapshot_as_of(self, table_id: str, moment: datetime) -> Snapshot | None:
+        rows = self._file.rows(f"{SELECT_SNAPSHOT}{AS_OF}", (table_id, to_micros(moment)))
+        return to_snapshot(rows[0]) if rows else None
+
     def savepoints(self, table_id: str) -> tuple[Savepoint, ...]:
-        return tuple(Savepoint.from_json(body) for (body,) in self._rows(sqlite_savepoints.SELECT, (table_id,)))
+        return tuple(Savepoint.from_json(body) for (body,) in self._file.rows(sqlite_savepoints.SELECT, (table_id,)))
 
     def reserve_savepoint_id(self, table_id: str) -> int:
-        with self._transaction() as run:
+        with self._file.transaction() as run:
             return sqlite_savepoints.reserve(run, table_id)
 
     def add_savepoint(self, table_id: str, savepoint: Savepoint) -> None:
-        with self._transaction() as run:
+        with self._file.transaction() as run:
             sqlite_savepoints.add(run, table_id, savepoint)
 
     def delete_savepoint(self, table_id: str, savepoint_id: int, now: datetime) -> None:
-        with self._transaction() as run:
+        with self._file.transaction() as run:
             sqlite_savepoints.delete(run, table_id, savepoint_id, now)
 
     def garbage(self, table_id: str) -> tuple[tuple[str, datetime], ...]:
-        rows = self._rows("SELECT path, since FROM garbage WHERE table_id = ? ORDER BY path", (table_id,))
+        rows = self._file.rows("SELECT path, since FROM garbage WHERE table_id = ? ORDER BY path", (table_id,))
         return tuple((path, from_micros(since)) for path, since in rows)
 
+    def add_garbage(self, table_id: str, paths: Collection[str], now: datetime) -> None:
+        with self._file.transaction() as run:
+            rows = [(table_id, path, to_micros(now)) for path in paths]
+            run.executemany("INSERT OR IGNORE INTO garbage VALUES (?, ?, ?)", rows)
+
     def forget_garbage(self, table_id: str, paths: Collection[str]) -> None:
-        with self._transaction() as run:
+        with self._file.transaction() as run:
             run.executemany("DELETE FROM garbage WHERE table_id = ? AND path = ?", [(table_id, path) for path in paths])
 
+    def add_lease(self, table_id: str, lease: Lease) -> None:
+        with self._file.transaction() as run:
+            sqlite_leases.add(run, table_id, lease)
+
+    def leases(self, table_id: str) -> tuple[Lease, ...]:
+        return tuple(map(sqlite_leases.to_lease, self._file.rows(sqlite_leases.SELECT, (table_id,))))
+
+    def renew_lease(self, table_id: str, lease: Lease, until: datetime) -> bool:
+        with self._file.transaction() as run:
+            return sqlite_leases.renew(run, table_id, lease, until)
+
+    def release_lease(self, table_id: str, lease: Lease) -> bool:
+        with self._file.transaction() as run:
+            return sqlite_leases.release(run, table_id, lease)
+
     def assign(self, table_id: str, assignment: Assignment, now: datetime, job: Job | None = None) -> bool:
-        with self._transaction() as run:
+        with self._file.transaction() as run:
             return sqlite_jobs.claim(run, table_id, assignment, now, job)
 
     def assignments(self, table_id: str, now: datetime) -> tuple[Assignment, ...]:
-        return tuple(map(sqlite_jobs.to_claim, self._rows(sqlite_jobs.SELECT_CLAIMS, (table_id, to_micros(now)))))
+        return tuple(map(sqlite_jobs.to_claim, self._file.rows(sqlite_jobs.SELECT_CLAIMS, (table_id, to_micros(now)))))
 
     def release(self, table_id: str, job_id: str) -> None:
-        with self._transaction() as run:
+        with self._file.transaction() as run:
             run.execute("DELETE FROM assignments WHERE table_id = ? AND job_id = ?", (table_id, job_id))
 
     def put_job(self, table_id: str, job: Job) -> None:
-        with self._transaction() as run:
+        with self._file.transaction() as run:
             sqlite_jobs.put_job(run, table_id, job)
 
     def jobs(self, table_id: str, limit: int) -> tuple[Job, ...]:
-        return tuple(map(sqlite_jobs.to_job, self._rows(sqlite_jobs.SELECT_JOBS, (table_id, limit))))
+        return tuple(map(sqlite_jobs.to_job, self._file.rows(sqlite_jobs.SELECT_JOBS, (table_id, limit))))
 
     def prune_jobs(self, table_id: str, before: datetime, keep: int) -> None:
-        with self._transaction() as run:
+        with self._file.transaction() as run:
             sqlite_jobs.prune(run, table_id, before, keep)
 
     def snapshot_of_job(self, table_id: str, job_id: str) -> int | None:
-        rows = self._rows("SELECT snapshot_id FROM job_ids WHERE table_id = ? AND job_id = ?", (table_id, job_id))
+        rows = self._file.rows("SELECT snapshot_id FROM job_ids WHERE table_id = ? AND job_id = ?", (table_id, job_id))
         return rows[0][0] if rows else None
 
     def close(self) -> None:
-        with self._lock:
-            self._connection.close()
+        self._file.close()
         self._turns.close()
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sleeper_nb.catalog.sqlite_tables import collect
 from sleeper_nb.errors import AlreadyExists, NotFound
-from sleeper_nb.model.snapshots import Savepoint
+from sleeper_nb.model.savepoints import Savepoint
 
 SELECT = "SELECT body FROM savepoints WHERE table_id = ? AND body NOT NULL ORDER BY id"
 
@@ -35,10 +35,11 @@ def add(run: sqlite3.Connection, table_id: str, savepoint: Savepoint) -> None:
             hint="choose another; the name of a deleted savepoint is never given again",
         )
     run.execute(
-        "UPDATE savepoints SET name = ?, files_path = ?, partitions_path = ?, body = ? WHERE table_id = ? AND id = ?",
+        "UPDATE savepoints SET name = ?, files_path = ?, partitions_path = ?, body = ?, saves = ? "
+        "WHERE table_id = ? AND id = ?",
         (
             savepoint.name, savepoint.full_manifest_list, savepoint.partitions_path, savepoint.to_json(),
-            table_id, savepoint.id,
+            savepoint.saved_snapshot_id, table_id, savepoint.id,
         ),
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 TABLES = """
 CREATE TABLE IF NOT EXISTS tables (
   id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, online INTEGER NOT NULL, current_snapshot INTEGER NOT NULL,
@@ -24,7 +24,10 @@ CREATE TABLE IF NOT EXISTS log (
   table_id TEXT NOT NULL, id INTEGER NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (table_id, id)) STRICT;
 CREATE TABLE IF NOT EXISTS savepoints (
   table_id TEXT NOT NULL, id INTEGER NOT NULL, name TEXT, files_path TEXT, partitions_path TEXT, body TEXT,
-  PRIMARY KEY (table_id, id), UNIQUE (table_id, name)) STRICT;
+  saves INTEGER, PRIMARY KEY (table_id, id), UNIQUE (table_id, name)) STRICT;
+CREATE TABLE IF NOT EXISTS leases (
+  table_id TEXT NOT NULL, id TEXT NOT NULL, snapshot_id INTEGER NOT NULL, since INTEGER NOT NULL,
+  until INTEGER NOT NULL, purpose TEXT NOT NULL, author TEXT, PRIMARY KEY (table_id, id)) STRICT;
 CREATE TABLE IF NOT EXISTS garbage (
   table_id TEXT NOT NULL, path TEXT NOT NULL, since INTEGER NOT NULL, PRIMARY KEY (table_id, path)) STRICT;
 CREATE TABLE IF NOT EXISTS assignments (
@@ -44,6 +47,7 @@ _SNAPSHOT = (
 )  # fmt: skip
 SELECT_SNAPSHOT = f"SELECT {', '.join(_SNAPSHOT)} FROM snapshots WHERE table_id = ?"  # noqa: S608 - our own column names
 RETAINED = " AND NOT expired"
+AS_OF = f"{RETAINED} AND time <= ? ORDER BY id DESC LIMIT 1"
 SELECT_CURRENT = SELECT_SNAPSHOT + " AND id = (SELECT current_snapshot FROM tables WHERE id = ?)"  # noqa: S608
 INSERT_SNAPSHOT = f"INSERT INTO snapshots (table_id, {', '.join(_SNAPSHOT)}) VALUES (?{', ?' * len(_SNAPSHOT)})"  # noqa: S608
 FLOOR = """
@@ -66,6 +70,9 @@ def upgrade(run: sqlite3.Connection) -> None:
         run.execute(statement)
     if version == 1:
         run.execute("ALTER TABLE snapshots ADD COLUMN job_id TEXT")
+    if version in {1, 2}:
+        run.execute("ALTER TABLE savepoints ADD COLUMN saves INTEGER")
+        run.execute("UPDATE savepoints SET saves = json_extract(body, '$.savedSnapshotId')")
     run.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
 
 

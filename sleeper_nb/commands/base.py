@@ -10,7 +10,18 @@ from typing import Any, Literal
 from sleeper_nb.commands.context import Context
 
 Kind = Literal[
-    "text", "path", "source", "table", "version", "snapshot", "savepoint", "columns", "command", "number", "sql"
+    "text",
+    "path",
+    "source",
+    "table",
+    "version",
+    "snapshot",
+    "savepoint",
+    "columns",
+    "command",
+    "number",
+    "sql",
+    "reference",
 ]
 """What an argument's value is. Completion offers what there is of it; ``sql`` is the rest of the line, untouched."""
 

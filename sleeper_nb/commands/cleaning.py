@@ -24,12 +24,12 @@ def _collect(context: Context, arguments: Namespace) -> GarbageReport:
 
 
 def _sweep(context: Context, arguments: Namespace) -> OrphanReport:
-    from sleeper_nb.model.properties import parse_duration
+    from sleeper_nb.model.durations import parse_duration
 
     try:
         age = None if arguments.older_than is None else parse_duration(arguments.older_than)
     except ValueError as error:
-        raise InvalidInput(f"{arguments.older_than!r} is no duration", hint="write 3d, 36h or '7 d'") from error
+        raise InvalidInput(f"{arguments.older_than!r} is no duration", hint="write 3d, 36h or PT90M") from error
     return context.table(arguments.table).sweep_orphans(_only_plan(arguments), older_than=age)
 
 

@@ -1,4 +1,4 @@
-"""`describe`, `history`, `files` and `partitions`: what a table is and was, from its metadata."""
+"""`describe`, `show`, `history`, `files` and `partitions`: what a table is and was, from its metadata."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sleeper_nb.commands.context import Context
 if TYPE_CHECKING:
     from sleeper_nb.model.snapshots import Snapshot
     from sleeper_nb.render import Pictured
-    from sleeper_nb.report import Listing
+    from sleeper_nb.report import Listing, Stacked
     from sleeper_nb.table_at import TableAt
 
 
@@ -19,7 +19,11 @@ def _describe(context: Context, arguments: Namespace) -> TableAt:
     return context.table_at(arguments.table)
 
 
-def _history(context: Context, arguments: Namespace) -> Listing[Snapshot]:
+def _show(context: Context, arguments: Namespace) -> Stacked:
+    return context.table_at(arguments.table).card()
+
+
+def _history(context: Context, arguments: Namespace) -> Pictured[Snapshot]:
     return context.table(arguments.table).snapshots()
 
 
@@ -41,8 +45,16 @@ COMMANDS = (
         words=("desc", "schema", "info"),
     ),
     Command(
+        "show",
+        "show one version: its commit or savepoint, what the table was then, and its first rows",
+        (VERSION,),
+        _show,
+        ("show trips@12", "show trips@before-fix"),
+        words=("card",),
+    ),
+    Command(
         "history",
-        "list the retained snapshots, newest first",
+        "show the retained snapshots, newest first: a picture of rows, commits and savepoints, and a list",
         (TABLE,),
         _history,
         ("history trips",),

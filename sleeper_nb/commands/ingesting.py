@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 def _ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | Answer:
     from sleeper_nb.model.jobs import MadeBefore
+    from sleeper_nb.operations.versioning.periodic import LoadedAndSaved
 
     table = context.table(arguments.table)
     given = [context.value(word) for word in arguments.source]
@@ -29,7 +30,8 @@ def _ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | A
     if snapshot.id == before and not isinstance(
         snapshot, MadeBefore
     ):  # its card would tell of rows that another ingest added
-        return Answer(Grid((), (), footer=f"no rows to add: {table.name} stays at snapshot {before}"))
+        saved = f"; {snapshot.note}" if isinstance(snapshot, LoadedAndSaved) else ""
+        return Answer(Grid((), (), footer=f"no rows to add: {table.name} stays at snapshot {before}{saved}"))
     return snapshot
 
 

@@ -20,7 +20,7 @@ def _maintain(context: Context, arguments: Namespace) -> MaintenanceReport:
 COMMANDS = (
     Command(
         "maintain",
-        "do what is due now: split, compact, expire, collect garbage",
+        "do what is due now: split, compact, save, expire, collect garbage",
         (
             positional("table", "the table; all that are online without it", "table", metavar="T", optional=True),
             DRY_RUN,

@@ -71,6 +71,6 @@ COMMANDS = (
         (),
         _tables,
         ("tables",),
-        words=("ls", "list", "show"),
+        words=("ls", "list"),
     ),
 )

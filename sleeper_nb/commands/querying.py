@@ -41,6 +41,7 @@ COMMANDS = (
         _sql,
         (
             "sql SELECT count(*) FROM trips VERSION AS OF 'savepoint.before-fix'",
+            "sql SELECT * FROM trips$savepoints",
             "sql --engine duckdb -o fares\nSELECT city, fare FROM trips VERSION AS OF 12 WHERE fare > :least",
         ),
         words=("select", "query"),
@@ -51,7 +52,10 @@ COMMANDS = (
         "ask DuckDB about files, partitions, snapshots and savepoints of a version",
         (VERSION, positional("statement", "one query, as it is", "sql", metavar="SQL")),
         _inspect,
-        ("inspect trips select partition_id, count(*) from files group by all",),
+        (
+            "inspect trips select partition_id, count(*) from files group by all",
+            "inspect trips select f.filename from files f anti join files@2 using (filename)",
+        ),
         words=("metadata",),
         body=True,
     ),

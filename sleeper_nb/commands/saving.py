@@ -5,12 +5,13 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from sleeper_nb.commands.base import TABLE, Command, option
+from sleeper_nb.commands.base import DRY_RUN, TABLE, Command, flag, option
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from sleeper_nb.model.snapshots import Savepoint
+    from sleeper_nb.model.savepoints import Savepoint
+    from sleeper_nb.operations.versioning.savepoints import SavepointDeletion
     from sleeper_nb.report import Listing
 
 
@@ -20,14 +21,19 @@ def _create(context: Context, arguments: Namespace) -> Savepoint:
 
 
 def _list(context: Context, arguments: Namespace) -> Listing[Savepoint]:
-    return context.table(arguments.table).savepoints()
+    return context.table(arguments.table).savepoints(arguments.bytes)
 
 
-def _delete(context: Context, arguments: Namespace) -> Savepoint:
+def _delete(context: Context, arguments: Namespace) -> SavepointDeletion:
     table = context.table(arguments.table)
     if (arguments.id is None) == (arguments.name is None):
         raise InvalidInput("name one savepoint", hint=f"delete-savepoint {table.name} --id 1, or --name NAME")
-    return table.delete_savepoint(arguments.name if arguments.id is None else arguments.id)
+    which = arguments.name if arguments.id is None else arguments.id
+    plan = table.delete_savepoint(which, dry_run=True)
+    # One savepoint was named, so it goes at once; but a version that nothing else keeps can never be had back.
+    if arguments.dry_run or (plan.loses_version and not arguments.force):
+        return plan
+    return table.delete_savepoint(which)
 
 
 COMMANDS = (
@@ -47,20 +53,26 @@ COMMANDS = (
     Command(
         "savepoints",
         "list the savepoints",
-        (TABLE,),
+        (TABLE, flag("--bytes", "also show the data files that each alone keeps, and their bytes")),
         _list,
-        ("savepoints trips",),
+        ("savepoints trips", "savepoints trips --bytes"),
         words=("tags",),
     ),
     Command(
         "delete-savepoint",
-        "let a kept version go",
+        "let a kept version go; with --force also when nothing else keeps it",
         (
             TABLE,
             option("--id", text="its id", metavar="N", kind="number"),
             option("--name", text="its name", metavar="NAME", kind="savepoint"),
+            DRY_RUN,
+            flag("--force", "do it also when nothing else keeps the version"),
         ),
         _delete,
-        ("delete-savepoint trips --id 1", "delete-savepoint trips --name before-fix"),
+        (
+            "delete-savepoint trips --id 1",
+            "delete-savepoint trips --name before-fix --dry-run",
+            "delete-savepoint trips --name before-fix --force",
+        ),
     ),
 )

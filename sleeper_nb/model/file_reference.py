@@ -20,6 +20,8 @@ ACTIVE = "ACTIVE"
 READY_FOR_GC = "READY_FOR_GC"
 
 TIME = pa.timestamp("us", tz="UTC")
+PAIR = ("partition_id", "filename")
+"""The columns that name a reference among the active ones of a snapshot."""
 _COLUMNS = (
     pa.field("filename", pa.string(), nullable=False),  # below the table's folder, with / between its parts
     pa.field("partition_id", pa.string(), nullable=False),

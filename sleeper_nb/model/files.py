@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.model.file_names import FileNames
 from sleeper_nb.model.file_reference import (
+    PAIR,
     READY_FOR_GC,
     TIME,
     Addition,
@@ -199,6 +200,15 @@ class FileReferences:
         if not self._names.may_hold(filenames):
             return False
         return bool(pc.any(pc.is_in(self.table["filename"], pa.array(filenames, pa.string()))).as_py())
+
+    def untracked(self, filenames: Collection[str]) -> set[str]:
+        """Return which of some files are no longer tracked, active or not."""
+        wanted = pa.array(sorted(filenames), pa.string())
+        return set(wanted.filter(pc.invert(pc.is_in(wanted, self.table["filename"].combine_chunks()))).to_pylist())
+
+    def active_but_in(self, others: FileReferences) -> pa.Table:
+        """Return the active rows whose partition and file are not active together in `others`."""
+        return self.active.join(others.active.select(PAIR), list(PAIR), join_type="left anti")
 
     @property
     def _names(self) -> FileNames:

@@ -12,23 +12,29 @@ from typing import Any
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import KeyValue
-from sleeper_nb.model.partitions import PartitionSplit
+from sleeper_nb.model.partitions import Partition, PartitionSplit, PartitionTree, Range, Region
 from sleeper_nb.model.snapshots import from_micros, to_micros
 from sleeper_nb.model.transactions import (
     AddFiles,
     DeleteFiles,
     MigrateStateStore,
     ReplaceFileReferences,
+    Rollback,
     SplitPartitions,
     Transaction,
 )
 
 _KINDS: Mapping[str, type[Transaction]] = {
-    kind.__name__: kind for kind in (AddFiles, ReplaceFileReferences, SplitPartitions, DeleteFiles, MigrateStateStore)
+    kind.__name__: kind
+    for kind in (AddFiles, ReplaceFileReferences, SplitPartitions, Rollback, DeleteFiles, MigrateStateStore)
 }
 _PARTS: Mapping[str, tuple[Any, tuple[str, ...]]] = {
     "reference": (FileReference, ("min_key", "max_key")),
     "split": (PartitionSplit, ("point",)),
+    "tree": (PartitionTree, ()),
+    "partition": (Partition, ()),
+    "region": (Region, ()),
+    "range": (Range, ("min", "max")),
 }
 """What a transaction is made of: the word for it, its class, and its fields that hold keys."""
 
@@ -65,8 +71,7 @@ def _fields(value: Any) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     for word, (kind, keys) in _PARTS.items():
         if isinstance(value, kind):
-            fields = _fields(value)
-            return {word: {**fields, **{name: _plain_key(fields[name]) for name in keys}}}
+            return {word: {n: (_plain_key if n in keys else _plain)(each) for n, each in _fields(value).items()}}
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
@@ -74,8 +79,7 @@ def _value(plain: Any) -> Any:
     if isinstance(plain, Mapping):
         ((word, fields),) = plain.items()
         kind, keys = _PARTS[word]
-        found = {**fields, **{name: _key(fields[name]) for name in keys}}
-        return kind(**{name: tuple(each) if isinstance(each, list) else each for name, each in found.items()})
+        return kind(**{name: (_key if name in keys else _value)(each) for name, each in fields.items()})
     return tuple(_value(each) for each in plain) if isinstance(plain, list) else plain
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar, Self
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.model.durations import DURATION, parse_duration
 from sleeper_nb.model.processing import (
     AGGREGATIONS,
     FILTERS,
@@ -60,30 +60,27 @@ def _line(text: str) -> str:
     return text
 
 
-_UNITS = {"ms": 0.001, "s": 1, "min": 60, "h": 3600, "d": 86400}
-
-
-def parse_duration(text: str) -> timedelta:
-    """Read a duration: ``7 d``, ``6 h``, ``30 min``, ``90 s``, ``500 ms``."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min|h|d)\s*", text)
-    if match is None:
+def _lasting(text: str) -> timedelta:
+    duration = parse_duration(text)
+    if not duration:
         raise ValueError(text)
-    try:
-        return timedelta(seconds=float(match[1]) * _UNITS[match[2]])
-    except OverflowError as error:
-        raise ValueError(text) from error
+    return duration
+
+
+def _or_nothing(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda text: parse(text) if text else None
 
 
 STATE_STORE = "sleeper.table.statestore.classname"
 STATE_STORES = ("S3StateStore", "TransactionLogStateStore", "DynamoDBStateStore")
 SAVEPOINT_INTERVAL = "savepoint.create-interval"
+SAVEPOINTS_RETAINED, SAVEPOINT_TIME = "savepoint.num-retained.max", "savepoint.time-retained"
 SPLITTING_THRESHOLD = "sleeper.table.partition.splitting.threshold"
 INGEST_STRATEGY = "sleeper.table.ingest.file.writing.strategy"
 ONE_FILE_PER_LEAF, ONE_REFERENCE_PER_LEAF = "one_file_per_leaf", "one_reference_per_leaf"
 SPLITS_FILE = "sleeper.table.splits.file"
 SPLITS_BASE64 = "sleeper.table.splits.base64.encoded"
 CODECS = ("zstd", "snappy", "gzip", "lz4", "none", "uncompressed")
-_DURATION = "duration, such as 7 d, 6 h or 30 min"
 _COUNT = "whole number"
 PROPERTIES: dict[str, Property] = {
     p.name: p
@@ -123,9 +120,13 @@ PROPERTIES: dict[str, Property] = {
                  "whether sort keys are written with dictionaries, where these stay small"),
         Property("sleeper.table.parquet.dictionary.encoding.value.fields", "true", _truth, "true or false",
                  "whether values are written with dictionaries, where these stay small"),
-        Property(SAVEPOINT_INTERVAL, "", lambda text: parse_duration(text) if text else None,
-                 f"{_DURATION}; or nothing", "how old the last savepoint may become before maintenance makes another"),
-        Property("snapshot.time-retained", "7 d", parse_duration, _DURATION, "how long a snapshot stays at least"),
+        Property(SAVEPOINT_INTERVAL, "", _or_nothing(_lasting), f"{DURATION}, longer than 0; or nothing",
+                 "how old the last periodic savepoint becomes before a load, or maintenance, makes another"),
+        Property(SAVEPOINTS_RETAINED, "2147483647", _whole(1), _COUNT,
+                 "maintenance leaves no more periodic savepoints than this; those made by hand stay"),
+        Property(SAVEPOINT_TIME, "", _or_nothing(parse_duration), f"{DURATION}; or nothing",
+                 "how long maintenance leaves a periodic savepoint, but for the newest; for ever when it is not set"),
+        Property("snapshot.time-retained", "7 d", parse_duration, DURATION, "how long a snapshot stays at least"),
         Property("snapshot.num-retained.min", "10", _whole(1), _COUNT, "so many of the newest snapshots always stay"),
         Property("snapshot.num-retained.max", "2147483647", _whole(1), _COUNT, "never more snapshots than this stay"),
         Property(FILTERS, "", parse_filters, "ageOff(field,milliseconds), several separated by commas",

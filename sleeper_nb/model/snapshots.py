@@ -1,13 +1,13 @@
-"""Snapshots and savepoints as values, and the words that name them: ``12``, ``snapshot.12``, ``savepoint.fix``."""
+"""Snapshots as values, and the words that name a version: ``12``, ``snapshot.12``, ``savepoint.fix``, a moment."""
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.zoned_times import TIME_HINT, read_time
 from sleeper_nb.report import Bytes, Grid, Report, counted
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -98,112 +98,6 @@ class Snapshot(Report):
         return Grid(("", ""), tuple(rows), title=f"snapshot {self.id}")
 
 
-@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
-class Savepoint(Report):
-    """A version that is kept until it is deleted, whatever expires (the proposal of savepoints for Paimon).
-
-    Parameters
-    ----------
-    id
-        1, 2, 3 …; the id of a deleted savepoint is never given again.
-    saved_snapshot_id, schema_id
-        What it saves.
-    full_manifest_list
-        The Parquet file that lists every file of the version, below the table's folder.
-    partitions_path
-        The Parquet file with the version's partitions.
-    record_count
-        Rows of the table at the version.
-    save_time
-        When the savepoint was made, UTC, to the millisecond.
-    name, message, author
-        What the user said of it, and who.
-    snapshot_time
-        When the saved snapshot was committed, UTC: ``TIMESTAMP AS OF`` falls back on it.
-    """
-
-    id: int
-    saved_snapshot_id: int
-    schema_id: int
-    full_manifest_list: str
-    partitions_path: str
-    record_count: int
-    save_time: datetime
-    snapshot_time: datetime
-    name: str | None = None
-    message: str | None = None
-    author: str | None = None
-
-    @property
-    def number(self) -> int:
-        """The number of the version that this saves."""
-        return self.saved_snapshot_id
-
-    @property
-    def committed(self) -> datetime:
-        """When the saved version was committed."""
-        return self.snapshot_time
-
-    def to_json(self) -> str:
-        """Return the content of the file ``savepoint/savepoint-<id>``; times in milliseconds since 1970."""
-        return json.dumps(
-            {
-                "id": self.id,
-                "savedSnapshotId": self.saved_snapshot_id,
-                "schemaId": self.schema_id,
-                "fullManifestList": self.full_manifest_list,
-                "partitions": self.partitions_path,
-                "recordCount": self.record_count,
-                "saveTime": to_micros(self.save_time) // 1000,
-                "snapshotTimeMicros": to_micros(self.snapshot_time),
-                "name": self.name,
-                "message": self.message,
-                "author": self.author,
-            },
-            indent=2,
-        )
-
-    @classmethod
-    def from_json(cls, text: str) -> Savepoint:
-        """Read what `to_json` wrote.
-
-        Raises
-        ------
-        InvalidInput
-            When a field is missing or of a wrong type.
-        """
-        try:
-            body = json.loads(text)
-            return cls(
-                id=int(body["id"]),
-                saved_snapshot_id=int(body["savedSnapshotId"]),
-                schema_id=int(body["schemaId"]),
-                full_manifest_list=str(body["fullManifestList"]),
-                partitions_path=str(body["partitions"]),
-                record_count=int(body["recordCount"]),
-                save_time=from_micros(int(body["saveTime"]) * 1000),
-                snapshot_time=from_micros(int(body["snapshotTimeMicros"])),
-                name=body.get("name"),
-                message=body.get("message"),
-                author=body.get("author"),
-            )
-        except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-            hint = "was the file savepoint-<id> changed by hand?"
-            raise InvalidInput(f"not a savepoint: {error!r}", hint=hint) from error
-
-    def grid(self) -> Grid:
-        """Return the savepoint as a card."""
-        named = f" {self.name!r}" if self.name else ""
-        rows: list[tuple[object, ...]] = [
-            ("saves", f"snapshot {self.saved_snapshot_id}"),
-            ("rows", self.record_count),
-            ("save time", self.save_time),
-        ]
-        if self.message:
-            rows.append(("message", self.message))
-        return Grid(("", ""), tuple(rows), title=f"savepoint {self.id}{named}")
-
-
 @dataclass(frozen=True, slots=True)
 class SnapshotReference:
     """A version named by the number of its snapshot."""
@@ -258,20 +152,14 @@ def parse_version(version: int | str) -> SnapshotReference | SavepointReference:
     raise InvalidInput(f"no version {version!r}", hint="write 12, 'snapshot.12', 'savepoint.3' or 'savepoint.<name>'")
 
 
-_MOMENT_HINT = "write '2026-11-01 10:00:00'; without a zone it is UTC"
-
-
 def parse_moment(moment: datetime | str) -> Moment:
-    """Read what follows ``TIMESTAMP AS OF``: a time in ISO format; without a zone it is UTC."""
+    """Read what follows ``TIMESTAMP AS OF``: a time as `read_time` takes it; without a zone it is UTC."""
     if isinstance(moment, str):
-        try:
-            moment = datetime.fromisoformat(moment.strip().removesuffix("UTC").strip())
-        except ValueError as error:
-            raise InvalidInput(f"no time {moment!r}", hint=_MOMENT_HINT) from error
+        moment = read_time(moment)
     try:
         return Moment(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC))
     except (AttributeError, OverflowError) as error:  # a date, or a moment before the year 1
-        raise InvalidInput(f"no time {moment!r}", hint=_MOMENT_HINT) from error
+        raise InvalidInput(f"no time {moment!r}", hint=TIME_HINT) from error
 
 
 def parse_reference(reference: int | str) -> VersionReference:
@@ -284,15 +172,3 @@ def parse_reference(reference: int | str) -> VersionReference:
     if re.match(r"[^\W\d_]", text) and not text.startswith(("snapshot.", "savepoint.")):
         return SavepointReference(text)
     return parse_version(text)
-
-
-_SAVEPOINT_NAME = re.compile(r"[^\W\d_][\w.-]*")
-
-
-def check_savepoint_name(name: str) -> str:
-    """Return `name` when a savepoint can have it: it starts with a letter, so that it can never be read as an id."""
-    if not _SAVEPOINT_NAME.fullmatch(name):
-        raise InvalidInput(
-            f"no savepoint can be called {name!r}", hint="start with a letter; then letters, digits, - _ and ."
-        )
-    return name

@@ -11,17 +11,20 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import AlreadyExists, InvalidInput, StateRuleBroken
-from sleeper_nb.model.file_reference import FileReference
+from sleeper_nb.model.file_reference import PAIR, FileReference, to_values
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.partitions import PartitionSplit, PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import CommitPoint, TableState
+from sleeper_nb.report import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +62,14 @@ class AddFiles(Transaction):
             raise StateRuleBroken("a file is added to one partition twice", hint="add it once")
         _check_new(self.references, state)
         for reference in self.references:
-            if not state.tree[reference.partition_id].is_leaf:
+            name = reference.partition_id
+            if name not in state.tree or not state.tree[name].is_leaf:
+                changed = "was split" if name in state.tree else "is no more, by a rollback,"
                 raise StateRuleBroken(
-                    f"partition {reference.partition_id!r} was split while {reference.filename} was written",
+                    f"partition {name!r} {changed} while {reference.filename} was written",
                     hint="run the ingest again",
                 )
+        _check_regions(self.references, state.tree)
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
         """Add the references."""
@@ -102,6 +108,7 @@ class ReplaceFileReferences(Transaction):
             )
         if self.output is not None:
             _check_new([self.output], state)
+            _check_regions([self.output], state.tree)
             if self.output.partition_id != self.partition_id:
                 raise StateRuleBroken(f"compaction job {self.job_id} wrote its output for another partition")
 
@@ -172,6 +179,62 @@ class SplitPartitions(Transaction):
 
 
 @dataclass(frozen=True, slots=True)
+class Rollback(Transaction):
+    """The table is again what it was at an older version, as a new snapshot; history stays.
+
+    Parameters
+    ----------
+    number
+        The snapshot that the older version is of.
+    removed
+        The references that are active and were not then: partition and file.
+    references
+        Those that were active then and are not any more.
+    tree
+        The partitions of then; None when they are those of now.
+    """
+
+    number: int
+    removed: tuple[tuple[str, str], ...]
+    references: tuple[FileReference, ...]
+    tree: PartitionTree | None = None
+    operation: ClassVar[str] = "rollback"
+
+    @classmethod
+    def between(cls, state: TableState, then: TableState) -> Rollback:
+        """Return the change that makes of `state` what it was `then`."""
+        removed = state.files.active_but_in(then.files).select(PAIR)
+        references = tuple(to_values(then.files.active_but_in(state.files)))
+        tree = None if then.tree == state.tree else then.tree
+        pairs = zip(*(column.to_pylist() for column in removed.columns), strict=True)
+        return cls(then.snapshot_id, tuple(pairs), references, tree)
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the table is that of then already."""
+        return not (self.removed or self.references or self.tree)
+
+    def validate(self, state: TableState) -> None:
+        """No file that is to be used again has been given to the garbage collector for good."""
+        gone = state.files.untracked({reference.filename for reference in self.references})
+        if gone:
+            raise StateRuleBroken(
+                f"snapshot {self.number} cannot be rolled back to: {counted(len(gone), 'file')} of it, such as "
+                f"{min(gone)}, were garbage",
+                hint="it has expired; roll back to a version that history or savepoints shows",
+            )
+
+    def apply(self, state: TableState, point: CommitPoint) -> TableState:
+        """Give the references that came since to the garbage collector, and use those of then again."""
+        files = state.files
+        for partition, pairs in groupby(sorted(self.removed), key=itemgetter(0)):
+            names = [filename for _, filename in pairs]
+            files = files.with_removed(names, partition, point.snapshot_id, point.time)
+        files = files.with_added(self.references, point.snapshot_id, point.time)
+        return state.at(point, files=files, tree=self.tree or state.tree)
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteFiles(Transaction):
     """Files that are gone from storage, and with them every trace in the state."""
 
@@ -208,7 +271,6 @@ def _check_new(references: Sequence[FileReference], state: TableState) -> None:
     if state.files.knows(*(reference.filename for reference in references)):
         known = next(reference.filename for reference in references if state.files.knows(reference.filename))
         raise AlreadyExists(f"file {known} is in the table already")
-    _check_regions(references, state.tree)
 
 
 def _check_regions(references: Sequence[FileReference], tree: PartitionTree) -> None:

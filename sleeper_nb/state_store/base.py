@@ -25,8 +25,9 @@ from sleeper_nb.catalog.base import Catalog, TableEntry
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import AlreadyExists, ConflictError, OutcomeUnknown, StorageError
 from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.snapshots import Savepoint, Snapshot
+from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import CommitPoint, TableState
 from sleeper_nb.model.transactions import MigrateStateStore, Transaction, initial_state
 from sleeper_nb.retry import Retry
@@ -160,7 +161,7 @@ class StateStore(ABC):
 
     def materialised(self, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot with its full metadata as Parquet, which is written first if need be."""
-        return self.history.materialised(snapshot, self.load(snapshot))
+        return snapshot if Metadata.of(snapshot) else self.history.materialised(snapshot, self.load(snapshot))
 
     def commit(
         self, change: Change, *, message: str | None = None, author: str | None = None, job_id: str | None = None

@@ -10,8 +10,9 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.log_entries import from_entry
 from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.snapshots import Savepoint, Snapshot
+from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import CommitPoint, TableState
 from sleeper_nb.state_store.cache import StateCache
 from sleeper_nb.storage import metadata_files, paths

@@ -21,7 +21,8 @@ import re
 
 CATALOG = "catalog.sqlite"
 INSTANCE_PROPERTIES = "config/instance.properties"
-_DATA_FILE = re.compile(r"data/partition_(?P<partition>[^/]+)/(?P<name>[^/]+)\.parquet")
+SAVEPOINTS = "savepoint"
+_DATA_FILE = re.compile(r"data/partition_[^/]+/[^/]+\.parquet")
 
 
 def data_file(partition_id: str, name: str) -> str:
@@ -29,10 +30,9 @@ def data_file(partition_id: str, name: str) -> str:
     return f"data/partition_{partition_id}/{name}.parquet"
 
 
-def partition_of_data_file(path: str) -> str | None:
-    """Return the partition that a data file was written for; None when the path is not one of a data file."""
-    match = _DATA_FILE.fullmatch(path)
-    return match["partition"] if match else None
+def is_data_file(path: str) -> bool:
+    """Return whether a path is one of a data file."""
+    return _DATA_FILE.fullmatch(path) is not None
 
 
 def files_metadata(snapshot_id: int, name: str) -> str:
@@ -47,7 +47,7 @@ def partitions_metadata(snapshot_id: int, name: str) -> str:
 
 def savepoint(savepoint_id: int) -> str:
     """Return the path of a savepoint's JSON (the proposal's name)."""
-    return f"savepoint/savepoint-{savepoint_id}"
+    return f"{SAVEPOINTS}/savepoint-{savepoint_id}"
 
 
 def schema(schema_id: int) -> str:

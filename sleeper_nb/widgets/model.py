@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Literal
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.operations.scanning.planning import files_of
-from sleeper_nb.render import bounded, partition_map, timeline
+from sleeper_nb.render import bounded, partition_map
+from sleeper_nb.render_timeline import change_text, timeline
 from sleeper_nb.report import counted
 
 if TYPE_CHECKING:
-    from sleeper_nb.model.snapshots import Snapshot
     from sleeper_nb.report import Grid
     from sleeper_nb.session import Session
 
@@ -110,7 +110,7 @@ class ExploreModel:
             for point in found.savepoints()
         }
         for s in found.snapshots():
-            versions[s.id] = Version(s.id, s.time, _change(s), s.rows, names.get(s.id, ()))
+            versions[s.id] = Version(s.id, s.time, change_text(s), s.rows, names.get(s.id, ()))
         return tuple(versions[number] for number in sorted(versions))
 
     def preview(self, table: str, version: int, tab: Tab) -> Preview:
@@ -138,7 +138,7 @@ class ExploreModel:
     def timeline(self, table: str, version: int) -> str:
         """Return the rows over all versions as a picture."""
         found = self._session.table(table)
-        return timeline(tuple(found.snapshots()), tuple(found.savepoints()), version)
+        return timeline(tuple(found.snapshots()), tuple(found.savepoints()), version, name=found.name)
 
     def static(self, table: str, version: int) -> Preview:
         """Return the picture that stays in a saved notebook: the partitions and the first rows."""
@@ -160,11 +160,3 @@ class ExploreModel:
 def _shown(line: str, grid: Grid, picture: str = "") -> Preview:
     grid = bounded(grid)
     return Preview(line, f"{picture}{_SCROLL}{grid.html()}</div>", grid.text())
-
-
-def _change(snapshot: Snapshot) -> str:
-    if snapshot.added_rows:
-        return f"{snapshot.operation} {snapshot.added_rows:+,} rows"
-    if snapshot.added_files or snapshot.removed_files:
-        return f"{snapshot.operation} +{snapshot.added_files:,} −{snapshot.removed_files:,} files"
-    return snapshot.operation

@@ -72,10 +72,11 @@ def publish(store, state):
     metadata = store.history.write(state, None, None)
     files, rows, size = state.totals()
     new = replace(
-        store.head(), id=2, commit_id="made", files=files, rows=rows, bytes=size,
+        store.head(), id=2, commit_id=f"made in {store.table_id}", files=files, rows=rows, bytes=size,
         files_path=metadata.files_path, partitions_path=metadata.partitions_path,
     )  # fmt: skip
-    store.catalog.commit("t", store.head(), new)
+    if not store.catalog.commit(store.table_id, store.head(), new):
+        raise SystemExit("the state was not published")
 
 
 def opened(folder, kind):

@@ -15,6 +15,7 @@ from sleeper_nb.catalog.base import Assignment, Catalog, TableEntry
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
 from sleeper_nb.model.jobs import Job
+from sleeper_nb.model.leases import Lease
 from sleeper_nb.model.snapshots import Snapshot, to_micros
 from tests.backends import DYNAMODB
 from tests.builders import START, savepoint, snapshot
@@ -126,6 +127,28 @@ def test_expired_snapshots_are_gone_but_never_the_current_one(catalog: Catalog):
         catalog.expire_snapshots("t", [1, 2, 3, 99], LATER)
         assert [s.id for s in catalog.snapshots("t")] == [3]
     assert catalog.current("t").id == 3
+
+
+def test_a_snapshot_is_found_by_its_id_while_it_is_retained(catalog: Catalog, opened: Callable[[], Catalog]):
+    commit(catalog, 2, 3)
+    catalog.expire_snapshots("t", [1], LATER)
+    found = {number: opened().snapshot("t", number) for number in (-1, 0, 1, 2, 3, 4, 2**70)}
+    assert found == {**dict.fromkeys(found), 2: snapshot(2), 3: snapshot(3)}
+    assert catalog.snapshot("u", 2) is None
+
+
+def test_a_snapshot_is_found_by_a_moment_from_its_own_microsecond_on(catalog: Catalog, opened: Callable[[], Catalog]):
+    log = [b"3", b"4"]
+    commit(catalog, 2)
+    assert catalog.commit("t", snapshot(2), snapshot(3), snapshot(4), log=log)  # seconds 3 and 4, by one commit
+    just = timedelta(microseconds=1)
+    asked = [START + timedelta(seconds=n) + by for n in (1, 2, 3, 4) for by in (-just, timedelta(0), just)]
+    found = [opened().snapshot_as_of("t", moment) for moment in (*asked, LATER)]
+    assert [one and one.id for one in found] == [None, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4]
+    catalog.expire_snapshots("t", [1, 2], LATER)
+    assert catalog.snapshot_as_of("t", START + timedelta(seconds=2)) is None
+    assert catalog.snapshot_as_of("t", START + timedelta(seconds=3)) == snapshot(3)
+    assert catalog.snapshot_as_of("u", LATER) is None
 
 
 def test_metadata_is_garbage_once_nothing_names_it(catalog: Catalog):
@@ -358,11 +381,12 @@ def test_a_newer_format_and_a_file_that_is_no_catalog_are_refused(tmp_path: Path
 
 
 def _first_format(path: Path) -> None:
-    """Make a catalog as the first format had it: no records of jobs, no ids of theirs."""
+    """Make a catalog as the first format had it: no records of jobs, no ids of theirs, no leases."""
     SqliteCatalog(path).close()
     with sqlite3.connect(path) as behind:
         behind.executescript(
-            "DROP TABLE jobs; DROP TABLE job_ids; ALTER TABLE snapshots DROP COLUMN job_id; PRAGMA user_version = 1"
+            "DROP TABLE jobs; DROP TABLE job_ids; ALTER TABLE snapshots DROP COLUMN job_id; DROP TABLE leases; "
+            "ALTER TABLE savepoints DROP COLUMN saves; PRAGMA user_version = 1"
         )
         behind.execute("INSERT INTO tables VALUES ('t', 'table', 1, 1, 'commit-1')")
         behind.execute(
@@ -382,6 +406,22 @@ def test_a_catalog_of_the_first_format_opens_and_goes_on(tmp_path: Path):
     assert not catalog.commit("t", catalog.current("t"), snapshot(3, job_id="once"))
     catalog.put_job("t", job("1"))
     assert catalog.jobs("t", 9) == (job("1"),)
+
+
+def test_a_savepoint_of_an_older_format_keeps_its_version_for_readers(tmp_path: Path):
+    path = tmp_path / "catalog.sqlite"
+    catalog = SqliteCatalog(path)
+    catalog.create_table(TableEntry("t", "table"), snapshot(1))
+    catalog.add_savepoint("t", savepoint(catalog.reserve_savepoint_id("t"), snapshot(1)))
+    assert catalog.commit("t", snapshot(1), snapshot(2))
+    catalog.close()
+    with sqlite3.connect(path) as behind:
+        behind.executescript("DROP TABLE leases; ALTER TABLE savepoints DROP COLUMN saves; PRAGMA user_version = 2")
+    behind.close()
+    catalog = SqliteCatalog(path)
+    catalog.expire_snapshots("t", [1], LATER)
+    catalog.add_lease("t", Lease("a", 1, START, LATER, "scan"))
+    assert [lease.id for lease in catalog.leases("t")] == ["a"]
 
 
 def test_processes_may_upgrade_a_catalog_at_once(tmp_path: Path):
@@ -417,10 +457,11 @@ class _Interrupted:
 def test_an_interrupt_leaves_no_transaction_open(tmp_path: Path):
     catalog = SqliteCatalog(tmp_path / "catalog.sqlite")
     catalog.create_table(TableEntry("t", "table"), snapshot(1))
-    real, catalog._connection = catalog._connection, _Interrupted(catalog._connection)
+    file = catalog._file
+    real, file._connection = file._connection, _Interrupted(file._connection)
     with pytest.raises(KeyboardInterrupt):
         catalog.commit("t", snapshot(1), snapshot(2))
-    catalog._connection = real
+    file._connection = real
     commit(catalog, 2)
     catalog.close()
 

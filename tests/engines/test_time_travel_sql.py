@@ -237,6 +237,9 @@ def test_a_clause_may_follow_the_alias_as_duckdb_writes_it():
             "SELECT /*+ broadcast(t) */ * FROM `v0` AS `t` SORT BY a, b",
         ),
         ("spark", "SELECT * FROM `a b` VERSION AS OF 3 x", "SELECT * FROM `v0` x"),
+        ("duckdb", "SELECT t$files.a FROM t$files@3", 'SELECT t$files.a FROM "v0" AS "t$files"'),
+        ("spark", "SELECT T$files.a, 't$files' FROM t$files@3", "SELECT `T$files`.a, 't$files' FROM `v0` AS `t$files`"),
+        ("spark", "SELECT f.a FROM `t$files` VERSION AS OF 3 f, t$files g", "SELECT f.a FROM `v0` f, `v1` g"),
     ],
 )
 def test_a_name_is_replaced_and_kept_as_the_alias_where_the_grammar_wants_it(dialect, sql, expected):
@@ -316,6 +319,13 @@ def test_references_of_another_statement_are_refused():
 )
 def test_parameters_stand_outside_strings_casts_keys_and_slices(sql, expected):
     assert bind_names(sql, dialect="duckdb") == expected
+
+
+def test_duckdbs_own_parameters_are_told_from_names_with_a_dollar():
+    sql = "SELECT $a, a$b, $q$ $c $q$, '$d', $a + :e FROM t$files WHERE x=$f AND y IN ($g,$h) -- $i"
+    assert bind_names(sql, dialect="duckdb") == ("a", "e", "f", "g", "h")
+    assert bind_names("SELECT $a, ${b}, :c FROM t$files", dialect="spark") == ("c",)
+    assert to_duckdb_parameters(sql) == sql.replace(":e", "$e")
 
 
 def test_quotes_of_the_dialect_decide_what_a_parameter_is():

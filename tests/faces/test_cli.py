@@ -63,6 +63,14 @@ def test_jobs_are_listed_of_one_table_and_of_all(trips):
     assert trips("compact", "trips", "--background")[0] == 1
 
 
+def test_a_load_without_rows_tells_of_the_savepoint_that_was_due(sleeper, folder):
+    assert sleeper("create", "t", "--schema", "trips.ddl", "--set", "savepoint.create-interval=1 d")[0] == 0
+    (folder / "none.csv").write_text("city,fare\n")
+    said = sleeper("ingest", "t", "none.csv")[1]
+    assert "no rows to add: t stays at snapshot 1; savepoint 1 saves snapshot 1" in said
+    assert "periodically" in sleeper("savepoints", "t")[1]
+
+
 def test_an_offline_table_is_left_alone_until_it_is_online(trips):
     assert "trips is offline" in trips("offline", "trips")[1]
     assert "offline" in trips("tables")[1]
@@ -101,6 +109,12 @@ def test_a_table_from_its_creation_to_its_garbage(trips):
         (["compact", "trips", "--strategy", "all", "--engine", "local", "--dry-run"], "would merge"),
         (["compact", "trips", "--strategy", "all", "--engine", "local"], "merged"),
         (["history", "trips"], "first rows"),
+        (["history", "trips"], "● ingest 2"),
+        (["show", "trips@2"], "first rows"),
+        (["show", "trips@2"], "3 rows"),
+        (["diff", "trips", "2", "3"], "from snapshot 2 to snapshot 3"),
+        (["diff", "trips@2"], "files added and removed"),
+        (["diff", "trips", "2", "--rows", "--limit", "2"], "added"),
         (["expire", "trips"], "would expire"),
         (["expire", "trips", "--force"], "expired"),
         (["collect-garbage", "trips"], "would delete"),

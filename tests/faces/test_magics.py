@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pandas as pd
 import pytest
 from IPython.core.completer import context_matcher, provisionalcompleter
@@ -85,6 +87,26 @@ def test_every_command_gives_its_value(trips):
     assert len(trips("%sleeper savepoints trips")) == 0
 
 
+def test_the_last_hold_on_a_version_is_let_go_only_with_force(trips):
+    assert trips("%sleeper delete-savepoint trips --id 1 --dry-run").dry_run
+    trips("%sleeper create-savepoint trips")
+    assert not trips("%sleeper delete-savepoint trips --id 2").dry_run
+    trips("%sleeper compact trips --strategy all --engine local")
+    table = trips("%sleeper tables")[0]
+    table.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
+    listed = trips("%sleeper savepoints trips --bytes").to_dict()
+    assert (listed["keeps alone: files"], listed["made"], listed["message"]) == ([2], ["by hand"], ["it is kept"])
+    plan = trips("%sleeper delete-savepoint trips --name before-fix")
+    assert (plan.dry_run, plan.files, plan.bytes, plan.others) == (True, 2, listed["bytes"][0].count, ())
+    assert "would be gone: nothing else keeps it" in repr(plan)
+    assert "nothing was changed; --force does it" in repr(plan)
+    assert len(trips("%sleeper savepoints trips")) == 1
+    done = trips("%sleeper delete-savepoint trips --name before-fix --force")
+    assert (done.dry_run, done.files) == (False, 2)
+    assert "is gone: nothing else keeps it" in repr(done)
+    assert len(trips("%sleeper savepoints trips")) == 0
+
+
 def test_a_bare_line_shows_text_and_html_and_an_assignment_shows_nothing(trips, shell):
     shown, _ = shell.display_formatter.format(trips("%sleeper history trips"))
     assert set(shown) == {"text/plain", "text/html"}
@@ -92,6 +114,28 @@ def test_a_bare_line_shows_text_and_html_and_an_assignment_shows_nothing(trips, 
     assert "<table" in shown["text/html"]
     assert trips("x = %sleeper history trips") is None
     assert len(shell.user_ns["x"]) == 3
+
+
+def test_versions_are_compared_as_typed(trips):
+    for typed in ("trips before-fix", "trips@2", "trips 2 3", "trips@before-fix 3", "trips v2 snapshot.3"):
+        assert trips(f"%sleeper diff {typed}").rows == (6, 0)
+    assert trips("%sleeper diff trips 3 2").rows == (0, 6)
+    rows = trips("%sleeper diff trips 2 --rows --limit 4")
+    assert rows.to_dict()["change"] == ["added"] * 4
+    assert "4 rows · added and removed from snapshot 2 to snapshot 3 of trips · reads " in repr(rows)
+    assert rows.to_dict()["city"] == ["Zagreb", "Zagreb", "athens", "athens"]
+
+
+def test_a_version_is_shown_with_its_commit_and_its_first_rows(trips):
+    shown = trips("%sleeper show trips@2")
+    assert shown.to_dict()["version"]["message"] == "first rows"
+    assert shown.to_dict()["table"]["rows"] == 3
+    assert shown.to_dict()["rows"]["city"] == ["Zagreb", "athens", "lima"]
+    assert repr(shown).splitlines()[0] == "snapshot 2"
+    assert "table trips" in repr(shown)
+    assert shown._repr_html_().count("<table") == 3
+    assert repr(trips("%sleeper show trips@before-fix")).startswith("savepoint 1 'before-fix'")
+    assert trips("%sleeper show trips").to_dict()["version"]["id"] == 3
 
 
 @pytest.mark.parametrize(
@@ -160,6 +204,11 @@ def test_several_sources_are_one_commit_or_none(trips, shell, fail):
         ("%sleeper scan trips --region 'city=[a b)'", "cannot read the region at 'city=[a b)'", "write key=[min,max)"),
         ("%sleeper delete-savepoint trips", "name one savepoint", "delete-savepoint trips --id 1"),
         ("%sleeper delete-savepoint trips --id 7", "no savepoint '7' of table 'trips'", "there are: before-fix, 1"),
+        ("%sleeper diff trips", "diff compares two versions, not 0", "diff trips 12 15; without the second"),
+        ("%sleeper diff trips@1 2 3", "diff compares two versions, not 3", "diff trips 12 15"),
+        ("%sleeper diff trips 1 --limit 3", "--limit is for rows", "diff trips 1 --rows --limit 20"),
+        ("%sleeper diff trips befor-fix", "no savepoint 'befor-fix' of table 'trips'", "did you mean 'before-fix'?"),
+        ("%sleeper compare trips 1", "no command 'compare'", "did you mean 'diff'?"),
         ("%sleeper history trips@2", "this works on the current version, not on '2'", "leave out @2"),
         ("%%sleeper tables\nx", "tables takes no lines below it", "write %sleeper tables"),
         (CREATE, "table 'trips' is there already", "choose another name"),
@@ -284,12 +333,18 @@ def completed(shell, cell, until=None):
         ("%sleeper compact trips --engine s", ["%sleeper compact trips --engine spark"]),
         ("%sleeper scan trips@2 --columns city,f", ["%sleeper scan trips@2 --columns city,fare"]),
         ("%sleeper delete-savepoint trips --name b", ["%sleeper delete-savepoint trips --name before-fix"]),
+        ("%sleeper diff trips ", [f"%sleeper diff trips {v}" for v in ("before-fix", "savepoint.1", 3, 2, 1)]),
+        ("%sleeper diff trips 2 b", ["%sleeper diff trips 2 before-fix"]),
+        ("%sleeper diff trips@be", ["%sleeper diff trips@before-fix"]),
+        ("%sleeper diff trips@2 b", ["%sleeper diff trips@2 before-fix"]),
         ("%sleeper ingest trips $d", ["%sleeper ingest trips $df"]),
         ("%sleeper sql select * from tri", ["%sleeper sql select * from trips"]),
         ("%%sleeper sql -o x\nselect *\nfrom tri", ["%%sleeper sql -o x\nselect *\nfrom trips"]),
         ("%%sleeper sql\nselect * from trips@bef", ["%%sleeper sql\nselect * from trips@before-fix"]),
         ("%%sleeper sql\nselect trips.fa", ["%%sleeper sql\nselect trips.fare"]),
         ("%%sleeper inspect trips\nselect * from sav", ["%%sleeper inspect trips\nselect * from savepoints"]),
+        ("%sleeper sql select * from trips$sna", ["%sleeper sql select * from trips$snapshots"]),
+        ("%%sleeper sql\nselect * from trips$files@bef", ["%%sleeper sql\nselect * from trips$files@before-fix"]),
     ],
 )
 def test_completion(trips, shell, cell, expected):
@@ -342,6 +397,34 @@ def test_properties_of_a_new_table_are_set_one_by_one(run, fail, shell):
     assert "whole number" in fail(f"%%sleeper create u --set {threshold}=x\nk STRING KEY").hint
     assert threshold in fail(f"%%sleeper create u --set {threshold}s=2\nk STRING KEY").hint
     assert len(run("%sleeper tables")) == 1
+
+
+def test_a_table_is_rolled_back_as_typed(trips, fail):
+    planned = trips("%sleeper rollback trips before-fix --dry-run")
+    assert (planned.rows_before, planned.rows_after, planned.snapshot) == (9, 3, None)
+    assert "nothing was changed" in planned.grid().text()
+    done = trips("%sleeper rollback trips 2 -m 'twice loaded'")
+    assert (done.snapshot.id, done.snapshot.message, [s.id for s in done.undone]) == (4, "twice loaded", [3])
+    assert "undoes snapshot 3" in done.grid().text()
+    assert trips("%sleeper scan trips").count() == 3
+    assert "is what it was at snapshot 2 already" in trips("%sleeper rollback trips 2").grid().text()
+    trips("%sleeper rollback trips 2100-01-01")  # the newest: itself
+    assert trips("%sleeper rollback trips snapshot.3").rows_after == 9
+    error = fail("%sleeper rollback trips before-fit")
+    assert "before-fix" in error.hint
+    assert "leave out" in fail("%sleeper rollback trips@2 3").hint
+    assert "REF" in str(fail("%sleeper rollback trips"))
+
+
+def test_leases_are_listed_and_let_go_as_typed(trips, fail):
+    assert len(trips("%sleeper leases trips")) == 0
+    relation = trips("%sleeper scan trips@2").to_duckdb()
+    (lease,) = trips("%sleeper leases trips")
+    assert (lease.snapshot_id, lease.purpose) == (2, "relation")
+    assert relation.count("*").fetchall() == [(3,)]
+    assert lease.id in fail("%sleeper leases trips --release nothing").hint
+    trips(f"%sleeper leases trips --release {lease.id}")
+    assert len(trips("%sleeper leases trips")) == 0
 
 
 def test_leaves_are_split_as_typed(trips, fail):

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.log_entries import from_entry, to_entry
-from sleeper_nb.model.partitions import PartitionSplit
+from sleeper_nb.model.partitions import Partition, PartitionSplit, PartitionTree, Range, Region
 from sleeper_nb.model.transactions import (
     AddFiles,
     DeleteFiles,
     MigrateStateStore,
     ReplaceFileReferences,
+    Rollback,
     SplitPartitions,
 )
 from tests.builders import START
@@ -27,10 +28,22 @@ references = st.builds(
     rows_exact=st.booleans(), only_this_partition=st.booleans(), job_id=st.none() | texts,
 )  # fmt: skip
 splits = st.builds(PartitionSplit, texts, st.integers(0, 3), key_values, st.tuples(texts, texts))
+ranges = st.builds(Range, st.none() | key_values, st.none() | key_values)
+regions = st.builds(Region, st.lists(ranges, max_size=2).map(tuple))
+children = st.just(()) | st.tuples(texts, texts)
+partitions = st.builds(Partition, texts, regions, st.none() | texts, children, st.integers(-1, 3))
+trees = st.builds(PartitionTree, st.lists(partitions, max_size=3).map(tuple))
 transactions = (
     st.builds(AddFiles, st.lists(references, max_size=3).map(tuple))
     | st.builds(ReplaceFileReferences, texts, texts, st.lists(texts).map(tuple), st.none() | references)
     | st.builds(SplitPartitions, st.lists(splits, max_size=3).map(tuple), st.lists(references, max_size=3).map(tuple))
+    | st.builds(
+        Rollback,
+        st.integers(1),
+        st.lists(st.tuples(texts, texts)).map(tuple),
+        st.lists(references, max_size=3).map(tuple),
+        st.none() | trees,
+    )
     | st.builds(DeleteFiles, st.lists(texts).map(tuple))
     | st.builds(MigrateStateStore, texts)
 )

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.model.properties import PROPERTIES, TableProperties, parse_duration
+from sleeper_nb.model.properties import PROPERTIES, TableProperties
 
 
 def test_a_property_that_is_not_set_has_its_default():
@@ -47,8 +47,17 @@ def test_a_line_that_sets_nothing_is_named():
         TableProperties.from_text("# one\nsnapshot\n")
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("7 d", 604800), ("6h", 21600), ("30 min", 1800), ("1.5 s", 1.5), (" 500 ms ", 0.5)]
-)
-def test_durations_are_read(text: str, seconds: float):
-    assert parse_duration(text) == timedelta(seconds=seconds)
+@pytest.mark.parametrize("text", ["0 d", "PT0S", "1", "1 fortnight", "P1M", "-1 d"])
+def test_an_interval_of_savepoints_that_cannot_be_says_what_to_type(text: str):
+    with pytest.raises(InvalidInput, match=r"savepoint\.create-interval") as error:
+        TableProperties({"savepoint.create-interval": text})
+    assert error.value.hint == "it is a duration, such as 7 d, 6 h or PT30M, longer than 0; or nothing"
+
+
+def test_savepoints_are_made_and_retired_only_when_properties_say_so():
+    nothing = TableProperties({})
+    assert nothing["savepoint.create-interval"] is nothing["savepoint.time-retained"] is None
+    assert nothing["savepoint.num-retained.max"] == 2**31 - 1
+    some = TableProperties({"savepoint.create-interval": "PT30M", "savepoint.time-retained": "0 d"})
+    assert some["savepoint.create-interval"] == timedelta(minutes=30)
+    assert some["savepoint.time-retained"] == timedelta(0)

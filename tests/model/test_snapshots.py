@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
@@ -11,17 +10,15 @@ from hypothesis import strategies as st
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import (
     Moment,
-    Savepoint,
     SavepointReference,
     SnapshotReference,
-    check_savepoint_name,
     from_micros,
     parse_moment,
     parse_reference,
     parse_version,
     to_micros,
 )
-from tests.builders import savepoint, snapshot
+from tests.builders import snapshot
 
 moments = st.datetimes(timezones=st.just(UTC))
 
@@ -29,27 +26,6 @@ moments = st.datetimes(timezones=st.just(UTC))
 @given(moments)
 def test_moments_survive_catalogs_to_the_microsecond(moment: datetime):
     assert from_micros(to_micros(moment)) == moment
-
-
-@given(moments, st.none() | st.text(), st.none() | st.text())
-def test_a_savepoint_comes_back_from_its_file(saved: datetime, message: str | None, author: str | None):
-    whole = saved - timedelta(microseconds=saved.microsecond % 1000)
-    one = savepoint(3, snapshot(7, time=saved), "naïve", save_time=whole, message=message, author=author)
-    assert Savepoint.from_json(one.to_json()) == one
-
-
-def test_the_file_of_a_savepoint_has_the_proposals_fields():
-    body = json.loads(savepoint(3, snapshot(7)).to_json())
-    assert {"id": 3, "savedSnapshotId": 7, "schemaId": 1, "fullManifestList": "files-7", "recordCount": 0}.items() <= (
-        body.items()
-    )
-    assert body["saveTime"] == 1767225600000
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"id": "x"}', "null"])
-def test_a_file_that_is_no_savepoint_is_refused(text: str):
-    with pytest.raises(InvalidInput, match="not a savepoint"):
-        Savepoint.from_json(text)
 
 
 @pytest.mark.parametrize(
@@ -101,17 +77,6 @@ def test_what_is_no_time_is_refused(text: Any):
 @given(moments.filter(lambda m: m.year >= 1000))
 def test_a_moment_is_shown_so_that_it_can_be_typed_again(moment: datetime):
     assert parse_moment(str(Moment(moment))) == Moment(moment)
-
-
-@pytest.mark.parametrize("name", ["fix", "É1", "a-b_c.d", "v1"])
-def test_savepoints_can_have_names_that_start_with_a_letter(name: str):
-    assert check_savepoint_name(name) == name
-
-
-@pytest.mark.parametrize("name", ["", "1", "1a", "_a", "a b", "a/b", "-", "a\n"])
-def test_savepoints_cannot_have_other_names(name: str):
-    with pytest.raises(InvalidInput):
-        check_savepoint_name(name)
 
 
 def test_what_is_shown_is_escaped():

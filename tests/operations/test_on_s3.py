@@ -9,16 +9,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sleeper_nb.engines.duckdb import inspection, relations
+from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.spark import frames, pipeline
 from sleeper_nb.engines.spark.session import SparkEngine
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
+from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.operations.compacting import compaction
 from sleeper_nb.operations.compacting.strategies import StrategySettings
 from sleeper_nb.operations.loading.ingest import IngestSettings
 from sleeper_nb.operations.loading.sources import gather
 from sleeper_nb.operations.loading.sources import rows_of as rows_in
 from sleeper_nb.operations.scanning.planning import plan_scan
+from sleeper_nb.operations.system_tables.definitions import SYSTEM_TABLES
+from sleeper_nb.operations.system_tables.reading import KnownAt, rows_at
+from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage.filesystem import Storage, open_storage
@@ -95,14 +99,12 @@ def test_duckdb_reads_the_bucket(table: StateStore):
     assert keys_in(relations.to_arrow(found)) == ["b", "x", "y"]
 
 
-def test_duckdb_inspects_the_metadata(table: StateStore):
+@pytest.mark.parametrize(("name", "rows"), [("files", 2), ("partitions", 3), ("snapshots", 2), ("schemas", 1)])
+def test_duckdb_reads_system_tables(table: StateStore, name: str, rows: int):
     ingest(table, rows_of("b", "x"))
-    head = table.head()
-    answer = inspection.inspect(
-        "SELECT count(*) AS n, (SELECT count(*) FROM partitions) AS p FROM files",
-        table.storage, head.files_path, head.partitions_path, [head], [], footer="",
-    )  # fmt: skip
-    assert answer.to_dict() == {"n": [2], "p": [3]}
+    at = KnownAt(table, Resolved(table.head()), TableProperties({}))
+    found = rows_at(SYSTEM_TABLES[name], at)
+    assert relations.to_arrow(relations.system_table(relations.connect(), found)).num_rows == rows
 
 
 def _read_by_duckdb(store: StateStore) -> object:

@@ -10,6 +10,7 @@ import hashlib
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -57,6 +58,13 @@ class MemoryDynamoDB:
 
     def close(self) -> None:
         """Do nothing: there is no connection."""
+
+    def copied(self) -> MemoryDynamoDB:
+        """Return another region with the same tables and items."""
+        other = MemoryDynamoDB()
+        with self._turn:
+            other._tables = deepcopy(self._tables)
+        return other
 
     def create_table(self, TableName: str, KeySchema: Sequence[Item], **_: Any) -> Item:  # noqa: N803 - boto3's names
         with self._turn:
@@ -227,7 +235,7 @@ def _error(code: str, operation: str, **more: Any) -> ClientError:
     return ClientError(answer, operation)
 
 
-_TOKEN = re.compile(r"\s*([#:]\w+|\w+|[(),=])")
+_TOKEN = re.compile(r"\s*([#:]\w+|\w+|<=|[(),=])")
 _Value = Callable[[Mapping[str, str], Mapping[str, Item], Item], Item | None]
 _Holds = Callable[[Mapping[str, str], Mapping[str, Item], Item], bool]
 
@@ -281,13 +289,17 @@ class _Conditions:
             case "attribute_exists" | "attribute_not_exists" | "contains" | "begins_with":
                 return self.function(self.take())
         left = self.operand()
-        if self.take() == "=":
-            right = self.operand()
-            return lambda *of: left(*of) is not None and left(*of) == right(*of)
+        match self.take():
+            case "=":
+                right = self.operand()
+                return lambda *of: left(*of) is not None and left(*of) == right(*of)
+            case "<=":
+                most = self.operand()
+                return lambda *of: left(*of) is not None and _ordered(left(*of)) <= _ordered(most(*of))
         low = self.operand()
         self.take("AND")
         high = self.operand()
-        return lambda *of: left(*of) is not None and _plain(low(*of)) <= _plain(left(*of)) <= _plain(high(*of))
+        return lambda *of: left(*of) is not None and _ordered(low(*of)) <= _ordered(left(*of)) <= _ordered(high(*of))
 
     def function(self, name: str) -> _Holds:
         self.take("(")
@@ -317,6 +329,10 @@ class _Conditions:
 def _plain(value: Item | None) -> Any:
     ((_, plain),) = (value or {}).items()
     return plain
+
+
+def _ordered(value: Item | None) -> Any:
+    return int(_plain(value)) if value and "N" in value else _plain(value)
 
 
 def memory_catalog(folder: Path, client: Any = None, clock: Clock | None = None, **options: Any) -> DynamoDBCatalog:

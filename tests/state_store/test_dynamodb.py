@@ -145,10 +145,10 @@ def test_a_compaction_moves_its_inputs_and_adds_its_output(store: StateStore):
     store.commit(added("a", "b", "c"))
     made = store.commit(merged("a", "b", output="out"))
     active, ready, partitions = items(store)
-    assert [item["reference"] for item in active] == ["root|c", "root|out"]
+    assert [item["reference"] for item in active] == ["root|c|2", "root|out|3"]
     assert [(item["reference"], item["added"], item["removed"]) for item in ready] == [
-        ("root|a", 2, 3),
-        ("root|b", 2, 3),
+        ("root|a|2", 2, 3),
+        ("root|b|2", 2, 3),
     ]
     assert [item["partition_id"] for item in partitions] == ["root"]
     assert (made.files_path, made.partitions_path, made.state_store) == (None, None, "DynamoDBStateStore")

@@ -1,8 +1,8 @@
 """The shared catalog: two DynamoDB tables, for any number of machines.
 
 `sleeper-<instance>-index` lists the Sleeper tables by name and by id. `sleeper-<instance>-tables` has all else, under
-the Sleeper table's id, an item each: `current`, `snapshot#…`, `log#…`, `savepoint#…`, `garbage#…`, `job#…` (its claim
-on files), `run#…` (its record), `job-id#…` and a few more. Whatever must be true together is written by one
+the Sleeper table's id, an item each: `current`, `snapshot#…`, `log#…`, `savepoint#…`, `garbage#…`, `lease#…`, `job#…`
+(its claim on files), `run#…` (its record), `job-id#…` and a few more. Whatever must be true together is written by one
 transaction on conditions, and every read is consistent. Plain reads can see some items of a transaction a moment before
 the others; where that matters, it is said.
 """
@@ -16,12 +16,11 @@ from datetime import datetime
 from typing import Any
 
 from sleeper_nb.catalog.base import Assignment, Catalog, CommitLimits, TableEntry
-from sleeper_nb.catalog.dynamodb import claims, commits, expiry, jobs, savepoints
-from sleeper_nb.catalog.dynamodb.client import TRANSACTION_GETS, DynamoDB
+from sleeper_nb.catalog.dynamodb import claims, commits, expiry, jobs, leases, log, savepoints
+from sleeper_nb.catalog.dynamodb.client import DynamoDB
 from sleeper_nb.catalog.dynamodb.items import (
     CURRENT,
     GARBAGE,
-    LOG,
     REFUSED,
     SNAPSHOT,
     KeyedTable,
@@ -29,11 +28,13 @@ from sleeper_nb.catalog.dynamodb.items import (
     snapshot_item,
     to_snapshot,
 )
-from sleeper_nb.catalog.dynamodb.rows import Rows, snapshot_rows
+from sleeper_nb.catalog.dynamodb.rows import Rows, snapshot_row, snapshot_row_as_of, snapshot_rows
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StorageError
 from sleeper_nb.model.jobs import Job
-from sleeper_nb.model.snapshots import Savepoint, Snapshot, from_micros
+from sleeper_nb.model.leases import Lease
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 
 FORMAT_VERSION = 1
 MAX_ITEMS = 100
@@ -188,25 +189,10 @@ class DynamoDBCatalog(Catalog):
         return commits.commit(self.rows(table_id), expected, new, log, also, self.max_items)
 
     def log(self, table_id: str, after: int, until: int) -> tuple[bytes, ...]:
-        if until <= after:
-            return ()
-        rows = self.rows(table_id)
-        found = {row["id"]: row for row in rows.query(between=(numbered(LOG, after + 1), numbered(LOG, until)))}
-        unseen = [number for number in range(after + 1, until + 1) if number not in found]
-        if 0 < len(unseen) <= TRANSACTION_GETS:  # cut, or of a commit that is just being made
-            found |= {row["id"]: row for row in rows.settled(numbered(LOG, number) for number in unseen)}
-        if len(found) != until - after:
-            raise NotFound(f"the transaction log was cut behind snapshot {after}", hint="read a retained snapshot")
-        return tuple(found[number]["entry"] for number in range(after + 1, until + 1))
+        return log.entries(self.rows(table_id), after, until)
 
     def checkpoint(self, table_id: str, at: int) -> Snapshot:
-        bounds = (numbered(SNAPSHOT, 0), numbered(SNAPSHOT, at))
-        found = self.rows(table_id).query(
-            between=bounds, newest_first=True, where="attribute_exists(#files_path)", page=PAGE
-        )
-        for row in found:
-            return to_snapshot(row)
-        raise NotFound(f"no metadata of snapshot {at} is left", hint="it has expired; read a retained snapshot")
+        return log.checkpoint(self.rows(table_id), at)
 
     def materialise(self, table_id: str, snapshot_id: int, files_path: str, partitions_path: str) -> bool:
         rows = self.rows(table_id)
@@ -228,6 +214,14 @@ class DynamoDBCatalog(Catalog):
         expiry.mark_snapshots(rows, ids)
         expiry.collect(rows, now)
 
+    def snapshot(self, table_id: str, snapshot_id: int) -> Snapshot | None:
+        row = snapshot_row(self.rows(table_id), snapshot_id)
+        return None if row is None or row.get("expired") else to_snapshot(row)
+
+    def snapshot_as_of(self, table_id: str, moment: datetime) -> Snapshot | None:
+        row = snapshot_row_as_of(self.rows(table_id), to_micros(moment), PAGE)
+        return None if row is None else to_snapshot(row)
+
     def savepoints(self, table_id: str) -> tuple[Savepoint, ...]:
         return savepoints.listed(self.rows(table_id))
 
@@ -246,8 +240,25 @@ class DynamoDBCatalog(Catalog):
         found = self.rows(table_id).query(GARBAGE)
         return tuple((row["item"].removeprefix(GARBAGE), from_micros(row["since"])) for row in found)
 
+    def add_garbage(self, table_id: str, paths: Collection[str], now: datetime) -> None:
+        noted = {path for path, _ in self.garbage(table_id)}
+        new = {GARBAGE + path: {"since": to_micros(now)} for path in paths if path not in noted}
+        self.rows(table_id).write_each(new)
+
     def forget_garbage(self, table_id: str, paths: Collection[str]) -> None:
         self.rows(table_id).write_each({}, [GARBAGE + path for path in paths])
+
+    def add_lease(self, table_id: str, lease: Lease) -> None:
+        leases.add(self.rows(table_id), lease)
+
+    def leases(self, table_id: str) -> tuple[Lease, ...]:
+        return leases.listed(self.rows(table_id))
+
+    def renew_lease(self, table_id: str, lease: Lease, until: datetime) -> bool:
+        return leases.renew(self.rows(table_id), lease, until)
+
+    def release_lease(self, table_id: str, lease: Lease) -> bool:
+        return leases.release(self.rows(table_id), lease)
 
     def assign(self, table_id: str, assignment: Assignment, now: datetime, job: Job | None = None) -> bool:
         return claims.claim(self.rows(table_id), assignment, now, self.max_items, job)

@@ -23,6 +23,7 @@ JOB = "job#"
 REFUSED = "refused#"
 RUN = "run#"
 JOB_ID = "job-id#"
+LEASE = "lease#"
 
 
 @dataclass(frozen=True, slots=True)

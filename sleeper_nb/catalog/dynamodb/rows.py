@@ -106,3 +106,24 @@ def snapshot_rows(rows: Rows) -> list[Item]:
         unseen = set(range(found[0]["first"], found[0]["id"])) - {row["id"] for row in found}
         found += rows.settled(numbered(SNAPSHOT, number) for number in sorted(unseen))
     return sorted(found, key=lambda row: -row["id"])
+
+
+def snapshot_row(rows: Rows, snapshot_id: int) -> Item | None:
+    """Return the item of a snapshot, hidden or not; one of a commit that is just being made is waited for."""
+    name = numbered(SNAPSHOT, snapshot_id)
+    return rows.get(name) or next(iter(rows.settled([name])), None)
+
+
+def snapshot_row_as_of(rows: Rows, micros: int, page: int) -> Item | None:
+    """Return the item of the newest snapshot at or before a moment, in microseconds since 1970, that has not expired.
+
+    The snapshots of one commit can show one after the other, for a moment, so the one behind is looked for again.
+    """
+    where = "#time <= :micros AND attribute_not_exists(#expired)"
+    found = next(rows.query(SNAPSHOT, newest_first=True, where=where, page=page, micros=micros), None)
+    while found is not None:
+        behind = snapshot_row(rows, found["id"] + 1)
+        if behind is None or behind.get("expired") or behind["time"] > micros:
+            return found
+        found = behind
+    return None

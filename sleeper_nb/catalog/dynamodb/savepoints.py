@@ -5,7 +5,7 @@ from __future__ import annotations
 from sleeper_nb.catalog.dynamodb.items import SAVEPOINT, SAVEPOINT_COUNTER, SAVEPOINT_NAME, SNAPSHOT, numbered
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import AlreadyExists, ConflictError, NotFound
-from sleeper_nb.model.snapshots import Savepoint
+from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.retry import Retry
 
 RETRY = Retry(max_attempts=40, first_wait=0.02, max_wait=1.0)

@@ -16,6 +16,7 @@ from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.operations.scanning.reading import check_files
+from sleeper_nb.operations.system_tables.reading import SystemRows
 from sleeper_nb.storage.filesystem import Storage
 
 # How DuckDB repeats an error of a stream that it reads: the end of a Python stack.
@@ -63,6 +64,13 @@ def parquet(
     return connection.from_arrow(storage.dataset(files, schema))
 
 
+def system_table(connection: duckdb.DuckDBPyConnection, rows: SystemRows) -> duckdb.DuckDBPyRelation:
+    """Return the rows of a system table as a relation."""
+    if rows.path is not None:
+        return parquet(connection, rows.storage, [rows.path])
+    return connection.from_arrow(rows.columns())
+
+
 def column(name: str) -> duckdb.Expression:
     """Return the expression of a column, whatever its name."""
     return duckdb.ColumnExpression(name)
@@ -82,6 +90,14 @@ def query(
         return connection.sql(sql, params=dict(parameters)) if parameters else connection.sql(sql)
     except duckdb.Error as error:
         raise explained(error) from error
+
+
+def name_query(connection: duckdb.DuckDBPyConnection, name: str, sql: str) -> None:
+    """Give a query a name, under which the connection's next statements read it."""
+    rows = query(connection, sql)
+    if rows is None:
+        raise InvalidInput("the view gives no rows", hint="make it of a query")
+    rows.create_view(name)
 
 
 def to_arrow(rows: duckdb.DuckDBPyRelation) -> pa.Table:

@@ -17,6 +17,7 @@ from sleeper_nb.operations.processing.processing import Processor, in_microsecon
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.operations.scanning.reading import leaf_rows
 from sleeper_nb.operations.scanning.tasks import groups_of
+from sleeper_nb.operations.system_tables.reading import SystemRows
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
@@ -87,6 +88,13 @@ def _by_tasks(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFram
     hand_over_keys(spark, [storage])
     one_each = spark.range(len(parts), numPartitions=len(parts))
     return one_each.mapInArrow(task, columns_text(plan.schema.fields))
+
+
+def system_table(spark: SparkSession, rows: SystemRows) -> DataFrame:
+    """Return the rows of a system table as a DataFrame: of its Parquet file, if Spark's own reader opens that."""
+    if rows.path is not None and jvm_opens(rows.storage.root):
+        return spark.read.parquet(rows.storage.locate(rows.path))
+    return spark.createDataFrame(rows.columns())
 
 
 def query(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sleeper_nb.engines.sql.relations import TableReference
 from sleeper_nb.engines.sql.table_references import table_references
-from sleeper_nb.engines.sql.tokens import Dialect, bind_names, quote_name, to_duckdb_parameters
+from sleeper_nb.engines.sql.tokens import Dialect, bind_names, quote_name, to_duckdb_parameters, tokenize
 from sleeper_nb.engines.sql.version_clause import VersionClause
 from sleeper_nb.errors import InvalidInput
 
@@ -67,6 +67,7 @@ def splice(sql: str, replacements: Mapping[TableReference, str], *, dialect: Dia
         if reference.alias_at is not None:
             alias = quote_name(reference.parts[-1], dialect=dialect)
             edits.append((reference.alias_at, reference.alias_at, f" AS {alias}"))
+    edits += _quoted_uses(sql, replacements, dialect)
     pieces, at = [], 0
     for start, end, text in sorted(edits):
         if start < at or end > len(sql):
@@ -74,3 +75,17 @@ def splice(sql: str, replacements: Mapping[TableReference, str], *, dialect: Dia
         pieces += [sql[at:start], text]
         at = end
     return "".join([*pieces, sql[at:]])
+
+
+def _quoted_uses(sql: str, replaced: Mapping[TableReference, str], dialect: Dialect) -> list[tuple[int, int, str]]:
+    """Quote ``flights$files`` where it stands before a column: Spark's parser takes no ``$``, DuckDB's does."""
+    names = {r.parts[-1].casefold() for r in replaced if r.alias_at is not None and "$" in r.parts[-1]}
+    if dialect != "spark" or not names:
+        return []
+    return [
+        (token.start, token.end, quote_name(token.text, dialect=dialect))
+        for token in tokenize(sql, dialect=dialect)
+        if token.kind == "word"
+        and token.text.casefold() in names
+        and not any(r.start <= token.start < r.end for r in replaced)
+    ]

@@ -153,22 +153,23 @@ def skip_brackets(tokens: Sequence[Token], at: int) -> int:
 def bind_names(sql: str, *, dialect: Dialect) -> tuple[str, ...]:
     """Give the names of the ``:name`` parameters, each once, in the order in which they first stand.
 
-    Strings, comments, casts (``x::int``), struct keys (``{'a':b}``), slices (``x[1:n]``) and anything else that stands
-    right behind a value without a space (``alias:table``) hold no parameters.
+    DuckDB's own ``$name`` is one too, in its dialect; the ``$`` of ``flights$files`` is part of a name. Strings,
+    comments, casts (``x::int``), struct keys (``{'a':b}``), slices (``x[1:n]``) and anything else that stands right
+    behind a value without a space (``alias:table``) hold no parameters.
     """
-    return tuple(dict.fromkeys(name.text for _, name in _parameters(tokenize(sql, dialect=dialect))))
+    return tuple(dict.fromkeys(name.text for _, name in _parameters(tokenize(sql, dialect=dialect), dialect)))
 
 
 def to_duckdb_parameters(sql: str) -> str:
     """Write each ``:name`` parameter as DuckDB's ``$name``; nothing else changes, not even the length."""
     characters = list(sql)
-    for colon, _ in _parameters(tokenize(sql, dialect="duckdb")):
-        characters[colon.start] = "$"
+    for mark, _ in _parameters(tokenize(sql, dialect="duckdb"), "duckdb"):
+        characters[mark.start] = "$"
     return "".join(characters)
 
 
-def _parameters(tokens: Sequence[Token]) -> Iterator[tuple[Token, Token]]:
-    """Yield the colon and the name of each parameter."""
+def _parameters(tokens: Sequence[Token], dialect: Dialect) -> Iterator[tuple[Token, Token]]:
+    """Yield the mark and the name of each parameter."""
     open_brackets: list[str] = []
     for index, token in enumerate(tokens):
         before = tokens[index - 1] if index else None
@@ -177,9 +178,10 @@ def _parameters(tokens: Sequence[Token]) -> Iterator[tuple[Token, Token]]:
             open_brackets.append("subscript" if subscript else token.text)
         elif token.kind == "symbol" and token.text in _CLOSING.values() and open_brackets:
             open_brackets.pop()
-        elif token.is_symbol(":") and index + 1 < len(tokens):
+        elif token.text in {":", "$"} and index + 1 < len(tokens):
             name = tokens[index + 1]
-            if name.kind == "word" and name.start == token.end and _may_open(before, token, open_brackets):
+            opens = dialect == "duckdb" if token.text == "$" else _may_open(before, token, open_brackets)
+            if name.kind == "word" and name.start == token.end and opens:
                 yield token, name
 
 

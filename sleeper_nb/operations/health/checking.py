@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.file_reference import FileReference
-from sleeper_nb.model.snapshots import Savepoint, Snapshot
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.health.check_data import DataUse, data_faults
 from sleeper_nb.operations.health.findings import (

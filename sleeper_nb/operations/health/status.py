@@ -11,15 +11,18 @@ import pyarrow.compute as pc
 
 from sleeper_nb.catalog.base import Assignment
 from sleeper_nb.model.files import data_files
-from sleeper_nb.model.properties import SPLITTING_THRESHOLD, TableProperties
+from sleeper_nb.model.properties import SAVEPOINT_INTERVAL, SPLITTING_THRESHOLD, TableProperties
+from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.scanning.planning import files_of
 from sleeper_nb.operations.upkeep.expiry import Retention, plan_expiry
-from sleeper_nb.operations.upkeep.garbage import collectable_files, delay_of
+from sleeper_nb.operations.upkeep.garbage import collectable_files, delay_of, kept_versions, left_behind
 from sleeper_nb.operations.upkeep.online import is_online
+from sleeper_nb.operations.versioning.periodic import is_due
 from sleeper_nb.report import Bytes, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.storage.paths import is_data_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +39,15 @@ class Housekeeping:
         How long a file stays after nothing refers to it.
     retention
         How long snapshots stay.
+    save_every
+        How old the last periodic savepoint becomes before another is made; None makes none.
     """
 
     batch_size: int
     splitting_threshold: int
     gc_delay: timedelta
     retention: Retention
+    save_every: timedelta | None = None
 
     @classmethod
     def of(cls, properties: TableProperties) -> Housekeeping:
@@ -51,6 +57,7 @@ class Housekeeping:
             properties[SPLITTING_THRESHOLD],
             delay_of(properties),
             Retention.of(properties),
+            properties[SAVEPOINT_INTERVAL],
         )
 
 
@@ -147,7 +154,7 @@ def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableSt
     state = store.load(head)
     snapshots, savepoints = catalog.snapshots(table_id), catalog.savepoints(table_id)
     claims, garbage = catalog.assignments(table_id, now), catalog.garbage(table_id)
-    retained = {s.id for s in snapshots} | {s.saved_snapshot_id for s in savepoints}
+    kept = kept_versions(store, now)
     metadata = [file for folder in ("statestore", "schema", "savepoint") for file in store.storage.list(folder)]
     files, size = files_of(state)
     waiting, waiting_bytes = _waiting(state)
@@ -169,8 +176,8 @@ def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableSt
         claims=len(claims),
         waiting_files=waiting,
         waiting_bytes=waiting_bytes,
-        waiting_metadata=len(garbage),
-        next_steps=_next_steps(state, keeping, now, snapshots, retained, claims, garbage, online=online),
+        waiting_metadata=sum(not is_data_file(path) for path, _ in garbage),
+        next_steps=_next_steps(state, keeping, now, snapshots, savepoints, kept, claims, garbage, online=online),
         online=online,
     )
 
@@ -180,20 +187,23 @@ def _next_steps(
     keeping: Housekeeping,
     now: datetime,
     snapshots: Sequence[Snapshot],
-    retained: Collection[int],
+    savepoints: Sequence[Savepoint],
+    kept: Collection[int],
     claims: Iterable[Assignment],
-    garbage: Iterable[tuple[str, datetime]],
+    garbage: Sequence[tuple[str, datetime]],
     *,
     online: bool,
 ) -> tuple[Advice, ...]:
+    {s.id for s in snapshots} | {s.saved_snapshot_id for s in savepoints}
     claimed = {(claim.partition_id, name) for claim in claims for name in claim.filenames}
     return advise(
         keeping,
         big=sum(held.rows >= keeping.splitting_threshold for held in state.files.by_partition().values()),
         full=full_leaves(state, claimed, keeping.batch_size),
         expired=len(plan_expiry(snapshots, keeping.retention, now)),
-        files=len(collectable_files(state, retained, now, keeping.gc_delay)),
-        metadata=sum(now - since >= keeping.gc_delay for _, since in garbage),
+        files=len(collectable_files(state, kept, now, keeping.gc_delay)) + len(left_behind(state, garbage)),
+        metadata=sum(now - since >= keeping.gc_delay and not is_data_file(path) for path, since in garbage),
+        unsaved=is_due(savepoints, snapshots[0], keeping.save_every, now),
         online=online,
     )
 
@@ -214,6 +224,7 @@ def advise(
     expired: int = 0,
     files: int = 0,
     metadata: int = 0,
+    unsaved: bool = False,
     online: bool = True,
 ) -> tuple[Advice, ...]:
     """Return what to do next, the most useful first. Pure."""
@@ -221,6 +232,7 @@ def advise(
         (not online, Advice("online", "it is offline: what follows is refused until then")),
         (big, Advice("split", f"{_leaves(big)} {counted(keeping.splitting_threshold, 'row')} or more")),
         (full, Advice("compact", f"{_leaves(full)} {keeping.batch_size} files or more")),
+        (unsaved, Advice("maintain", "a periodic savepoint is due")),
         (expired, Advice("expire", f"{counted(expired, 'snapshot')} can be forgotten")),
         (
             files + metadata,

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.scanning.gathering import gathered
 
 if TYPE_CHECKING:
     from datafusion import DataFrame, SessionContext
@@ -21,8 +22,6 @@ _WORDS = re.compile(
 )
 
 _EACH_TIME = re.compile(r"\b(random|uuid)\s*\(", re.IGNORECASE)
-
-_GATHERED_ROWS = 65_536
 
 
 def condition(rows: DataFrame, where: str, schema: Schema) -> Any:
@@ -85,7 +84,7 @@ def met(batches: Iterable[pa.RecordBatch], where: str, schema: Schema) -> Iterat
     from datafusion import SessionConfig, SessionContext
 
     context = SessionContext(SessionConfig().with_target_partitions(1))  # more of them would mix the rows' order
-    for batch in _gathered(batches):
+    for batch in gathered(batches):  # planning the condition for a small one takes longer than computing it
         rows = _frame(context, batch)
         test = condition(rows, where, schema)
         try:
@@ -93,18 +92,6 @@ def met(batches: Iterable[pa.RecordBatch], where: str, schema: Schema) -> Iterat
         except Exception as error:  # DataFusion raises a plain Exception for everything
             raise not_computed(where, error) from error
         yield from (each.to_pyarrow() if hasattr(each, "to_pyarrow") else each for each in found)
-
-
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Join small batches, as planning the condition for one takes longer than computing it."""
-    waiting: list[pa.RecordBatch] = []
-    for batch in batches:
-        waiting.append(batch)
-        if sum(each.num_rows for each in waiting) >= _GATHERED_ROWS:
-            yield pa.concat_batches(waiting)
-            waiting = []
-    if waiting:
-        yield pa.concat_batches(waiting)
 
 
 def _frame(context: SessionContext, rows: pa.Table | pa.RecordBatch) -> DataFrame:

@@ -44,6 +44,12 @@ class PlannedLeaf:
     partition: Partition
     files: tuple[PlannedFile, ...]
 
+    @property
+    def rows(self) -> int | None:
+        """How many rows its files hold for it, where metadata alone tells; None where they must be read to know."""
+        told = all(file.rows_exact and file.region in {None, self.partition.region} for file in self.files)
+        return sum(file.rows for file in self.files) if told else None
+
 
 @dataclass(frozen=True, slots=True)
 class OpenedGroups:
@@ -85,12 +91,9 @@ class ScanPlan(Report):
     @property
     def rows(self) -> int | None:
         """How many rows the scan gives, where metadata alone tells; None where rows must be read to know."""
-        told = self.processing.is_nothing and all(
-            file.rows_exact and file.region in {None, leaf.partition.region}
-            for leaf in self.leaves
-            for file in leaf.files
-        )
-        return sum(f.rows for f in self.files) if told else None
+        counts = [leaf.rows for leaf in self.leaves]
+        told = [count for count in counts if count is not None]
+        return sum(told) if self.processing.is_nothing and len(told) == len(counts) else None
 
     def by_region(self) -> dict[Region | None, list[str]]:
         """Return the names of the files by the region that they are cut to, None for whole files."""
@@ -138,7 +141,7 @@ def plan_scan(
     reached = {leaf.id for region in plan_regions for leaf in state.tree.leaves_in(region)}
     for leaf in (leaf for leaf in state.tree.leaves if leaf.id in reached):
         inside = [part for region in plan_regions if (part := leaf.region.intersect(region)) is not None]
-        files = tuple(file for part in inside for file in _files(state, leaf, part))
+        files = tuple(file for part in inside for file in files_in(state, leaf, part))
         if inside:
             leaves.append(PlannedLeaf(leaf, files))
     all_files, all_bytes = files_of(state)
@@ -162,10 +165,13 @@ def files_of(state: TableState) -> tuple[int, int]:
     return data_files(active)
 
 
-def _files(state: TableState, leaf: Partition, part: Region) -> list[PlannedFile]:
+def files_in(state: TableState, leaf: Partition, part: Region) -> list[PlannedFile]:
+    """Return the files that hold rows of one part of a leaf, those cut to it that reach beyond."""
     owners = [leaf.id, *(partition.id for partition in state.tree.ancestors(leaf.id))]
     rows = state.files.active_rows_in(owners)
     rows = rows.filter(keys_in(part, rows, state.schema, low="max_", high="min_")) if rows.num_rows else rows
+    if not rows.num_rows:
+        return []
     filenames, counts, sizes, exact = (rows[n].to_pylist() for n in ("filename", "rows", "bytes", "rows_exact"))
     whole = keys_in(part, rows, state.schema, low="min_", high="max_").to_pylist()
     parts = repeat(None) if all(whole) else (None if each else part for each in whole)

@@ -1,13 +1,15 @@
-"""Garbage collection: delete files that neither the table nor a retained snapshot or savepoint can still need.
+"""Garbage collection: delete files that neither the table nor a retained snapshot, savepoint or reader can still need.
 
 Why it is safe, in steps:
 
 1. A data file is live in the snapshots [added, removed) of its references. When every reference was removed, and no
-   retained snapshot or savepoint lies in one of those intervals, no version that can be named reads it. Numbers only
-   grow, and a savepoint can only be made of a retained snapshot, so no such version can appear later.
-2. It must also be unreferenced for the delay, so that a reader that began before keeps its files.
-3. Its object is deleted first, then the state forgets it. A crash in between leaves a name without an object, which
-   nothing reads; the next run deletes it again, which does nothing, and forgets it.
+   retained snapshot, savepoint or lease lies in one of those intervals, no version that can be named reads it. Numbers
+   only grow, and a savepoint or lease can only be made of a version that is kept, so no such version can appear later.
+   They are read in this order, so that what is made of a snapshot just before it expires is seen.
+2. It must also be unreferenced for the delay, so that a short read of the version before keeps its files.
+3. The catalog notes it as garbage, then a commit like any other makes the state forget it, and last its object is
+   deleted. A rollback that would use it again commits before, and this commit loses; or behind, and then it finds the
+   file forgotten. A crash leaves a note: the next run deletes what is noted and no state tracks.
 4. Metadata files become garbage in the same transaction of the catalog that forgets the last version naming them.
 5. What a crashed writer left in the state store itself, never seen by anybody, is swept by the store's own rules.
 """
@@ -20,11 +22,14 @@ from datetime import datetime, timedelta
 
 import pyarrow.compute as pc
 
+from sleeper_nb.errors import StateRuleBroken
+from sleeper_nb.model.leases import ended
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import DeleteFiles
 from sleeper_nb.report import NOTHING_DONE, Bytes, Grid, Report
 from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.storage import paths
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -38,7 +43,7 @@ class GarbageReport(Report):
     bytes
         Of the data files.
     held
-        Data files out of use that a retained snapshot or savepoint, or the delay, still keeps.
+        Data files out of use that a retained snapshot or savepoint, a reader's lease, or the delay still keeps.
     """
 
     data_files: tuple[str, ...]
@@ -64,9 +69,9 @@ def delay_of(properties: TableProperties) -> timedelta:
     return timedelta(minutes=properties["sleeper.table.gc.delay.minutes"])
 
 
-def collectable_files(state: TableState, retained: Iterable[int], now: datetime, delay: timedelta) -> tuple[str, ...]:
-    """Return the tracked data files that no retained version needs and that are out of use for the delay. Pure."""
-    versions = sorted(set(retained))
+def collectable_files(state: TableState, kept: Iterable[int], now: datetime, delay: timedelta) -> tuple[str, ...]:
+    """Return the tracked data files that no kept version needs and that are out of use for the delay. Pure."""
+    versions = sorted(set(kept))
     waiting = state.files.ready_for_gc
     active = pc.filter(waiting["filename"], pc.is_in(waiting["filename"], state.files.active["filename"]))
     needed: set[str] = set(active.to_pylist())
@@ -105,26 +110,59 @@ def collect_garbage(
     """
     now = now or store.clock.now()
     catalog, table_id = store.catalog, store.table_id
+    noted = catalog.garbage(table_id)
     state = store.load()
-    retained = [s.id for s in catalog.snapshots(table_id) if s.id not in forgotten]
-    retained += [savepoint.saved_snapshot_id for savepoint in catalog.savepoints(table_id)]
-    data = collectable_files(state, retained, now, delay)
-    metadata = tuple(path for path, since in catalog.garbage(table_id) if now - since >= delay)
-    report = _report(state, data, metadata, dry_run=dry_run)
+    if not dry_run:
+        _release_ended(store, now)
+    data = collectable_files(state, kept_versions(store, now, forgotten), now, delay)
+    left = left_behind(state, noted)
+    metadata = tuple(path for path, since in noted if now - since >= delay and not paths.is_data_file(path))
+    report = _report(state, data, left, metadata, dry_run=dry_run)
     if dry_run:
         return report
-    for path in (*data, *metadata):
-        store.storage.delete(path)
     if data:
-        store.commit(DeleteFiles(data), author=author)
-    if metadata:
-        catalog.forget_garbage(table_id, metadata)
+        catalog.add_garbage(table_id, data, now)
+        try:
+            store.commit(DeleteFiles(data), author=author)
+        except StateRuleBroken:  # a rollback was faster
+            catalog.forget_garbage(table_id, data)
+            raise
+    gone = (*data, *left, *metadata)
+    for path in gone:
+        store.storage.delete(path)
+    if gone:
+        catalog.forget_garbage(table_id, gone)
     store.named(store.head().state_store).sweep()
     return report
 
 
-def _report(state: TableState, data: Sequence[str], metadata: tuple[str, ...], *, dry_run: bool) -> GarbageReport:
+def kept_versions(store: StateStore, now: datetime, forgotten: Collection[int] = ()) -> set[int]:
+    """Return the snapshots that can be named, as such or by a savepoint, or that a lease holds.
+
+    Those `forgotten` count as expired: a savepoint or lease keeps them all the same.
+    """
+    catalog, table_id = store.catalog, store.table_id
+    kept = {snapshot.id for snapshot in catalog.snapshots(table_id)} - {*forgotten}
+    kept |= {savepoint.saved_snapshot_id for savepoint in catalog.savepoints(table_id)}
+    return kept | {lease.snapshot_id for lease in catalog.leases(table_id) if lease.until > now}
+
+
+def left_behind(state: TableState, noted: Iterable[tuple[str, datetime]]) -> tuple[str, ...]:
+    """Return the data files that a run which did not end has noted as garbage and the state has forgotten. Pure."""
+    return tuple(sorted(state.files.untracked([path for path, _ in noted if paths.is_data_file(path)])))
+
+
+def _release_ended(store: StateStore, now: datetime) -> None:
+    """Release leases that have ended, so that none of them can be renewed once its files are garbage."""
+    for lease in ended(store.catalog.leases(store.table_id), now):
+        store.catalog.release_lease(store.table_id, lease)
+
+
+def _report(
+    state: TableState, data: Sequence[str], left: Sequence[str], metadata: tuple[str, ...], *, dry_run: bool
+) -> GarbageReport:
     waiting = state.files.ready_for_gc
     sizes = dict(zip(waiting["filename"].to_pylist(), waiting["bytes"].to_pylist(), strict=True))
     held = len(sizes) - len(data)
-    return GarbageReport(tuple(data), metadata, sum(sizes[name] for name in data), held, dry_run)
+    size = sum(sizes[name] for name in data)
+    return GarbageReport((*data, *left), metadata, size, held, dry_run)

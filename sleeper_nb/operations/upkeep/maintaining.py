@@ -18,7 +18,7 @@ from sleeper_nb.operations.compacting.compaction import CompactionReport
 from sleeper_nb.operations.partitioning.splitting import SplitReport
 from sleeper_nb.operations.upkeep.expiry import ExpiryReport, Retention, expire_snapshots
 from sleeper_nb.operations.upkeep.garbage import GarbageReport, collect_garbage
-from sleeper_nb.operations.versioning.periodic import PeriodicSavepoint, save_if_due
+from sleeper_nb.operations.versioning.periodic import SavepointKeeper, SavepointSchedule
 from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
 
@@ -112,7 +112,7 @@ def steps_of(
     store: StateStore,
     split: Callable[[bool], SplitReport],
     compact: Callable[[bool, Collection[str]], CompactionReport],
-    save_every: timedelta | None,
+    schedule: SavepointSchedule,
     retention: Retention,
     gc_delay: timedelta,
     author: str | None,
@@ -127,8 +127,9 @@ def steps_of(
         Splits the leaves that have too many rows, or only plans it.
     compact
         Runs the jobs that the table's strategy proposes but for some leaves, or only plans them.
-    save_every
-        How old the last savepoint may become before another is made; None for any age.
+    schedule
+        When savepoints are made and retired by themselves. What a retired one alone has kept is collected by the next
+        run.
     retention, gc_delay
         How long snapshots stay, and files that nothing refers to.
     author
@@ -137,15 +138,13 @@ def steps_of(
     began, head = store.clock.now(), store.head()
     forgotten: list[int] = []
     cut: set[str] = set()
+    keeper = SavepointKeeper(store, schedule, head, began, author)
 
     def split_first(dry_run: bool) -> SplitReport:
         report = split(dry_run)
         for one in report.splits:  # a dry run finds the old leaf still, the run itself the new ones
             cut.update({one.partition_id}, (part for part, _, _ in one.parts))
         return report
-
-    def save(dry_run: bool) -> PeriodicSavepoint:
-        return save_if_due(store, head, save_every, began, dry_run=dry_run, author=author)
 
     def expire(dry_run: bool) -> ExpiryReport:
         report = expire_snapshots(store, retention, dry_run=dry_run, until=head.id)
@@ -159,9 +158,10 @@ def steps_of(
     return (
         Step("split", split_first, split_said),
         Step("compact", lambda dry_run: compact(dry_run, cut), compaction_said),
-        Step("create-savepoint", save, attrgetter("said")),
+        Step("create-savepoint", keeper.save, attrgetter("said")),
         Step("expire", expire, expiry_said),
         Step("collect-garbage", collect, garbage_said),
+        Step("delete-savepoint", keeper.retire, attrgetter("said")),
     )
 
 

@@ -29,6 +29,7 @@ from sleeper_nb.model.transactions import (
     DeleteFiles,
     MigrateStateStore,
     ReplaceFileReferences,
+    Rollback,
     SplitPartitions,
 )
 from sleeper_nb.operations.scanning.planning import PlannedFile, PlannedLeaf
@@ -39,7 +40,7 @@ SAME_ROWS: Final = frozenset(
     kind.operation for kind in (ReplaceFileReferences, SplitPartitions, DeleteFiles, MigrateStateStore)
 )
 """Operations of snapshots behind which the table has the same rows."""
-ROLLBACK: Final = "rollback"
+ROLLBACK: Final = Rollback.operation
 SKIP_ROLLBACKS: Final = "streaming.skip-rollbacks"
 """The option by which a reader passes over rollbacks."""
 

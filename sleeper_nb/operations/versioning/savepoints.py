@@ -1,19 +1,31 @@
-"""Savepoints: pin a snapshot under an id and a name until it is deleted."""
+"""Savepoints: pin a snapshot under an id and a name until it is deleted; and what each alone keeps."""
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
 from datetime import timedelta
 
 from sleeper_nb.errors import NotFound, StorageError
-from sleeper_nb.model.snapshots import Savepoint, Snapshot, check_savepoint_name
+from sleeper_nb.model.files import Totals
+from sleeper_nb.model.savepoints import Savepoint, check_savepoint_name
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.operations.versioning.kept_files import NOTHING, kept_alone
 from sleeper_nb.operations.versioning.versions import Resolved
+from sleeper_nb.report import NOTHING_DONE, Bytes, Grid, Listing, Report, counted
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.storage import paths
 
 
 def create_savepoint(
-    store: StateStore, saved: Resolved, *, name: str | None, message: str | None, author: str | None
+    store: StateStore,
+    saved: Resolved,
+    *,
+    name: str | None,
+    message: str | None,
+    author: str | None,
+    periodic: bool = False,
 ) -> Savepoint:
     """Save a snapshot: the file ``savepoint/savepoint-<id>`` first, then the row that makes it count.
 
@@ -40,7 +52,13 @@ def create_savepoint(
         name=name,
         message=message,
         author=author,
+        periodic=periodic,
     )
+    _publish(store, savepoint)
+    return savepoint
+
+
+def _publish(store: StateStore, savepoint: Savepoint) -> None:
     path = paths.savepoint(savepoint.id)
     try:
         store.storage.write(path, savepoint.to_json().encode())
@@ -52,10 +70,90 @@ def create_savepoint(
             store.storage.delete(path)
         if not saved_it or not isinstance(error, StorageError):
             raise
-    return savepoint
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SavepointDeletion(Report):
+    """A savepoint that was deleted, and what that lets go of; of a dry run, that would be.
+
+    Parameters
+    ----------
+    savepoint
+        The savepoint.
+    others
+        What else keeps its version: ``snapshot 7``, ``savepoint 4``; nothing when the version goes with it.
+    files, bytes
+        Data files that nothing else keeps, which garbage collection may take then.
+    """
+
+    savepoint: Savepoint
+    others: tuple[str, ...]
+    files: int
+    bytes: int
+    dry_run: bool
+
+    @property
+    def id(self) -> int:
+        """The savepoint's id."""
+        return self.savepoint.id
+
+    @property
+    def loses_version(self) -> bool:
+        """Whether nothing else keeps the version, so that it can never be read again."""
+        return not self.others
+
+    def grid(self) -> Grid:
+        """Return what becomes of the version and its files."""
+        one, would = self.savepoint, "would be " if self.dry_run else ""
+        named = f" {one.name!r}" if one.name else ""
+        version = f"snapshot {one.saved_snapshot_id}, {counted(one.record_count, 'row')}"
+        kept = f"stays: {', '.join(self.others)}" if self.others else f"{would or 'is '}gone: nothing else keeps it"
+        freed = f"{counted(self.files, 'data file')}, {Bytes(self.bytes)}" if self.files else "nothing"
+        rows = (("saved", version), ("that version", kept), ("frees for garbage collection", freed))
+        title = f"savepoint {one.id}{named} {would}deleted"
+        return Grid(("", ""), rows, title, NOTHING_DONE if self.dry_run else "")
+
+
+def plan_deletion(store: StateStore, savepoint: Savepoint) -> SavepointDeletion:
+    """Return what deleting a savepoint would let go of. Nothing is changed."""
+    number = savepoint.saved_snapshot_id
+    snapshots = [snapshot.id for snapshot in store.catalog.snapshots(store.table_id)]
+    others = [kept for kept in store.catalog.savepoints(store.table_id) if kept.id != savepoint.id]
+    keeping = [f"snapshot {number}"] if number in snapshots else []
+    keeping += [f"savepoint {kept.id}" for kept in others if kept.saved_snapshot_id == number]
+    # only then is there anything to look for in the metadata
+    freed = NOTHING if keeping else kept_by_each(store).get(savepoint.id, NOTHING)
+    return SavepointDeletion(savepoint, tuple(keeping), freed.files, freed.bytes, dry_run=True)
+
+
+def kept_by_each(store: StateStore) -> dict[int, Totals]:
+    """Return for the id of each savepoint the data files that would be garbage without it."""
+    state = store.load()
+    snapshots = {snapshot.id for snapshot in store.catalog.snapshots(store.table_id)}
+    savepoints = store.catalog.savepoints(store.table_id)
+    saved = Counter(kept.saved_snapshot_id for kept in savepoints)
+    alone = kept_alone(state.files, snapshots | saved.keys())
+    last = {kept.id: kept.saved_snapshot_id for kept in savepoints if saved[kept.saved_snapshot_id] == 1}
+    freed = {key: alone.get(number, NOTHING) for key, number in last.items() if number not in snapshots}
+    return {kept.id: freed.get(kept.id, NOTHING) for kept in savepoints}
 
 
 def delete_savepoint(store: StateStore, savepoint: Savepoint) -> None:
     """Delete a savepoint: its row first, then its file; what only it kept is then garbage."""
     store.catalog.delete_savepoint(store.table_id, savepoint.id, store.clock.now())
     store.storage.delete(paths.savepoint(savepoint.id))
+
+
+def list_savepoints(store: StateStore, table: str, *, with_bytes: bool) -> Listing[Savepoint]:
+    """Return the savepoints of a table, oldest first; with what each alone keeps, if that is wanted."""
+    found = store.catalog.savepoints(store.table_id)
+    alone = kept_by_each(store) if with_bytes else {}
+    cells = []
+    for one in found:
+        made = "periodically" if one.periodic else "by hand"
+        said = (one.id, one.name, one.saved_snapshot_id, one.record_count, one.save_time, made, one.author, one.message)
+        kept = alone.get(one.id, NOTHING)
+        cells.append((*said, kept.files, Bytes(kept.bytes)) if with_bytes else said)
+    columns: tuple[str, ...] = ("savepoint", "name", "snapshot", "rows", "save time", "made", "author", "message")
+    columns += ("keeps alone: files", "bytes") if with_bytes else ()
+    return Listing(found, columns, tuple(cells), f"savepoints of {table}")

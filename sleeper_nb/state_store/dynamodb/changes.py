@@ -11,17 +11,21 @@ import pyarrow.compute as pc
 from sleeper_nb.catalog.dynamodb.items import Item, put
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.file_reference import Addition, FileReference, to_batch
+from sleeper_nb.model.file_reference import PAIR, Addition, FileReference, to_batch
 from sleeper_nb.model.snapshots import to_micros
 from sleeper_nb.model.transactions import (
     AddFiles,
     DeleteFiles,
     MigrateStateStore,
     ReplaceFileReferences,
+    Rollback,
     SplitPartitions,
 )
-from sleeper_nb.state_store.dynamodb.items import Items, Tables, partition_items, reference_items, reference_key
+from sleeper_nb.state_store.dynamodb.items import KEY, Items, Tables, partition_items, reference_items, reference_key
 from sleeper_nb.state_store.steps import Step
+
+CHANGES_TREE = frozenset({SplitPartitions.operation, Rollback.operation})
+"""The operations of which each commit adds items of partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +94,14 @@ def difference(step: Step) -> Change:
             known = len(step.before.tree.partitions)
             new_ones = partition_items(step.after.tree.partitions[known:], new.id, new.commit_id, first=known)
             return Change(_added(references, step), ready, new_ones, leaving=[*ready])
+        case Rollback(_, removed, references):
+            gone = files.active.join(_pairs(removed), list(PAIR), join_type="left semi")
+            ready = _leaving(gone, step)
+            # the whole tree, also one that is the same: so that readers can tell that they see the commit
+            tree = partition_items(step.after.tree.partitions, new.id, new.commit_id)
+            return Change(_added(references, step), ready, tree, leaving=[*ready])
         case DeleteFiles(filenames):
-            gone = _named(files.ready_for_gc, filenames).select(["partition_id", "filename"]).to_pylist()
+            gone = _named(files.ready_for_gc, filenames).select(KEY).to_pylist()
             return Change(forgotten=[reference_key(**row) for row in gone])
         case MigrateStateStore():
             return Change()
@@ -117,6 +127,11 @@ def _added(references: Iterable[FileReference], step: Step) -> dict[str, Item]:
 def _leaving(rows: pa.Table, step: Step) -> dict[str, Item]:
     new = step.snapshot
     return reference_items(rows, new.commit_id, removed=new.id, removed_time=to_micros(new.time))
+
+
+def _pairs(references: Sequence[tuple[str, str]]) -> pa.Table:
+    columns = zip(*references, strict=True) if references else ((), ())
+    return pa.table({name: pa.array(values, pa.string()) for name, values in zip(PAIR, columns, strict=True)})
 
 
 def _named(rows: pa.Table, filenames: Sequence[str]) -> pa.Table:

@@ -1,8 +1,9 @@
 """The items of `DynamoDBStateStore`: its three DynamoDB tables, and how references and partitions become items.
 
-`active-files` and `ready-for-gc-files` have an item for each file reference, `partition|file`; `partitions` one for
-each partition. Every item says by which commit it was written and in which snapshots it is live; `staged` ones count
-only once that commit has won. Behind `!` in `active-files` lie the commits under way that have staged items.
+`active-files` and `ready-for-gc-files` have an item for each file reference, `partition|file|snapshot`; `partitions`
+one for each partition, `partition|snapshot`. The snapshot is the one that added it: a rollback can add one again. Every
+item says by which commit it was written and in which snapshots it is live; `staged` ones count only once that commit
+has won. Behind `!` in `active-files` lie the commits under way that have staged items.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ from sleeper_nb.model.partitions import Partition, PartitionTree, Range, Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import from_micros, to_micros
 
-REFERENCE, PARTITION = "reference", "partition_id"
+REFERENCE, PARTITION = "reference", "partition"
 LAYOUT = "state-store-layout"
 """The catalog's item that says whether a Sleeper table has three DynamoDB tables of its own, as the older of the two
 specifications has it, or shares those of its instance."""
+KEY = ("partition_id", "filename", "added_snapshot")
+"""The columns of a reference that its range key is made of."""
 Items = Mapping[str, Item]
 """Items by their range keys."""
 
@@ -64,16 +67,16 @@ class Tables:
         return self.active, self.ready, self.partitions
 
 
-def reference_key(partition_id: str, filename: str) -> str:
+def reference_key(partition_id: str, filename: str, added_snapshot: int) -> str:
     """Return the range key of a file reference."""
-    return f"{partition_id}|{filename}"
+    return f"{partition_id}|{filename}|{added_snapshot}"
 
 
 def reference_items(rows: pa.Table | pa.RecordBatch, commit_id: str, **changes: Any) -> dict[str, Item]:
     """Return the items of rows as `FileReferences` has them; `changes` are set in each."""
     keys = [name[4:] for name in rows.schema.names if name.startswith("min_")]
     return {
-        reference_key(row["partition_id"], row["filename"]): {**_reference_item(row, keys, commit_id), **changes}
+        reference_key(*(row[name] for name in KEY)): {**_reference_item(row, keys, commit_id), **changes}
         for row in rows.to_pylist()
     }
 
@@ -115,10 +118,12 @@ def partition_items(
 ) -> dict[str, Item]:
     """Return the items of partitions that are live from a snapshot on; `first` is the place of the first in the tree.
 
-    An item never changes. That a partition was split is told by its children, which are live from then on.
+    An item never changes. That a partition was split is told by its children, which are live from then on; and a later
+    snapshot that adds a root has a tree of its own (see `partition_tree`).
     """
     return {
-        p.id: {
+        f"{p.id}|{snapshot_id}": {
+            "partition_id": p.id,
             "position": position,
             "parent_id": p.parent_id,
             "min": _cells(r.min for r in p.region.ranges),
@@ -131,18 +136,28 @@ def partition_items(
 
 
 def partition_tree(found: Iterable[Item]) -> PartitionTree:
-    """Return the tree of the partitions that `partition_items` wrote, as far as they are live."""
-    ordered = sorted(found, key=lambda item: item["position"])
-    regions = {item[PARTITION]: _region(item) for item in ordered}
+    """Return the tree of the partitions that were written up to a snapshot: the newest root, and what follows it.
+
+    Raises
+    ------
+    InvalidInput, NotFound, ValueError
+        When a part of a tree is missing.
+    """
+    items = list(found)
+    newest = max(item["added"] for item in items if item["position"] == 0)
+    ordered = sorted((item for item in items if item["added"] >= newest), key=lambda item: item["position"])
+    regions = {item["partition_id"]: _region(item) for item in ordered}
     children: dict[str, list[str]] = defaultdict(list)
     for item in ordered:  # a left child comes before its right one
         if item.get("parent_id") is not None:
-            children[item["parent_id"]].append(item[PARTITION])
-    return PartitionTree(tuple(_partition(item, regions, children) for item in ordered))
+            children[item["parent_id"]].append(item["partition_id"])
+    tree = PartitionTree(tuple(_partition(item, regions, children) for item in ordered))
+    tree.check()
+    return tree
 
 
 def _partition(item: Item, regions: Mapping[str, Region], children: Mapping[str, Sequence[str]]) -> Partition:
-    name, dimension = item[PARTITION], -1
+    name, dimension = item["partition_id"], -1
     below = tuple(children.get(name, ()))
     if below:
         ranges = zip(regions[name].ranges, regions[below[0]].ranges, strict=True)

@@ -7,8 +7,9 @@ Why what is read is the snapshot and nothing else, in steps:
 2. A later compaction moves a reference from `active-files` to `ready-for-gc-files`. They are read in that order, so a
    reference is found in one at least; found in both, the later reading counts.
 3. Plain reads can see some items of a transaction a moment before the others, and pages of a query are not of one
-   moment. So references, rows and bytes are compared with what the commit itself said of them, and the tree must be
-   whole; if not, all is read again. What the commit removed must be there too, or a second reading finds no more of it.
+   moment. So references, rows and bytes are compared with what the commit itself said of them, the tree must be
+   whole, and a commit that changed the tree must show in it; if not, all is read again. What the commit removed must be
+   there too, or a second reading finds no more of it.
 4. A garbage collection deletes only references whose [added, removed) holds no retained snapshot. So every retained
    snapshot finds all its active references, however old it is. What waited for garbage collection at an old snapshot
    and has been collected since is no longer told of it; nothing reads that.
@@ -33,6 +34,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.retry import Retry
+from sleeper_nb.state_store.dynamodb.changes import CHANGES_TREE
 from sleeper_nb.state_store.dynamodb.items import Tables, partition_tree, reference_row
 from sleeper_nb.state_store.dynamodb.staging import UNDER_WAY
 
@@ -75,7 +77,7 @@ def _read(tables: Tables, snapshot: Snapshot, schema: Schema) -> TableState | No
     rows = [reference_row(item, schema, at) for item in references.values()]
     rows = [row for key, row in zip(references, rows, strict=True) if key not in forgotten]
     files = FileReferences.of(pa.Table.from_pylist(sorted(rows, key=_order), schema=files_schema(schema)))
-    tree = _tree(tables.partitions, at, won)
+    tree = _tree(tables.partitions, snapshot, won)
     if tree is None or files.totals != (snapshot.files, snapshot.rows, snapshot.bytes):
         return None
     return TableState(at, snapshot.schema_id, schema, tree, files)
@@ -106,14 +108,14 @@ def _is_live(item: Item, won: set[str]) -> bool:
     return not item.get("staged") or item["commit"] in won
 
 
-def _tree(partitions: Rows, at: int, won: set[str]) -> PartitionTree | None:
-    live = [item for item in partitions.query() if _is_live(item, won) and item["added"] <= at]
+def _tree(partitions: Rows, snapshot: Snapshot, won: set[str]) -> PartitionTree | None:
+    live = [item for item in partitions.query() if _is_live(item, won) and item["added"] <= snapshot.id]
+    if snapshot.operation in CHANGES_TREE and not any(item["added"] == snapshot.id for item in live):
+        return None
     try:
-        tree = partition_tree(live)
-        tree.check()
+        return partition_tree(live)
     except (InvalidInput, NotFound, ValueError):  # one child was read, the other not yet
         return None
-    return tree if live else None
 
 
 def _order(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -1,0 +1,92 @@
+"""The file of the SQLite catalog: opened, brought to this release's format, and changed by whole transactions.
+
+Writers take SQLite's write lock at the start of a transaction (BEGIN IMMEDIATE), so a condition that was read cannot
+change before what depends on it is written. WAL mode lets readers go on meanwhile; `synchronous=FULL` makes an
+acknowledged commit survive a power cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sleeper_nb.catalog.sqlite_tables import FORMAT_VERSION, upgrade
+from sleeper_nb.errors import StorageError
+
+BUSY_SECONDS = 60.0
+"""How long a writer waits for another one's lock; a commit holds it for milliseconds."""
+
+
+class SqliteFile:
+    """A connection that threads share; the parameters are those of `SqliteCatalog`."""
+
+    def __init__(self, path: Path, *, sync: bool) -> None:
+        self._path, self._sync = path, sync
+        self._lock = threading.RLock()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(
+                path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise StorageError(
+                f"cannot open the catalog {path}: {error}", hint="is it a folder to write in?"
+            ) from error
+        try:
+            self._prepare()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _prepare(self) -> None:
+        with self._errors():
+            version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+            if version > FORMAT_VERSION:
+                raise StorageError(
+                    f"the catalog {self._path} has format {version}; this release reads up to {FORMAT_VERSION}",
+                    hint="upgrade sleeper-nb",
+                )
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if self._sync else 'NORMAL'}")
+            if version < FORMAT_VERSION:
+                with self.transaction() as run:
+                    upgrade(run)
+            if self._connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                # SQLite does not wait for this lock; whoever holds it is switching too, or the next to open will.
+                with contextlib.suppress(sqlite3.OperationalError):
+                    self._connection.execute("PRAGMA journal_mode = WAL")
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                yield self._connection
+            except sqlite3.Error as error:
+                hint = "is the disk full, or the file locked by another program?"
+                raise StorageError(f"the catalog {self._path} failed: {error}", hint=hint) from error
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Run a block as one transaction, whole or not at all; `StorageError` when SQLite fails."""
+        with self._errors() as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")  # inside: an interrupt right behind it must not leave it open
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def rows(self, statement: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        with self._errors() as connection:
+            return connection.execute(statement, parameters).fetchall()
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._connection.close()

@@ -1,0 +1,52 @@
+"""What finds the tables of one SQL statement: by name, at a version, with their system tables behind ``$``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sleeper_nb.errors import NotFound
+from sleeper_nb.model.snapshots import VersionReference
+from sleeper_nb.operations.system_tables.definitions import MARK, SYSTEM_TABLES
+from sleeper_nb.statement import Lookup, Source
+
+if TYPE_CHECKING:
+    from sleeper_nb.table_at import TableAt
+
+
+def lookup_in(table: Callable[[str], TableAt]) -> Lookup:
+    """Return what finds tables and their system tables for one statement.
+
+    Wherever the statement names one version of a table in the same way, it reads the same; so the current version is
+    looked up once, whatever is committed meanwhile.
+
+    Parameters
+    ----------
+    table
+        Returns a table by its name, or raises `NotFound`.
+    """
+    found: dict[tuple[str, VersionReference | None], TableAt] = {}
+
+    def source(name: str, asked: VersionReference | None) -> Source | None:
+        base, mark, suffix = name.partition(MARK)
+        place = (base.casefold(), asked)
+        if place not in found:
+            try:
+                here = table(base)
+            except NotFound:
+                return None
+            found[place] = here.at_reference(asked)
+        return found[place].system_table(suffix) if mark else found[place].source()
+
+    return source
+
+
+def metadata_lookup(table: TableAt) -> Lookup:
+    """Return what finds the system tables of one table, by short names too; without a version, those at its own."""
+
+    def source(name: str, asked: VersionReference | None) -> Source | None:
+        base, mark, suffix = name.rpartition(MARK)
+        is_one = base.casefold() == table.name.casefold() if mark else suffix.casefold() in SYSTEM_TABLES
+        return table.at_reference(asked).system_table(suffix) if is_one else None
+
+    return source

@@ -1,0 +1,38 @@
+"""A reader's hold on a version: until it ends, garbage collection leaves the version's files where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """One reader's hold on one version of a table.
+
+    Parameters
+    ----------
+    id
+        Unique to the lease.
+    snapshot_id
+        The version that is read.
+    since, until
+        When it began, and when it ends unless its reader renews it, UTC.
+    purpose
+        What reads: ``scan``, ``sql``, ``export``, ``stream``, ``rollback``.
+    author
+        Who reads.
+    """
+
+    id: str
+    snapshot_id: int
+    since: datetime
+    until: datetime
+    purpose: str
+    author: str | None = None
+
+
+def ended(leases: Iterable[Lease], now: datetime) -> tuple[Lease, ...]:
+    """Return the leases that hold nothing any more."""
+    return tuple(lease for lease in leases if lease.until <= now)

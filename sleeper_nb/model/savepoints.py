@@ -1,0 +1,214 @@
+"""Savepoints as values: what one saves, its JSON, and the files that list what it keeps."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.snapshots import from_micros, to_micros
+from sleeper_nb.report import Grid, Report
+
+
+class FileIO(Protocol):
+    """What reads a file: a table's folder, for instance (`sleeper_nb.storage.filesystem.Storage`)."""
+
+    @property
+    def root(self) -> str: ...  # noqa: D102 - its own absolute path or address
+
+    def read(self, path: str) -> bytes: ...  # noqa: D102 - of a path below the root
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFileMeta:
+    """A file that lists data files of a version, under the names of Paimon's specification of manifests.
+
+    Parameters
+    ----------
+    file_name
+        The Parquet file, below the table's folder.
+    file_size
+        Its bytes.
+    num_added_files
+        Data files that the version reads; one that several partitions share counts once.
+    num_deleted_files
+        Data files that only older versions read, and that are listed until garbage collection has taken them.
+    schema_id
+        The schema of the keys in it.
+    """
+
+    file_name: str
+    file_size: int
+    num_added_files: int
+    num_deleted_files: int
+    schema_id: int
+
+
+class ReadsManifests(Protocol):
+    """What tells of the files that list a version's data files (`sleeper_nb.storage.manifest_list.ManifestList`)."""
+
+    def read(self, full_manifest_list: str, schema_id: int) -> tuple[ManifestFileMeta, ...]: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class Savepoint(Report):
+    """A version that is kept until it is deleted, whatever expires (the proposal of savepoints for Paimon).
+
+    Parameters
+    ----------
+    id
+        1, 2, 3 …; the id of a deleted savepoint is never given again.
+    saved_snapshot_id, schema_id
+        What it saves.
+    full_manifest_list
+        The Parquet file that lists every file of the version, below the table's folder.
+    partitions_path
+        The Parquet file with the version's partitions.
+    record_count
+        Rows of the table at the version.
+    save_time
+        When the savepoint was made, UTC, to the millisecond.
+    name, message, author
+        What the user said of it, and who.
+    snapshot_time
+        When the saved snapshot was committed, UTC: ``TIMESTAMP AS OF`` falls back on it.
+    periodic
+        Whether ``savepoint.create-interval`` made it. Only such a one is ever deleted by maintenance, as
+        ``savepoint.num-retained.max`` and ``savepoint.time-retained`` say.
+    """
+
+    id: int
+    saved_snapshot_id: int
+    schema_id: int
+    full_manifest_list: str
+    partitions_path: str
+    record_count: int
+    save_time: datetime
+    snapshot_time: datetime
+    name: str | None = None
+    message: str | None = None
+    author: str | None = None
+    periodic: bool = False
+
+    @property
+    def number(self) -> int:
+        """The number of the version that this saves."""
+        return self.saved_snapshot_id
+
+    @property
+    def committed(self) -> datetime:
+        """When the saved version was committed."""
+        return self.snapshot_time
+
+    def data_manifests(self, manifest_list: ReadsManifests) -> tuple[ManifestFileMeta, ...]:
+        """Return the files that list all data files of the savepoint.
+
+        Paimon's list names many manifests, each of a part of the files. Here one Parquet file lists them all, so there
+        is one: the file that `full_manifest_list` names. Its rows are those of the system table ``files`` at the
+        savepoint (`sleeper_nb.model.file_reference.files_schema`), for any tool that reads Parquet.
+
+        Parameters
+        ----------
+        manifest_list
+            What looks into the table's folder: ``table.savepoint_manager.manifest_list``.
+        """
+        return manifest_list.read(self.full_manifest_list, self.schema_id)
+
+    def to_json(self) -> str:
+        """Return the content of the file ``savepoint/savepoint-<id>``; times in milliseconds since 1970."""
+        return json.dumps(
+            {
+                "id": self.id,
+                "savedSnapshotId": self.saved_snapshot_id,
+                "schemaId": self.schema_id,
+                "fullManifestList": self.full_manifest_list,
+                "partitions": self.partitions_path,
+                "recordCount": self.record_count,
+                "saveTime": to_micros(self.save_time) // 1000,
+                "snapshotTimeMicros": to_micros(self.snapshot_time),
+                "name": self.name,
+                "message": self.message,
+                "author": self.author,
+                "periodic": self.periodic,
+            },
+            indent=2,
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Savepoint:
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        InvalidInput
+            When a field is missing or of a wrong type.
+        """
+        try:
+            body = json.loads(text)
+            return cls(
+                id=int(body["id"]),
+                saved_snapshot_id=int(body["savedSnapshotId"]),
+                schema_id=int(body["schemaId"]),
+                full_manifest_list=str(body["fullManifestList"]),
+                partitions_path=str(body["partitions"]),
+                record_count=int(body["recordCount"]),
+                save_time=from_micros(int(body["saveTime"]) * 1000),
+                snapshot_time=from_micros(int(body["snapshotTimeMicros"])),
+                name=body.get("name"),
+                message=body.get("message"),
+                author=body.get("author"),
+                periodic=body.get("periodic") is True,  # savepoints of older releases have no such field
+            )
+        except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
+            hint = "was the file savepoint-<id> changed by hand?"
+            raise InvalidInput(f"not a savepoint: {error!r}", hint=hint) from error
+
+    @classmethod
+    def from_path(cls, files: FileIO, path: str) -> Savepoint:
+        """Read a savepoint's file.
+
+        The file tells what was saved. Whether the savepoint still counts, its row in the catalog says:
+        `SavepointManager`.
+
+        Parameters
+        ----------
+        files
+            What reads it: ``table.savepoint_manager.files``, or any `Storage`.
+        path
+            The file's qualified path (``SavepointManager.savepoint_path``), or its path below the root of `files`.
+
+        Raises
+        ------
+        NotFound, InvalidInput
+            When there is no such file, or it holds no savepoint.
+        """
+        return cls.from_json(files.read(path.removeprefix(f"{files.root}/")).decode(errors="replace"))
+
+    def grid(self) -> Grid:
+        """Return the savepoint as a card."""
+        named = f" {self.name!r}" if self.name else ""
+        rows: list[tuple[object, ...]] = [
+            ("saves", f"snapshot {self.saved_snapshot_id}"),
+            ("rows", self.record_count),
+            ("save time", self.save_time),
+        ]
+        if self.periodic:
+            rows.append(("made", "periodically"))
+        if self.message:
+            rows.append(("message", self.message))
+        return Grid(("", ""), tuple(rows), title=f"savepoint {self.id}{named}")
+
+
+_SAVEPOINT_NAME = re.compile(r"[^\W\d_][\w.-]*")
+
+
+def check_savepoint_name(name: str) -> str:
+    """Return `name` when a savepoint can have it: it starts with a letter, so that it can never be read as an id."""
+    if not _SAVEPOINT_NAME.fullmatch(name):
+        raise InvalidInput(
+            f"no savepoint can be called {name!r}", hint="start with a letter; then letters, digits, - _ and ."
+        )
+    return name

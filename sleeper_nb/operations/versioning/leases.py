@@ -1,0 +1,164 @@
+"""The leases that the readers of one session hold: one for each version, renewed for as long as somebody reads."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.clock import Clock
+from sleeper_nb.errors import StorageError
+from sleeper_nb.model.leases import Lease
+
+DURATION = timedelta(minutes=15)
+"""How long a lease holds behind its last renewal: how long a reader that was killed keeps files from going."""
+
+
+LONG_READ = 128 << 20
+"""Bytes from which on a read holds a lease; a shorter one has ended before anybody can take its files."""
+
+
+@dataclass
+class _Held:
+    lease: Lease
+    readers: int
+
+
+class Leases:
+    """Takes, renews and releases leases.
+
+    While any is held a thread renews each before it ends; that one is not counted on for more than that a long reader
+    keeps its files, and whoever loses the catalog for longer than a lease holds is told by the read that misses one.
+
+    Parameters
+    ----------
+    catalog
+        Where leases are kept.
+    clock
+        Gives times and ids.
+    author
+        Whom a lease names.
+    duration
+        How long one holds without being renewed.
+    """
+
+    def __init__(self, catalog: Catalog, clock: Clock, author: str | None, duration: timedelta = DURATION) -> None:
+        self._catalog, self._clock, self._author, self._duration = catalog, clock, author, duration
+        self._held: dict[tuple[str, int], _Held] = {}
+        self._lock, self._wake = threading.RLock(), threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def hold(self, table_id: str, snapshot_id: int, purpose: str) -> Callable[[], None]:
+        """Keep garbage collection from the files of a version; return what lets go, which may be called again.
+
+        Raises
+        ------
+        NotFound
+            When the version is not kept any more.
+        """
+        key = table_id, snapshot_id
+        with self._lock:
+            held = self._held.get(key)
+            if held is None:
+                now = self._clock.now()
+                ends = now + self._duration
+                lease = Lease(self._clock.new_id(), snapshot_id, now, ends, purpose, self._author)
+                self._catalog.add_lease(table_id, lease)
+                self._held[key] = held = _Held(lease, 0)
+                self._watch()
+            held.readers += 1
+        once = iter((held,))
+
+        def let_go() -> None:
+            with self._lock:
+                for mine in once:
+                    self._let_go(key, mine)
+
+        return let_go
+
+    @contextlib.contextmanager
+    def held(self, table_id: str, snapshot_id: int, purpose: str) -> Iterator[None]:
+        """Hold a version while a block runs."""
+        let_go = self.hold(table_id, snapshot_id, purpose)
+        try:
+            yield
+        finally:
+            let_go()
+
+    def _let_go(self, key: tuple[str, int], held: _Held) -> None:
+        held.readers -= 1
+        if held.readers == 0 and self._held.get(key) is held:
+            del self._held[key]
+            with contextlib.suppress(StorageError):  # it ends by itself
+                self._catalog.release_lease(key[0], held.lease)
+
+    def renew(self) -> None:
+        """Renew every lease that is held; one that is gone is not held any longer."""
+        with self._lock:
+            for key, held in list(self._held.items()):
+                until = self._clock.now() + self._duration
+                with contextlib.suppress(StorageError):  # the next round is before it ends
+                    if self._catalog.renew_lease(key[0], held.lease, until):
+                        held.lease = replace(held.lease, until=until)
+                    else:
+                        del self._held[key]
+
+    def close(self) -> None:
+        """Release every lease."""
+        with self._lock:
+            for key, held in list(self._held.items()):
+                held.readers = 1
+                self._let_go(key, held)
+        self._wake.set()
+
+    def _watch(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._wake.clear()
+            self._thread = threading.Thread(target=self._renew_all_along, name="sleeper-leases", daemon=True)
+            self._thread.start()
+
+    def _renew_all_along(self) -> None:
+        while not self._wake.wait(self._duration.total_seconds() / 3):
+            self.renew()
+            with self._lock:
+                if not self._held:
+                    self._thread = None
+                    return
+
+
+@dataclass(frozen=True, slots=True)
+class ReadGuard:
+    """What one reader of a version asks to keep the version's files while it reads.
+
+    Parameters
+    ----------
+    leases
+        The session's.
+    table_id, snapshot_id
+        The version.
+    is_old
+        Whether it was named, not taken as the current one: what the current version has just replaced stays for the
+        garbage collector's delay anyway.
+    bytes
+        What is read.
+    """
+
+    leases: Leases
+    table_id: str
+    snapshot_id: int
+    is_old: bool
+    bytes: int
+
+    def during(self, purpose: str) -> contextlib.AbstractContextManager[None]:
+        """Return a block that holds the version when reading it takes long."""
+        if self.bytes < LONG_READ:
+            return contextlib.nullcontext()
+        return self.leases.held(self.table_id, self.snapshot_id, purpose)
+
+    def until_closed(self, purpose: str) -> None:
+        """Hold the version until the session is closed: what reads it is handed out, and nobody says when it has."""
+        if self.is_old or self.bytes >= LONG_READ:
+            self.leases.hold(self.table_id, self.snapshot_id, purpose)

@@ -1,0 +1,68 @@
+"""`SavepointManager`: where a table's savepoints are, and which there are (the proposal of savepoints for Paimon)."""
+
+from __future__ import annotations
+
+from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.errors import NotFound
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.storage import paths
+from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.manifest_list import ManifestList
+
+
+class SavepointManager:
+    """Finds the savepoints of one table; ``table.savepoint_manager`` gives it.
+
+    The rows of the catalog are the truth: a file ``savepoint/savepoint-<id>`` without a row is of a creation that
+    crashed, or of a deletion, and its savepoint does not exist. The file is written before the row and removed after
+    it, so every savepoint that exists has its file, for tools that know nothing of the catalog.
+
+    Parameters
+    ----------
+    catalog, table_id
+        Where the table's savepoints are recorded.
+    storage
+        The table's folder.
+    """
+
+    def __init__(self, catalog: Catalog, table_id: str, storage: Storage) -> None:
+        self._catalog, self._table_id = catalog, table_id
+        self.files = storage
+        self.manifest_list = ManifestList(storage)
+
+    def savepoint_directory(self) -> str:
+        """Return the folder of the savepoints' files: an absolute path, or ``s3://bucket/…``."""
+        return self.files.locate(paths.SAVEPOINTS)
+
+    def savepoint_path(self, savepoint_id: int) -> str:
+        """Return the qualified path of a savepoint's file, whether the savepoint exists or not."""
+        return self.files.locate(paths.savepoint(savepoint_id))
+
+    def savepoint(self, savepoint_id: int) -> Savepoint:
+        """Return a savepoint.
+
+        Raises
+        ------
+        NotFound
+            When it does not exist, or no more; the hint says which do.
+        """
+        found = self._all()
+        for savepoint in found:
+            if savepoint.id == savepoint_id:
+                return savepoint
+        raise NotFound.of("savepoint", savepoint_id, [savepoint.id for savepoint in found])
+
+    def savepoint_exists(self, savepoint_id: int) -> bool:
+        """Return whether a savepoint was made and not deleted."""
+        return any(savepoint.id == savepoint_id for savepoint in self._all())
+
+    def earliest_savepoint_id(self) -> int | None:
+        """Return the least id of all savepoints; None when there is no savepoint."""
+        return min((savepoint.id for savepoint in self._all()), default=None)
+
+    def latest_savepoint_id(self) -> int | None:
+        """Return the greatest id of all savepoints; None when there is no savepoint."""
+        return max((savepoint.id for savepoint in self._all()), default=None)
+
+    def _all(self) -> tuple[Savepoint, ...]:
+        return self._catalog.savepoints(self._table_id)

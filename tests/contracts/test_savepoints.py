@@ -1,0 +1,174 @@
+"""What a savepoint holds on every state store: it reads the same rows whatever becomes of its table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from sleeper_nb.clock import ManualClock
+from sleeper_nb.errors import AlreadyExists
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.operations.versioning.migration import migrate_state_store
+from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager
+from sleeper_nb.operations.versioning.savepoints import delete_savepoint
+from sleeper_nb.state_store.base import StateStore
+from tests.backends import BACKENDS, Backend
+from tests.builders import (
+    TABLE,
+    collect,
+    compact,
+    forget_all_but_newest,
+    ingest,
+    on_disk,
+    reachable,
+    reopened,
+    rows_hash,
+    rows_of,
+    save,
+    split,
+)
+
+BACKENDS_OF = {
+    "S3StateStore": ("folder", "memory", "moto", "servers"),
+    "TransactionLogStateStore": ("folder", "memory", "moto", "servers"),
+    "DynamoDBStateStore": ("memory", "moto", "servers"),
+}
+STORES = [
+    pytest.param((kind, backend), id=f"{kind} on {backend}",
+                 marks=() if backend in {"folder", "memory"} else pytest.mark.servers)  # those of moto too: it is slow
+    for kind, backends in BACKENDS_OF.items()
+    for backend in backends
+]  # fmt: skip
+
+
+@pytest.fixture(params=STORES)
+def opened(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> tuple[StateStore, Backend]:
+    kind, name = request.param
+    backend = BACKENDS[name](tmp_path)
+    return backend.store(kind, points=["m"], clock=clock), backend
+
+
+@pytest.fixture
+def store(opened: tuple[StateStore, Backend]) -> Iterator[StateStore]:
+    yield opened[0]
+    opened[0].catalog.close()
+
+
+@pytest.fixture
+def saved(store: StateStore) -> Savepoint:
+    """A savepoint of three files in two leaves."""
+    ingest(store, rows_of("a", "x", value="first"))
+    ingest(store, rows_of("b"))
+    return save(store, "before")
+
+
+def expire(store: StateStore) -> None:
+    ingest(store, rows_of("c"))
+    forget_all_but_newest(store)
+
+
+def collect_garbage(store: StateStore) -> None:
+    expire(store)
+    collect(store)
+    collect(store)
+
+
+def merge(store: StateStore) -> None:
+    compact(store)
+    collect_garbage(store)
+
+
+def cut(store: StateStore) -> None:
+    split(store, 2)
+    merge(store)
+
+
+def rename(store: StateStore) -> None:
+    store.catalog.rename_table(TABLE, "table", "other")
+    merge(store)
+
+
+def migrate(store: StateStore) -> None:
+    """Move to another state store, and let go of all that the first one has had."""
+    kinds = ["TransactionLogStateStore", "S3StateStore"]
+    migrate_state_store(store, next(kind for kind in kinds if kind != store.name))
+    merge(store)
+
+
+def all_of_them(store: StateStore) -> None:
+    for change in (merge, cut, rename, migrate):
+        change(store)
+
+
+@pytest.mark.parametrize("change", [expire, collect_garbage, merge, cut, rename, migrate, all_of_them])
+def test_a_savepoint_reads_the_same_rows_after(store: StateStore, saved: Savepoint, change: Callable[..., None]):
+    before = rows_hash(store, saved)
+    change(store)
+    fresh = reopened(store)
+    assert [kept for kept in fresh.catalog.savepoints(TABLE) if kept.name == "before"] == [saved]
+    assert saved.saved_snapshot_id not in {s.id for s in fresh.catalog.snapshots(TABLE)}
+    assert rows_hash(fresh, saved) == before
+    assert rows_hash(fresh) != before
+    assert reachable(store) <= on_disk(store)
+
+
+def test_a_savepoint_keeps_partitions_and_schema_as_they_were(store: StateStore, saved: Savepoint):
+    before = reopened(store).load(saved)
+    cut(store)
+    after = reopened(store).load(saved)
+    assert (after.tree, after.schema) == (before.tree, before.schema)
+    assert len(store.load().tree.leaves) > len(after.tree.leaves)
+
+
+def test_deleting_one_of_two_on_the_same_snapshot_deletes_nothing(store: StateStore, saved: Savepoint):
+    other = save(store)
+    before = rows_hash(store, saved)
+    merge(store)
+    collect(store)
+    there = on_disk(store)
+    delete_savepoint(store, saved)
+    collect(store)
+    assert there - on_disk(store) == {"savepoint/savepoint-1"}
+    assert rows_hash(store, other) == before
+    delete_savepoint(store, other)
+    forget_all_but_newest(store)
+    assert len(collect(store).data_files) == 2  # the third, alone in its leaf, was not rewritten
+
+
+def test_ids_and_names_are_never_given_again(store: StateStore, saved: Savepoint):
+    delete_savepoint(store, saved)
+    with pytest.raises(AlreadyExists, match="'before' was used before"):
+        save(store, "before")
+    assert save(store).id == 3  # the second was reserved for the one that was refused
+
+
+def test_the_manager_finds_what_the_catalog_says_and_no_other_file(
+    store: StateStore, opened: tuple[StateStore, Backend]
+):
+    manager = SavepointManager(store.catalog, TABLE, store.storage)
+    assert (manager.earliest_savepoint_id(), manager.latest_savepoint_id()) == (None, None)
+    one, two, three = save(store), save(store, "two"), save(store)
+    delete_savepoint(store, one)
+    store.storage.write("savepoint/savepoint-9", b"of a creation that crashed")
+    assert (manager.earliest_savepoint_id(), manager.latest_savepoint_id()) == (2, 3)
+    assert [manager.savepoint_exists(number) for number in (1, 2, 3, 9)] == [False, True, True, False]
+    assert (manager.savepoint(2), manager.savepoint(3)) == (two, three)
+    assert manager.savepoint_directory() == f"{opened[1].storage(TABLE).root}/savepoint"
+    assert Savepoint.from_path(manager.files, manager.savepoint_path(2)) == two
+
+
+def test_the_list_of_all_data_files_is_one_parquet_file(store: StateStore, saved: Savepoint):
+    compact(store)
+    after = save(store)
+    manifests = SavepointManager(store.catalog, TABLE, store.storage).manifest_list
+    (before, now) = (one for each in (saved, after) for one in each.data_manifests(manifests))
+    assert (before.file_name, before.schema_id) == (saved.full_manifest_list, saved.schema_id)
+    assert (before.num_added_files, before.num_deleted_files) == (3, 0)
+    assert (now.num_added_files, now.num_deleted_files) == (2, 2)  # a leaf with one file is not rewritten
+    assert before.file_size == store.storage.size(saved.full_manifest_list)
+    with store.storage.input(before.file_name) as stream:
+        listed = pq.read_table(stream)["filename"].to_pylist()
+    assert sorted(listed) == sorted(store.load(saved).files.active["filename"].to_pylist())

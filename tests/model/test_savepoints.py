@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.savepoints import Savepoint, check_savepoint_name
+from sleeper_nb.storage.filesystem import Storage
+from tests.builders import savepoint, snapshot
+
+moments = st.datetimes(timezones=st.just(UTC))
+texts = st.none() | st.text()
+
+
+@given(moments, texts, texts, st.booleans())
+def test_a_savepoint_comes_back_from_its_file(saved: datetime, message: str | None, author: str | None, periodic: bool):
+    whole = saved - timedelta(microseconds=saved.microsecond % 1000)
+    one = savepoint(
+        3, snapshot(7, time=saved), "naïve", save_time=whole, message=message, author=author, periodic=periodic
+    )
+    assert Savepoint.from_json(one.to_json()) == one
+
+
+def test_the_file_of_a_savepoint_has_the_proposals_fields():
+    body = json.loads(savepoint(3, snapshot(7)).to_json())
+    assert {"id": 3, "savedSnapshotId": 7, "schemaId": 1, "fullManifestList": "files-7", "recordCount": 0}.items() <= (
+        body.items()
+    )
+    assert body["saveTime"] == 1767225600000
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"id": "x"}', "null"])
+def test_a_file_that_is_no_savepoint_is_refused(text: str):
+    with pytest.raises(InvalidInput, match="not a savepoint"):
+        Savepoint.from_json(text)
+
+
+def test_a_savepoint_of_an_older_release_was_made_by_hand():
+    body = json.loads(savepoint(3, snapshot(7), periodic=True).to_json())
+    del body["periodic"]
+    assert Savepoint.from_json(json.dumps(body)) == savepoint(3, snapshot(7))
+
+
+def test_a_savepoint_is_read_from_its_path_below_the_root_and_from_the_whole_one(tmp_path):
+    files, one = Storage(tmp_path), savepoint(3, snapshot(7), "é")
+    files.write("savepoint/savepoint-3", one.to_json().encode())
+    assert Savepoint.from_path(files, "savepoint/savepoint-3") == one
+    assert Savepoint.from_path(files, str(tmp_path / "savepoint/savepoint-3")) == one
+    with pytest.raises(NotFound):
+        Savepoint.from_path(files, "savepoint/savepoint-4")
+    files.write("savepoint/savepoint-5", b"\xff\xfe")
+    with pytest.raises(InvalidInput, match="not a savepoint"):
+        Savepoint.from_path(files, "savepoint/savepoint-5")
+
+
+@pytest.mark.parametrize("name", ["fix", "É1", "a-b_c.d", "v1"])
+def test_savepoints_can_have_names_that_start_with_a_letter(name: str):
+    assert check_savepoint_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "1", "1a", "_a", "a b", "a/b", "-", "a\n"])
+def test_savepoints_cannot_have_other_names(name: str):
+    with pytest.raises(InvalidInput):
+        check_savepoint_name(name)
+
+
+def test_a_card_says_who_made_it_why_and_is_escaped():
+    shown = savepoint(3, snapshot(7), "fix", message="<script>", periodic=True)._repr_html_()
+    assert "<script>" not in shown
+    assert "periodically" in shown
+    assert "periodically" not in repr(savepoint(3, snapshot(7)))
