@@ -29,6 +29,8 @@ class RollbackReport(Report):
         Of the table.
     partitions_before, partitions_after
         Leaf partitions.
+    is_nothing
+        Whether the table was what it was then already.
     """
 
     to: Resolved
@@ -40,14 +42,8 @@ class RollbackReport(Report):
     rows_after: int
     partitions_before: int
     partitions_after: int
+    is_nothing: bool
     dry_run: bool
-
-    @property
-    def is_nothing(self) -> bool:
-        """Whether the table was what it was then already."""
-        return self.rows_before == self.rows_after and not (
-            self.added_files or self.removed_files or self.partitions_before != self.partitions_after
-        )
 
     def grid(self) -> Grid:
         """Return what changes, and below it the commits that are undone."""
@@ -91,5 +87,6 @@ def roll_back(
         rows_after=then.totals().rows,
         partitions_before=len(now.tree.leaves),
         partitions_after=len(then.tree.leaves),
+        is_nothing=change.is_nothing,
         dry_run=dry_run,
     )
