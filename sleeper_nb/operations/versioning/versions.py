@@ -73,7 +73,7 @@ def resolve(catalog: Catalog, table_id: str, table: str, asked: VersionReference
         return Resolved(found, asked)
     versions: list[Snapshot | Savepoint] = [*catalog.snapshots(table_id), *catalog.savepoints(table_id)]
     if isinstance(asked, SnapshotReference):
-        raise NotFound(f"no snapshot {asked.id}{of}", hint=_retained(versions))
+        raise NotFound(f"no snapshot {asked.id}{of}", hint=_retained(versions, asked.id))
     earliest = min(version.committed for version in versions)
     raise NotFound(f"no version{of} as old as {asked}", hint=f"the earliest that can be reached is {Moment(earliest)}")
 
@@ -103,7 +103,7 @@ def _as_of(catalog: Catalog, table_id: str, asked: Moment) -> Snapshot | Savepoi
     return max(past, key=lambda version: version.committed, default=None)
 
 
-def _retained(versions: list[Snapshot | Savepoint]) -> str:
+def _retained(versions: list[Snapshot | Savepoint], asked: int) -> str:
     kept = sorted({version.number for version in versions})
     runs: list[list[int]] = []
     for number in kept:
@@ -111,4 +111,5 @@ def _retained(versions: list[Snapshot | Savepoint]) -> str:
             runs[-1][1:] = [number]
         else:
             runs.append([number])
-    return "there are: " + ", ".join("–".join(map(str, run)) for run in runs)
+    earliest = f"the earliest is {kept[0]}; " if asked < kept[0] else ""
+    return f"{earliest}there are: " + ", ".join("–".join(map(str, run)) for run in runs)
