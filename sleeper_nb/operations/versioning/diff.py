@@ -186,12 +186,19 @@ def diff(table: str, before: tuple[Resolved, TableState], after: tuple[Resolved,
 
 
 def _files_of_one(state: TableState, other: TableState) -> tuple[ChangedFile, ...]:
-    """Return the files that one state reads and the other does not; a file that several leaves share is there once."""
+    """Return the files that one state reads and the other does not, in order of their commits and keys.
+
+    A file that several leaves share is there once.
+    """
     mine, theirs = (each.files.active for each in (state, other))
     only = mine.filter(pc.invert(pc.is_in(mine["filename"], value_set=theirs["filename"])))
-    sums = only.group_by("filename", use_threads=False).aggregate([("rows", "sum"), ("bytes", "max")])
-    columns = (sums[name].to_pylist() for name in ("filename", "rows_sum", "bytes_max"))
-    return tuple(map(ChangedFile, *columns))
+    least = (f"min_{key.name}" for key in state.schema.row_keys)
+    ordered = only.sort_by([(name, "ascending") for name in ("added_snapshot", *least, "filename")])
+    found: dict[str, ChangedFile] = {}
+    for name, rows, size in zip(*(ordered[n].to_pylist() for n in ("filename", "rows", "bytes")), strict=True):
+        before = found[name].rows if name in found else 0
+        found[name] = ChangedFile(name, before + rows, size)
+    return tuple(found.values())
 
 
 def _splits(state: TableState) -> dict[ChangedSplit, None]:
