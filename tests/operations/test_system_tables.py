@@ -52,8 +52,8 @@ def test_savepoints_begin_with_the_columns_of_the_proposal(table: StateStore):
     assert found.schema.names[:5] == proposed
     assert found.schema.types[:5] == [pa.int64()] * 5
     made = START + timedelta(minutes=2, seconds=30)
-    assert [list(row.values())[:9] for row in found.to_pylist()] == [
-        [1, 3, 1, to_micros(made) // 1000, 2, "fix", None, None, START + timedelta(minutes=2)]
+    assert [list(row.values())[:10] for row in found.to_pylist()] == [
+        [1, 3, 1, to_micros(made) // 1000, 2, "fix", None, None, False, START + timedelta(minutes=2)]
     ]
 
 

@@ -170,7 +170,7 @@ def spark_home() -> Path:
         return Path(home)
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise EngineError("PySpark is not installed", hint='pip install "pyspark>=4.1,<5"')
+        raise EngineError("PySpark is not installed", hint='pip install "pyspark>=4.2,<5"')
     return Path(spec.origin).parent
 
 
