@@ -12,6 +12,7 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.operations.versioning import changes
 from sleeper_nb.operations.versioning.changes import KINDS, Kind, RowCounts
 from sleeper_nb.operations.versioning.comparison import Comparison
+from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.report import Grid, Report, cell_text
 from sleeper_nb.scan import PREVIEW_ROWS, as_polars, preview
@@ -43,6 +44,7 @@ class Changes(Report):
     after: Resolved
     _comparison: Comparison
     _storage: Storage
+    _guards: tuple[ReadGuard, ...]
 
     @property
     def added(self) -> ChangedRows:
@@ -65,7 +67,8 @@ class Changes(Report):
 
     def count(self) -> RowCounts:
         """Return how many rows were added and removed, as a pair; by metadata alone where files tell."""
-        return changes.count(self._comparison, self._storage)
+        with guarded(self._guards, "diff"):
+            return changes.count(self._comparison, self._storage)
 
     def grid(self) -> Grid:
         """Return the first rows of both kinds."""
@@ -82,11 +85,12 @@ class Changes(Report):
 
     def batches(self, kinds: tuple[Kind, ...]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one kind, or of both with a column that tells which; region by region, by keys in each."""
-        for change in changes.stream(self._comparison, self._storage, kinds):
-            if kinds == KINDS:
-                yield changes.labelled(change, self._column, self._comparison.after.sort_order)
-            else:
-                yield change.added if kinds == ("added",) else change.removed
+        with guarded(self._guards, "diff"):
+            for change in changes.stream(self._comparison, self._storage, kinds):
+                if kinds == KINDS:
+                    yield changes.labelled(change, self._column, self._comparison.after.sort_order)
+                else:
+                    yield change.added if kinds == ("added",) else change.removed
 
     def schema(self, kinds: tuple[Kind, ...]) -> pa.Schema:
         """Return the columns of what `batches` yields."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from sleeper_nb.engines.sql import time_travel
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.operations.scanning.planning import ScanPlan
-from sleeper_nb.operations.versioning.leases import ReadGuard
+from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.report import Answer, Grid, Report, counted, data_rows
 from sleeper_nb.scan import PREVIEW_ROWS, as_polars, preview
 from sleeper_nb.session_views import changed_view
@@ -57,14 +56,6 @@ class QueryResult(Report, ABC):
     @abstractmethod
     def _all(self) -> pa.Table: ...
 
-    @contextlib.contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """Keep the files of every version that is read for as long as a block runs."""
-        with contextlib.ExitStack() as held:
-            for guard in self._guards():
-                held.enter_context(guard.during("sql"))
-            yield
-
     def _handed_out(self) -> None:
         """Keep the files of every version that is read, as nobody will say when that has ended."""
         for guard in self._guards():
@@ -75,7 +66,7 @@ class QueryResult(Report, ABC):
 
     def to_arrow(self) -> pa.Table:
         """Read all rows into Arrow."""
-        with self._guarded():
+        with guarded(self._guards(), "sql"):
             return self._all()
 
     def to_pandas(self) -> pd.DataFrame:
@@ -93,7 +84,7 @@ class QueryResult(Report, ABC):
     def head(self, rows: int = PREVIEW_ROWS) -> pa.Table:
         """Return the first rows, in the statement's order."""
         if self._head is None or rows > PREVIEW_ROWS:
-            with self._guarded():
+            with guarded(self._guards(), "sql"):
                 found = self._first(max(rows, PREVIEW_ROWS + 1))
             if self._head is None:
                 self._head = found.slice(0, PREVIEW_ROWS + 1)

@@ -20,6 +20,7 @@ from sleeper_nb.model.snapshots import Snapshot, VersionReference, parse_moment,
 from sleeper_nb.operations.versioning import changes, rollback, savepoints, versions
 from sleeper_nb.operations.versioning.comparison import Comparison, compare
 from sleeper_nb.operations.versioning.diff import Diff, diff
+from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.operations.versioning.rollback import RollbackReport
 from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager
 from sleeper_nb.operations.versioning.savepoints import SavepointDeletion
@@ -211,7 +212,8 @@ class Table(Loading, Maintenance, TableAt):
             When there is no such version, naming those that there are.
         """
         before, after = self._at(from_version), self._at(to_version)
-        return Changes(self.name, before.resolved, after.resolved, self._comparison(before, after), self._store.storage)
+        comparison, guards = self._comparison(before, after), _guards(before, after)
+        return Changes(self.name, before.resolved, after.resolved, comparison, self._store.storage, guards)
 
     def diff(self, a: int | str, b: int | str | None = None) -> Diff:
         """Return what changed from one version to another: rows, files and partitions, by number and name.
@@ -223,7 +225,8 @@ class Table(Loading, Maintenance, TableAt):
         before, after = self._at(a), self._at(b)
         comparison, progress = self._comparison(before, after), self._components.progress
         try:
-            rows = changes.count(comparison, self._store.storage, progress=progress)
+            with guarded(_guards(before, after), "diff"):
+                rows = changes.count(comparison, self._store.storage, progress=progress)
         finally:
             progress.finish()
         return diff(self.name, (before.resolved, before.state), (after.resolved, after.state), rows)
@@ -236,6 +239,10 @@ class Table(Loading, Maintenance, TableAt):
         old, new = before.state, after.state
         processing = (DataProcessing.of(self.properties, state.schema, now) for state in (old, new))
         return compare(old, new, *processing)
+
+
+def _guards(*versions: TableAt) -> tuple[ReadGuard, ...]:
+    return tuple(each.guard(each.state.totals().bytes) for each in versions)
 
 
 def _reference(version: int | str | None, timestamp: datetime | str | None) -> VersionReference | None:

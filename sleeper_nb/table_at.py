@@ -91,10 +91,10 @@ class TableAt(Report):
         state = self.state
         return plan_scan(state, regions, self._processing(state.schema))
 
-    def guard(self, plan: ScanPlan) -> ReadGuard:
-        """Return what keeps the files of a plan while they are read."""
+    def guard(self, size: int) -> ReadGuard:
+        """Return what keeps the version's files while so many bytes of them are read."""
         is_old = self.resolved.asked is not None
-        return ReadGuard(self._components.leases, self._store.table_id, self.resolved.snapshot_id, is_old, plan.bytes)
+        return ReadGuard(self._components.leases, self._store.table_id, self.resolved.snapshot_id, is_old, size)
 
     def _processing(self, schema: Schema) -> DataProcessing:
         return DataProcessing.of(self.properties, schema, self._components.clock.now())
@@ -130,7 +130,7 @@ class TableAt(Report):
         plan = self.plan(regions_of(schema, keys, region))
         chosen = None if columns is None else tuple(columns)
         sources.check_columns(chosen, schema)
-        guard, storage = self.guard(plan), self._store.storage
+        guard, storage = self.guard(plan.bytes), self._store.storage
         return Scan(self.name, self.resolved, plan, storage, self._components.spark, guard, chosen, where, limit)
 
     def export(
@@ -199,7 +199,7 @@ class TableAt(Report):
     def source(self) -> Source:
         """Return the rows of the version as SQL reads them."""
         plan = self.plan()
-        return Source(self.name, self.resolved, plan, self._store.storage, self.guard(plan))
+        return Source(self.name, self.resolved, plan, self._store.storage, self.guard(plan.bytes))
 
     def system_table(self, suffix: str) -> Source:
         """Return the rows of a system table at the version: ``files``, ``savepoints`` …, in any case.

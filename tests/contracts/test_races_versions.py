@@ -14,10 +14,13 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from sleeper_nb.errors import AlreadyExists, NotFound
+from sleeper_nb.errors import AlreadyExists, NotFound, StateRuleBroken
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.operations.upkeep.expiry import Retention, expire_snapshots
+from sleeper_nb.operations.versioning.leases import Leases
+from sleeper_nb.operations.versioning.rollback import roll_back
 from sleeper_nb.operations.versioning.savepoints import delete_savepoint
+from sleeper_nb.operations.versioning.versions import resolve
 from sleeper_nb.state_store.base import StateStore
 from tests.builders import collect, compact, ingest, on_disk, reachable, rows_hash, rows_of, save
 from tests.interleavings import Gate, Outcome, Stage, Template, explore
@@ -180,3 +183,44 @@ def test_a_savepoint_that_is_deleted_while_garbage_is_collected_is_gone_and_noth
         assert not any(path.startswith("savepoint/") for path in on_disk(store))
 
     assert explore(template.copy, {"delete": delete, "clean": clean}, check, most_switches=MOST_SWITCHES) > 15
+
+
+def read_third(stage: Stage, gate: Gate) -> str:
+    """Read a version as a long reader does: plan it, hold it, and open its files."""
+    store = stage.opened(gate, reads=True)
+    version = resolve(store.catalog, store.table_id, "table", SnapshotReference(3)).version
+    store.load(version)
+    with Leases(store.catalog, store.clock, None).held(store.table_id, 3, "scan"):
+        return rows_hash(store, version)
+
+
+def test_a_version_that_is_read_while_all_is_cleaned_is_whole_or_has_expired(
+    template: Template, hashes: dict[int, str]
+):
+    def check(stage: Stage, outcomes: Mapping[str, Outcome]) -> None:
+        ended_well(outcomes, "clean")
+        read, error = outcomes["read"].value, outcomes["read"].error
+        assert read == hashes[3] or isinstance(error, NotFound), error
+        store = hold_versions(stage, hashes)
+        assert store.catalog.leases(store.table_id) == ()
+
+    assert explore(template.copy, {"read": read_third, "clean": clean}, check, most_switches=MOST_SWITCHES) > 15
+
+
+def roll_back_to_third(stage: Stage, gate: Gate) -> Any:
+    store = stage.opened(gate)
+    return roll_back(store, resolve(store.catalog, store.table_id, "table", SnapshotReference(3)), dry_run=False)
+
+
+def test_a_rollback_while_all_is_cleaned_is_whole_or_refused(template: Template, hashes: dict[int, str]):
+    def check(stage: Stage, outcomes: Mapping[str, Outcome]) -> None:
+        for outcome in outcomes.values():
+            assert outcome.error is None or isinstance(outcome.error, NotFound | StateRuleBroken), outcome.error
+        rolled = outcomes["rollback"].error is None
+        assert rolled or outcomes["clean"].error is None
+        store = hold_versions(stage, hashes)
+        ids = {row["filename"] for row in store.load().files.active.to_pylist()}
+        assert len(ids) == (2 if rolled else 1)
+
+    work = {"rollback": roll_back_to_third, "clean": clean}
+    assert explore(template.copy, work, check, most_switches=MOST_SWITCHES) > 15

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -162,3 +162,12 @@ class ReadGuard:
         """Hold the version until the session is closed: what reads it is handed out, and nobody says when it has."""
         if self.is_old or self.bytes >= LONG_READ:
             self.leases.hold(self.table_id, self.snapshot_id, purpose)
+
+
+@contextlib.contextmanager
+def guarded(guards: Iterable[ReadGuard], purpose: str) -> Iterator[None]:
+    """Keep the files of several versions for as long as a block runs."""
+    with contextlib.ExitStack() as held:
+        for guard in guards:
+            held.enter_context(guard.during(purpose))
+        yield
