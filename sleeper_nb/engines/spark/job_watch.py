@@ -38,11 +38,13 @@ class WatchedAction(Generic[T]):
     description
         What Spark calls the jobs.
     tag
-        The name of the group of jobs, used once.
+        How the name of the group of jobs begins.
     """
 
     def __init__(self, session: SparkSession, action: Callable[[SparkSession], T], description: str, tag: str) -> None:
-        self._session, self._action, self._description, self._tag = session, action, description, tag
+        self._session, self._action, self._description = session, action, description
+        # One of its own for as long as its watcher lives, who could else cancel the jobs of an action behind it.
+        self._tag = f"{tag}-{id(self):x}"
         self._result: list[T] = []
         self._error: BaseException | None = None
         self.done = self.total = 0
