@@ -62,7 +62,7 @@ class Oversight:
         """Return the versions that long readers hold, oldest first; garbage collection leaves their files."""
         found = self._components.catalog.leases(self.entry.id)
         now = self._components.clock.now()
-        cells = tuple((e.id, e.snapshot_id, e.purpose, e.author, e.since, e.until, e.until <= now) for e in found)
+        cells = tuple((e.id, e.snapshot_id, e.purpose, e.author, e.since, e.until, e.has_ended(now)) for e in found)
         columns = ("lease", "snapshot", "reader", "who", "since", "until", "ended")
         return Listing(found, columns, cells, f"leases of {self.name}")
 

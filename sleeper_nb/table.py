@@ -17,7 +17,7 @@ from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, VersionReference, parse_moment, parse_reference, parse_version
-from sleeper_nb.operations.versioning import changes, rollback, savepoints, versions
+from sleeper_nb.operations.versioning import changes, rollback, savepoints
 from sleeper_nb.operations.versioning.comparison import Comparison, compare
 from sleeper_nb.operations.versioning.diff import Diff, diff
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
@@ -134,7 +134,7 @@ class Table(Loading, Maintenance, TableAt):
         snapshot
             The snapshot to save; the current one when None.
         """
-        found = versions.resolve(self._components.catalog, self.entry.id, self.name, _reference(snapshot, None))
+        found = self.at_reference(_reference(snapshot, None)).resolved
         author = self._components.author
         return savepoints.create_savepoint(self._store, found, name=name, message=message, author=author)
 
@@ -171,7 +171,7 @@ class Table(Loading, Maintenance, TableAt):
         self, asked: VersionReference, *, dry_run: bool = False, message: str | None = None
     ) -> RollbackReport:
         """Roll back to a version that was parsed already; otherwise as `rollback`."""
-        found = versions.resolve(self._components.catalog, self.entry.id, self.name, asked)
+        found = self.at_reference(asked).resolved
         author = self._components.author
         return rollback.roll_back(self._store, found, dry_run=dry_run, author=author, message=message)
 
@@ -186,7 +186,7 @@ class Table(Loading, Maintenance, TableAt):
             Only return what would go with it.
         """
         asked = parse_version(savepoint if str(savepoint).startswith("savepoint.") else f"savepoint.{savepoint}")
-        found = versions.resolve(self._components.catalog, self.entry.id, self.name, asked).version
+        found = self.at_reference(asked).resolved.version
         assert isinstance(found, Savepoint)  # noqa: S101 - a savepoint's reference resolves to nothing else
         plan = savepoints.plan_deletion(self._store, found)
         if dry_run:

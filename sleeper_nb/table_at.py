@@ -233,7 +233,7 @@ class TableAt(Report):
 
     def card(self) -> Stacked:
         """Return the commit or savepoint of the version, what the table is there, and its first ten rows."""
-        at = TableAt(self.name, self.resolved, self._store, self._components, self.properties)
+        at = self.at_reference(None)
         first = preview(at.scan().head(_CARD_ROWS + 1), f"{at.name} at {at.resolved}", limit=_CARD_ROWS)
         return Stacked((("version", at.resolved.version), ("table", at), ("rows", Answer(first))))
 

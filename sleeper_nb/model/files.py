@@ -206,9 +206,21 @@ class FileReferences:
         wanted = pa.array(sorted(filenames), pa.string())
         return set(wanted.filter(pc.invert(pc.is_in(wanted, self.table["filename"].combine_chunks()))).to_pylist())
 
-    def active_but_in(self, others: FileReferences) -> pa.Table:
-        """Return the active rows whose partition and file are not active together in `others`."""
-        return self.active.join(others.active.select(PAIR), list(PAIR), join_type="left anti")
+    def unshared(self, others: FileReferences) -> tuple[pa.Table, pa.Table]:
+        """Return the active rows of each whose partition and file are not active together in the other."""
+        names = self._differing_partitions(others)
+        mine, theirs = (each.active_rows_in(names) for each in (self, others))
+        here, there = (pc.binary_join_element_wise(*(rows[name] for name in PAIR), "/") for rows in (mine, theirs))
+        only_here, only_there = pc.invert(pc.is_in(here, value_set=there)), pc.invert(pc.is_in(there, value_set=here))
+        return mine.filter(only_here).combine_chunks(), theirs.filter(only_there).combine_chunks()
+
+    def _differing_partitions(self, others: FileReferences) -> set[str]:
+        """Return the partitions whose references are not the same, in the same order, in both."""
+        names = [each.active["filename"].combine_chunks() for each in (self, others)]
+        runs = [{name: (begin, end - begin) for name, begin, end in each.runs()} for each in (self, others)]
+        same = {name for name in runs[0].keys() & runs[1].keys()
+                if names[0].slice(*runs[0][name]).equals(names[1].slice(*runs[1][name]))}  # fmt: skip
+        return (runs[0].keys() | runs[1].keys()) - same
 
     @property
     def _names(self) -> FileNames:

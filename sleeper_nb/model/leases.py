@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -32,7 +31,6 @@ class Lease:
     purpose: str
     author: str | None = None
 
-
-def ended(leases: Iterable[Lease], now: datetime) -> tuple[Lease, ...]:
-    """Return the leases that hold nothing any more."""
-    return tuple(lease for lease in leases if lease.until <= now)
+    def has_ended(self, now: datetime) -> bool:
+        """Return whether it holds nothing any more."""
+        return self.until <= now

@@ -203,11 +203,10 @@ class Rollback(Transaction):
     @classmethod
     def between(cls, state: TableState, then: TableState) -> Rollback:
         """Return the change that makes of `state` what it was `then`."""
-        removed = state.files.active_but_in(then.files).select(PAIR)
-        references = tuple(to_values(then.files.active_but_in(state.files)))
+        left, came = state.files.unshared(then.files)
+        removed = zip(*(left[name].to_pylist() for name in PAIR), strict=True)
         tree = None if then.tree == state.tree else then.tree
-        pairs = zip(*(column.to_pylist() for column in removed.columns), strict=True)
-        return cls(then.snapshot_id, tuple(pairs), references, tree)
+        return cls(then.snapshot_id, tuple(removed), tuple(to_values(came)), tree)
 
     @property
     def is_nothing(self) -> bool:

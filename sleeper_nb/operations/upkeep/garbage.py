@@ -23,7 +23,6 @@ from datetime import datetime, timedelta
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import StateRuleBroken
-from sleeper_nb.model.leases import ended
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import DeleteFiles
@@ -144,7 +143,7 @@ def kept_versions(store: StateStore, now: datetime, forgotten: Collection[int] =
     catalog, table_id = store.catalog, store.table_id
     kept = {snapshot.id for snapshot in catalog.snapshots(table_id)} - {*forgotten}
     kept |= {savepoint.saved_snapshot_id for savepoint in catalog.savepoints(table_id)}
-    return kept | {lease.snapshot_id for lease in catalog.leases(table_id) if lease.until > now}
+    return kept | {lease.snapshot_id for lease in catalog.leases(table_id) if not lease.has_ended(now)}
 
 
 def left_behind(state: TableState, noted: Iterable[tuple[str, datetime]]) -> tuple[str, ...]:
@@ -154,8 +153,9 @@ def left_behind(state: TableState, noted: Iterable[tuple[str, datetime]]) -> tup
 
 def _release_ended(store: StateStore, now: datetime) -> None:
     """Release leases that have ended, so that none of them can be renewed once its files are garbage."""
-    for lease in ended(store.catalog.leases(store.table_id), now):
-        store.catalog.release_lease(store.table_id, lease)
+    for lease in store.catalog.leases(store.table_id):
+        if lease.has_ended(now):
+            store.catalog.release_lease(store.table_id, lease)
 
 
 def _report(

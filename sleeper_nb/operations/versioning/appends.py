@@ -34,8 +34,8 @@ from sleeper_nb.model.transactions import (
 )
 from sleeper_nb.operations.scanning.planning import PlannedFile, PlannedLeaf
 
-APPENDS: Final = frozenset({AddFiles.operation, "bulk-import"})
-"""Operations of snapshots that added rows and did nothing else."""
+APPEND: Final = AddFiles.operation
+"""The operation of snapshots that added rows and did nothing else, however they were loaded."""
 SAME_ROWS: Final = frozenset(
     kind.operation for kind in (ReplaceFileReferences, SplitPartitions, DeleteFiles, MigrateStateStore)
 )
@@ -132,7 +132,7 @@ def _check(snapshot: Snapshot, table: str, skip_rollbacks: bool) -> None:
             f"snapshot {snapshot.id} of table {table!r} is a rollback, and a stream cannot take back what it gave",
             hint=f"set {SKIP_ROLLBACKS}=true to go on behind it, or begin anew with another checkpoint",
         )
-    if operation not in APPENDS | SAME_ROWS | {ROLLBACK}:
+    if operation not in SAME_ROWS | {APPEND, ROLLBACK}:
         raise StateRuleBroken(
             f"snapshot {snapshot.id} of table {table!r} is of operation {operation!r}, which a stream cannot follow",
             hint="begin anew behind it, with another checkpoint",
@@ -154,7 +154,7 @@ def end_of_batch(history: Sequence[Snapshot], start: int, limits: BatchLimits) -
     appends = files = rows = 0
     end = start
     for snapshot in history:
-        if snapshot.operation in APPENDS:
+        if snapshot.operation == APPEND:
             appends, files, rows = appends + 1, files + snapshot.added_files, rows + snapshot.added_rows
             if appends > 1 and limits.exceeded(appends, files, rows):
                 break
@@ -181,7 +181,7 @@ def plan_appends(history: Sequence[Snapshot], load: Callable[[Snapshot], TableSt
     found: list[Append] = []
     for is_rollback, run in groupby(history, key=lambda snapshot: snapshot.operation == ROLLBACK):
         part = list(run)
-        appends = [snapshot for snapshot in part if snapshot.operation in APPENDS]
+        appends = [snapshot for snapshot in part if snapshot.operation == APPEND]
         if appends and not is_rollback:
             found += appended(load(part[-1]), appends)
     return tuple(found)

@@ -119,23 +119,8 @@ def _unshared(before: TableState, after: TableState) -> tuple[TableState, TableS
 
     A partition's region never changes, so a reference that is in both says nothing of their difference.
     """
-    names = _differing_partitions(before, after)
-    mine, theirs = (state.files.active_rows_in(names) for state in (before, after))
-    here, there = (pc.binary_join_element_wise(rows["partition_id"], rows["filename"], "/") for rows in (mine, theirs))
-    only_here, only_there = pc.invert(pc.is_in(here, value_set=there)), pc.invert(pc.is_in(there, value_set=here))
-    return (
-        replace(before, files=FileReferences.of(mine.filter(only_here).combine_chunks())),
-        replace(after, files=FileReferences.of(theirs.filter(only_there).combine_chunks())),
-    )
-
-
-def _differing_partitions(before: TableState, after: TableState) -> set[str]:
-    """Return the partitions whose references are not the same, in the same order, in both states."""
-    names = [state.files.active["filename"].combine_chunks() for state in (before, after)]
-    runs = [{name: (begin, end - begin) for name, begin, end in state.files.runs()} for state in (before, after)]
-    same = {name for name in runs[0].keys() & runs[1].keys()
-            if names[0].slice(*runs[0][name]).equals(names[1].slice(*runs[1][name]))}  # fmt: skip
-    return (runs[0].keys() | runs[1].keys()) - same
+    mine, theirs = map(FileReferences.of, before.files.unshared(after.files))
+    return replace(before, files=mine), replace(after, files=theirs)
 
 
 def _regions(before: TableState, after: TableState) -> Iterator[tuple[Partition, Partition, Region]]:

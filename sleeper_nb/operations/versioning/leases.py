@@ -70,14 +70,9 @@ class Leases:
                 self._held[key] = held = _Held(lease, 0)
                 self._watch()
             held.readers += 1
-        once = iter((held,))
-
-        def let_go() -> None:
-            with self._lock:
-                for mine in once:
-                    self._let_go(key, mine)
-
-        return let_go
+        reader = contextlib.ExitStack()
+        reader.callback(self._let_go, key, held)
+        return reader.close
 
     @contextlib.contextmanager
     def held(self, table_id: str, snapshot_id: int, purpose: str) -> Iterator[None]:
@@ -89,11 +84,15 @@ class Leases:
             let_go()
 
     def _let_go(self, key: tuple[str, int], held: _Held) -> None:
-        held.readers -= 1
-        if held.readers == 0 and self._held.get(key) is held:
-            del self._held[key]
-            with contextlib.suppress(StorageError):  # it ends by itself
-                self._catalog.release_lease(key[0], held.lease)
+        with self._lock:
+            held.readers -= 1
+            if held.readers == 0 and self._held.get(key) is held:
+                self._release(key)
+
+    def _release(self, key: tuple[str, int]) -> None:
+        held = self._held.pop(key)
+        with contextlib.suppress(StorageError):  # it ends by itself
+            self._catalog.release_lease(key[0], held.lease)
 
     def renew(self) -> None:
         """Renew every lease that is held; one that is gone is not held any longer."""
@@ -109,9 +108,8 @@ class Leases:
     def close(self) -> None:
         """Release every lease."""
         with self._lock:
-            for key, held in list(self._held.items()):
-                held.readers = 1
-                self._let_go(key, held)
+            for key in list(self._held):
+                self._release(key)
         self._wake.set()
 
     def _watch(self) -> None:
