@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import getpass
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.properties import OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
+from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.session import Session
 from sleeper_nb.storage import paths
@@ -124,7 +127,21 @@ def open_source_table(place: InstancePlace, name: str) -> SourceTable:
     except BaseException:
         session.close()
         raise
-    return SourceTable(table.name, store, lambda: session.table(table.name).properties, session.close)
+    return SourceTable(
+        table.name,
+        store,
+        properties=lambda: session.table(table.name).properties,
+        leases=session.components.leases,
+        leases_elsewhere=partial(open_leases, place),
+        close=session.close,
+    )
+
+
+@contextmanager
+def open_leases(place: InstancePlace) -> Iterator[Leases]:
+    """Open the leases of an instance in a process of Spark, and release what it holds at the end."""
+    with connect(place.warehouse, place.instance, region=place.region, endpoint_url=place.endpoint_url) as session:
+        yield session.components.leases
 
 
 def _settings(storage: Storage, given: Mapping[str, str]) -> InstanceProperties:

@@ -171,7 +171,7 @@ class Catalog(ABC):
 
     @abstractmethod
     def add_lease(self, table_id: str, lease: Lease) -> None:
-        """Hold a version for a reader; `NotFound` when neither its snapshot nor a savepoint of it is kept any more.
+        """Hold a version for a reader; `NotFound` when no snapshot, savepoint or other lease keeps it any more.
 
         Who then forgets the version, and reads the leases after that, finds the lease.
         """

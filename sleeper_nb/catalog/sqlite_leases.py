@@ -16,6 +16,7 @@ SELECT = f"SELECT {', '.join(_LEASE)} FROM leases WHERE table_id = ? ORDER BY si
 _IS_KEPT = """
 SELECT EXISTS (SELECT 1 FROM snapshots WHERE table_id = :table AND id = :id AND NOT expired)
   OR EXISTS (SELECT 1 FROM savepoints WHERE table_id = :table AND saves = :id AND body NOT NULL)
+  OR EXISTS (SELECT 1 FROM leases WHERE table_id = :table AND snapshot_id = :id)
 """
 
 

@@ -43,6 +43,10 @@ def test_a_version_that_a_savepoint_keeps_can_be_held_until_that_is_deleted(cata
     catalog.add_lease("t", LEASE)
     catalog.delete_savepoint("t", number, LATER)
     assert catalog.leases("t") == (LEASE,)  # what is held stays held
+    second = replace(LEASE, id="second")
+    catalog.add_lease("t", second)  # and others may hold it for as long
+    for lease in (LEASE, second):
+        assert catalog.release_lease("t", lease)
     with pytest.raises(NotFound):
         catalog.add_lease("t", replace(LEASE, id="late"))
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
@@ -16,6 +17,7 @@ from sleeper_nb.engines.spark.session import SparkEngine
 from sleeper_nb.engines.spark.settings import PUSHDOWN
 from sleeper_nb.engines.spark.source import source_of
 from sleeper_nb.engines.spark.source_options import InstancePlace
+from sleeper_nb.operations.versioning import leases
 from sleeper_nb.progress import Silent
 from tests.builders import in_order
 
@@ -230,6 +232,27 @@ def test_comparisons_of_row_keys_leave_files_unopened(tmp_path, table):
     assert files_of(tmp_path, [GreaterThanOrEqual(("key",), "x")]) == 1
     assert files_of(tmp_path, [EqualTo(("key",), "x")]) == 0
     assert files_of(tmp_path, [EqualTo(("x",), 1.0)]) == 5
+
+
+def test_a_long_read_holds_its_version_from_its_plan_to_the_end_of_its_last_task(tmp_path, table, monkeypatch):
+    monkeypatch.setattr(leases, "LONG_READ", 1)
+    before = scanned(table, version="savepoint.early")
+    kind = source_of(InstancePlace(str(tmp_path / "w"), "demo"), open_source_table, 2, prunes=True)
+    tasks = kind({"table": "t", "version": "savepoint.early"}).reader(StructType()).partitions()
+    (planned,) = table.leases()  # the process that planned is gone, and released nothing
+    table.compact("all", engine="local")
+    table.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
+    table.delete_savepoint("early")
+    columns = StructType.fromDDL("key STRING, n INT, at TIMESTAMP, x DOUBLE")
+    found = []
+    for task in pickle.loads(pickle.dumps(tasks)):  # noqa: S301 - as Spark hands them on
+        for number, batch in enumerate(task.rows(columns)):
+            if number == 0:
+                assert [each.snapshot_id for each in table.leases()] == [planned.snapshot_id] * 2
+                table.collect_garbage(dry_run=False, delay=timedelta(0))
+            found += batch.to_pylist()
+    assert in_order(found) == before
+    assert list(table.leases()) == [planned]
 
 
 def test_a_handed_in_session_knows_the_format_from_the_connection_on_and_the_last_one_counts(spark, tmp_path, table):

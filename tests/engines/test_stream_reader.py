@@ -19,6 +19,7 @@ import sleeper_nb as sl
 from sleeper_nb.connecting import open_source_table
 from sleeper_nb.engines.spark.source import source_of
 from sleeper_nb.engines.spark.source_options import InstancePlace
+from sleeper_nb.operations.versioning import leases
 
 SCHEMA = sl.Schema({"key": "string"}, values={"x": "long?"})
 COLUMNS = StructType().add("key", StringType()).add("x", LongType())
@@ -235,6 +236,39 @@ def test_aggregations_combine_within_the_full_state_and_within_each_append(sessi
     start = reader.initialOffset()
     tasks = reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
     assert sorted(x for task in tasks for batch in reader.read(task) for x in batch["x"].to_pylist()) == [1, 2, 3]
+    reader.stop()
+
+
+def test_a_batch_that_is_long_holds_what_it_reads_until_the_next_one(query, table, monkeypatch):
+    monkeypatch.setattr(leases, "LONG_READ", 1)
+    add(table, "a")
+    compacted = add(table, "b")
+    table.compact("all")
+    last = add(table, "c")
+    reader = query(version="2").reader()
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    tasks = reader.partitions(start, end)
+    assert [(each.snapshot_id, each.purpose) for each in table.leases()] == [
+        (2, "spark"),  # the full state
+        (compacted, "spark"),  # the only one in which its file is active, but for the full state
+        (last, "spark"),
+    ]
+    forget_all_but_newest(table)
+    table.collect_garbage(dry_run=False, delay=timedelta(0))
+    given = [key for task in tasks for batch in reader.read(task) for key in batch["key"].to_pylist()]
+    assert sorted(given) == ["a", "b", "c"]
+    reader.commit(end)
+    assert list(table.leases()) == []
+    reader.stop()
+
+
+def test_a_short_batch_holds_nothing(query, table):
+    add(table, "a")
+    reader = query().reader()
+    start = reader.initialOffset()
+    reader.partitions(start, reader.latestOffset(start, ReadAllAvailable()))
+    assert list(table.leases()) == []
     reader.stop()
 
 

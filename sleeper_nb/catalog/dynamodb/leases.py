@@ -1,7 +1,8 @@
 """Leases of readers in DynamoDB.
 
 A lease is written first, then its version is looked at: when that is still kept, whoever forgets it later and then
-reads the leases finds this one. So a garbage collection that misses the version among those kept sees the lease.
+reads the leases finds this one. So a garbage collection that misses the version among those kept sees the lease. It
+releases those that have ended before it reads the others: as long as another reader's lease is there, the files are.
 """
 
 from __future__ import annotations
@@ -22,17 +23,19 @@ def add(rows: Rows, lease: Lease) -> None:
     values = {field.name: getattr(lease, field.name) for field in fields(lease)}
     times = {"since": to_micros(lease.since), "until": to_micros(lease.until)}
     rows.write_each({LEASE + lease.id: {**values, **times}})
-    if not _is_kept(rows, lease.snapshot_id):
+    if not _is_kept(rows, lease):
         rows.write_each({}, [LEASE + lease.id])
         hint = "choose one that history or savepoints shows"
         raise NotFound(f"snapshot {lease.snapshot_id} has expired", hint=hint)
 
 
-def _is_kept(rows: Rows, snapshot_id: int) -> bool:
-    found = rows.get(numbered(SNAPSHOT, snapshot_id))
+def _is_kept(rows: Rows, lease: Lease) -> bool:
+    found = rows.get(numbered(SNAPSHOT, lease.snapshot_id))
     if found is not None and not found.get("expired"):
         return True
-    return any(savepoint.saved_snapshot_id == snapshot_id for savepoint in savepoints(rows))
+    if any(savepoint.saved_snapshot_id == lease.snapshot_id for savepoint in savepoints(rows)):
+        return True
+    return any(other.snapshot_id == lease.snapshot_id and other.id != lease.id for other in listed(rows))
 
 
 def listed(rows: Rows) -> tuple[Lease, ...]:

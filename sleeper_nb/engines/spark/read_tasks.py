@@ -2,20 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import InputPartition
 
 from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.operations.scanning.reading import asked_fields, leaf_rows
 from sleeper_nb.operations.scanning.tasks import FileGroup
+from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
+PURPOSE: Final = "spark"
+"""What the leases of Spark's readers are for."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLease:
+    """What keeps a version's files while a task reads them, in a process of its own.
+
+    Parameters
+    ----------
+    leases
+        Opens the leases of the instance, in any process.
+    table_id, snapshot_id
+        The version.
+    """
+
+    leases: Callable[[], AbstractContextManager[Leases]]
+    table_id: str
+    snapshot_id: int
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the version while a block runs."""
+        with self.leases() as leases, leases.held(self.table_id, self.snapshot_id, PURPOSE):
+            yield
 
 
 @dataclass
@@ -30,11 +58,14 @@ class ReadTask(InputPartition):
         What is done with the rows of each.
     storage
         The table's folder.
+    lease
+        What keeps the files meanwhile; None where somebody else holds them, or the read is short.
     """
 
     groups: tuple[FileGroup, ...]
     processor: Processor
     storage: Storage
+    lease: TaskLease | None = None
 
     def rows(self, spark_schema: StructType) -> Iterator[pa.RecordBatch]:
         """Yield the rows as Spark takes them: the columns of its schema, with the Arrow types that it has for them."""
@@ -42,9 +73,10 @@ class ReadTask(InputPartition):
 
         schema = to_arrow_schema(spark_schema, timezone="UTC")
         asked_fields(schema.names, self.processor.schema)  # or raises: a user may give Spark any schema
-        for group in self.groups:
-            for batch in leaf_rows(group, self.processor, self.storage, columns=schema.names):
-                yield batch.cast(schema)
+        with self.lease.held() if self.lease else nullcontext():
+            for group in self.groups:
+                for batch in leaf_rows(group, self.processor, self.storage, columns=schema.names):
+                    yield batch.cast(schema)
 
 
 def rows_of(partition: InputPartition, columns: StructType) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,7 @@
 
 Spark asks other processes to plan and to read, so each opens the instance by itself; the class that is registered with
 a Spark session carries where it is. Tasks read with our own kernel, and so with the table's filters, iterator and
-aggregations.
+aggregations, and hold the version's lease while they read for long.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ class VersionReader(DataSourceReader):
             )
             state = table.store.load(found.version)
             plan = plan_scan(state, pushed_filters.regions_of(self.filters, state.schema))
-            return table.tasks(plan.leaves, state.schema, self.source.parallelism)
+            lease = table.handed_on(state.snapshot_id, plan.bytes)
+            return table.tasks(plan.leaves, state.schema, self.source.parallelism, lease)
         finally:
             table.close()
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from sleeper_nb.engines.spark.read_tasks import ReadTask
+from sleeper_nb.engines.spark.read_tasks import PURPOSE, ReadTask, TaskLease
 from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
@@ -15,6 +16,7 @@ from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.operations.scanning.planning import PlannedLeaf
 from sleeper_nb.operations.scanning.tasks import groups_of, merged_groups, packed
 from sleeper_nb.operations.versioning import versions
+from sleeper_nb.operations.versioning.leases import Leases, ReadGuard
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.state_store.base import StateStore
 
@@ -31,6 +33,10 @@ class SourceTable:
         Its versions.
     properties
         Returns its properties of now.
+    leases
+        Those of this process; they are released with the instance.
+    leases_elsewhere
+        Opens the leases of another process, there.
     close
         Lets go of the instance.
     """
@@ -38,6 +44,8 @@ class SourceTable:
     name: str
     store: StateStore
     properties: Callable[[], TableProperties]
+    leases: Leases
+    leases_elsewhere: Callable[[], AbstractContextManager[Leases]]
     close: Callable[[], None]
 
     def resolve(self, asked: VersionReference | None) -> Resolved:
@@ -48,12 +56,31 @@ class SourceTable:
         """Return what is done with rows now."""
         return DataProcessing.of(self.properties(), schema, self.store.clock.now())
 
-    def tasks(self, leaves: Iterable[PlannedLeaf], schema: Schema, parallelism: int) -> list[ReadTask]:
+    def guard(self, snapshot_id: int, size: int) -> ReadGuard:
+        """Return what keeps a version's files while this process, or one that lives as long, reads so many bytes."""
+        return ReadGuard(self.leases, self.store.table_id, snapshot_id, is_old=True, bytes=size)
+
+    def handed_on(self, snapshot_id: int, size: int) -> TaskLease | None:
+        """Return what keeps a version's files while tasks read them, when that takes long.
+
+        The process that plans ends before they begin: it takes a lease that ends by itself, and each task one of its
+        own.
+        """
+        if not self.guard(snapshot_id, size).is_long:
+            return None
+        self.leases.take(self.store.table_id, snapshot_id, PURPOSE)
+        return TaskLease(self.leases_elsewhere, self.store.table_id, snapshot_id)
+
+    def tasks(
+        self, leaves: Iterable[PlannedLeaf], schema: Schema, parallelism: int, lease: TaskLease | None = None
+    ) -> list[ReadTask]:
         """Return what Spark's tasks read of some leaves; a leaf may be there twice, then its parts never meet."""
         processor = Processor.of(self.processing(schema), schema)
         apart = processor.processing.only_filters
         parts = packed(groups_of(leaves, apart=apart), parallelism)
-        return [ReadTask(merged_groups(part) if apart else part, processor, self.store.storage) for part in parts]
+        return [
+            ReadTask(merged_groups(part) if apart else part, processor, self.store.storage, lease) for part in parts
+        ]
 
 
 Opener = Callable[[InstancePlace, str], SourceTable]

@@ -13,13 +13,15 @@ Exactly once, in steps:
 1. A batch is the range between two offsets, which Spark writes into its checkpoint before the batch is planned.
 2. What a range appended never changes while its snapshots are retained (`sleeper_nb.operations.versioning.appends`), so
    a batch that is planned again gives the same rows. If one of them has expired, planning raises: nothing is left out.
+   A batch that takes long to read holds leases of its snapshots, so that no file goes meanwhile.
 3. The end of a range is the start of the next; that of the first names the snapshot of its full state.
 4. An offset names the table by its id, so a table that was made anew under the same name is not taken for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -31,7 +33,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from sleeper_nb.engines.spark.offsets import Offset
-from sleeper_nb.engines.spark.read_tasks import ReadTask, rows_of
+from sleeper_nb.engines.spark.read_tasks import PURPOSE, ReadTask, rows_of
 from sleeper_nb.engines.spark.source_table import SourceTable
 from sleeper_nb.model.snapshots import Snapshot, SnapshotReference
 from sleeper_nb.operations.scanning.planning import plan_scan
@@ -64,6 +66,7 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, source: SleeperSource, schema: StructType) -> None:
         self.source, self.columns, self.asked = source, schema, source.asked()
         self._opened: SourceTable | None = None
+        self._held = ExitStack()
         self._last: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, here and below
@@ -118,14 +121,23 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         after = began.snapshot if began.full_state_done else ended.full_state
         history = self._history(after, ended.snapshot)
         table, tasks = self._table, []
+        self._held.close()
         if not began.full_state_done and ended.full_state_done:
             state = table.store.load(table.resolve(SnapshotReference(after)).version)
-            tasks = table.tasks(plan_scan(state).leaves, state.schema, self.source.parallelism)
-        leaves = [leaf for append in plan_appends(history, table.store.load) for leaf in append.leaves]
-        if leaves:
+            plan = plan_scan(state)
+            self._hold([after], plan.bytes)
+            tasks = table.tasks(plan.leaves, state.schema, self.source.parallelism)
+        appends = plan_appends(history, table.store.load)
+        if appends:
+            self._hold({append.kept_by for append in appends}, sum(append.bytes for append in appends))
             schema = table.store.schema(history[-1].schema_id)
+            leaves = [leaf for append in appends for leaf in append.leaves]
             tasks += table.tasks(leaves, schema, self.source.parallelism)
         return tasks
+
+    def commit(self, end: Mapping[str, Any]) -> None:  # noqa: ARG002 - Spark's signature
+        """Let go of the versions that a batch read."""
+        self._held.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task."""
@@ -133,6 +145,7 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Let go of the table."""
+        self._held.close()
         if self._opened is not None:
             self._opened.close()
             self._opened = None
@@ -143,6 +156,11 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._opened is None:
             self._opened = self.source.open(self.asked)
         return self._opened
+
+    def _hold(self, snapshots: Iterable[int], size: int) -> None:
+        """Keep the files of some versions until the batch has been read, when that takes long."""
+        for snapshot in snapshots:
+            self._held.enter_context(self._table.guard(snapshot, size).during(PURPOSE))
 
     def _offset(self, body: Mapping[str, Any]) -> Offset:
         return Offset.of(body, self._table.store.table_id, self._table.name)

@@ -56,10 +56,18 @@ class Append:
     leaves
         The leaves of that moment that got rows, each with its new files; a file that feeds several leaves is in each of
         them, cut to its region.
+    kept_by
+        A snapshot in which every one of the files is active: while it is kept, garbage collection leaves them.
     """
 
     snapshot_id: int
     leaves: tuple[PlannedLeaf, ...]
+    kept_by: int
+
+    @property
+    def bytes(self) -> int:
+        """The sizes of the files that it added."""
+        return sum(file.bytes for leaf in self.leaves for file in leaf.files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +211,7 @@ def appended(state: TableState, appends: Sequence[Snapshot]) -> Iterator[Append]
         As in `plan_appends`.
     """
     by_snapshot = _rows_of(state, appends)
+    replaced = set(state.files.ready_for_gc["added_snapshot"].to_pylist())
     for snapshot in appends:
         rows = by_snapshot.get(snapshot.id, {})
         count = sum(map(len, rows.values()))
@@ -212,7 +221,7 @@ def appended(state: TableState, appends: Sequence[Snapshot]) -> Iterator[Append]
                 hint="check the table: %sleeper check",
             )
         leaves = (PlannedLeaf(state.tree[name], tuple(files)) for name, files in rows.items())
-        yield Append(snapshot.id, tuple(leaves))
+        yield Append(snapshot.id, tuple(leaves), snapshot.id if snapshot.id in replaced else state.snapshot_id)
 
 
 _READ = ("filename", "partition_id", "rows", "bytes", "rows_exact", "only_this_partition", "added_snapshot")

@@ -63,11 +63,7 @@ class Leases:
         with self._lock:
             held = self._held.get(key)
             if held is None:
-                now = self._clock.now()
-                ends = now + self._duration
-                lease = Lease(self._clock.new_id(), snapshot_id, now, ends, purpose, self._author)
-                self._catalog.add_lease(table_id, lease)
-                self._held[key] = held = _Held(lease, 0)
+                self._held[key] = held = _Held(self.take(table_id, snapshot_id, purpose), 0)
                 self._watch()
             held.readers += 1
         reader = contextlib.ExitStack()
@@ -82,6 +78,13 @@ class Leases:
             yield
         finally:
             let_go()
+
+    def take(self, table_id: str, snapshot_id: int, purpose: str) -> Lease:
+        """Keep garbage collection from the files of a version until the lease ends by itself; errors as `hold`."""
+        now = self._clock.now()
+        lease = Lease(self._clock.new_id(), snapshot_id, now, now + self._duration, purpose, self._author)
+        self._catalog.add_lease(table_id, lease)
+        return lease
 
     def _let_go(self, key: tuple[str, int], held: _Held) -> None:
         with self._lock:
@@ -150,15 +153,20 @@ class ReadGuard:
     is_old: bool
     bytes: int
 
+    @property
+    def is_long(self) -> bool:
+        """Whether the read needs a lease: a shorter one has ended before anybody can take its files."""
+        return self.bytes >= LONG_READ
+
     def during(self, purpose: str) -> contextlib.AbstractContextManager[None]:
         """Return a block that holds the version when reading it takes long."""
-        if self.bytes < LONG_READ:
-            return contextlib.nullcontext()
-        return self.leases.held(self.table_id, self.snapshot_id, purpose)
+        if self.is_long:
+            return self.leases.held(self.table_id, self.snapshot_id, purpose)
+        return contextlib.nullcontext()
 
     def until_closed(self, purpose: str) -> None:
         """Hold the version until the session is closed: what reads it is handed out, and nobody says when it has."""
-        if self.is_old or self.bytes >= LONG_READ:
+        if self.is_old or self.is_long:
             self.leases.hold(self.table_id, self.snapshot_id, purpose)
 
 
