@@ -9,8 +9,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,17 +20,31 @@ import pyarrow as pa
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from pyspark.sql import SparkSession
 
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.engines.duckdb import relations
+from sleeper_nb.engines.spark import frames
+from sleeper_nb.engines.spark.session import SparkEngine
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.leases import Lease
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.processing import NOTHING
+from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.snapshots import Moment, SavepointReference, SnapshotReference
+from sleeper_nb.model.snapshots import Moment, SavepointReference, Snapshot, SnapshotReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.health.checking import check_table
 from sleeper_nb.operations.loading import sources
@@ -303,7 +319,12 @@ class TableMachine(RuleBasedStateMachine):
             return
         assert there
         assert found.snapshot_id == number
-        assert counted(scan(reopened(self.store), found.version)) == self.history[number]
+        for rows in self.readings(found.version):
+            assert counted(rows) == self.history[number]
+
+    def readings(self, version: Snapshot | Savepoint) -> Iterator[pa.Table]:
+        """Yield all rows of a version, as each engine that is tried reads them."""
+        yield scan(reopened(self.store), version)
 
     @rule(word=words, low=words, high=words)
     def read_a_part(self, word: str, low: str, high: str) -> None:
@@ -375,6 +396,34 @@ class DynamoDBTableMachine(TableMachine):
 
     def open_catalog(self) -> Catalog:
         return memory_catalog(self.folder, max_items=7)
+
+
+class EveryEngineMachine(TableMachine):
+    """A table each of whose versions is read by Arrow, DuckDB and Spark."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        super().__init__()
+
+    def readings(self, version: Snapshot | Savepoint) -> Iterator[pa.Table]:
+        """Yield all rows of a version, as each engine reads them."""
+        yield from super().readings(version)
+        plan, storage = plan_scan(self.store.load(version), None, NOTHING), self.store.storage
+        yield relations.relation(relations.connect(), plan, storage).to_arrow_table()
+        yield frames.data_frame(self.spark, plan, storage).toArrow()
+
+    def teardown(self) -> None:
+        """Read every version that is kept once more, at the end of all."""
+        if hasattr(self, "store"):
+            for number in {*self.retained, *self.savepoints.values()}:
+                self.check_version(SnapshotReference(number), number=number)
+        super().teardown()
+
+
+@pytest.mark.spark
+def test_every_engine_reads_each_version_as_it_was(spark_engine: SparkEngine):
+    few = settings(settings.default, max_examples=max(3, settings.default.max_examples // 10))
+    run_state_machine_as_test(partial(EveryEngineMachine, spark_engine.session()), settings=few)
 
 
 TestTable = TableMachine.TestCase
