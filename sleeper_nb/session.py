@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from sleeper_nb.administration import Administration
 from sleeper_nb.background import BackgroundJobs
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.components import Components
-from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.lookup import lookup_in
 from sleeper_nb.model.jobs import Job
-from sleeper_nb.model.partitions import PartitionTree
-from sleeper_nb.model.processing import DataProcessing
-from sleeper_nb.model.properties import STATE_STORE, STATE_STORES, TableProperties
-from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.partitioning.first_splits import initial_split_points
-from sleeper_nb.operations.processing.processing import Processor
+from sleeper_nb.model.properties import STATE_STORES, TableProperties
 from sleeper_nb.operations.scanning.planning import files_of
 from sleeper_nb.operations.tracking import job_listing
 from sleeper_nb.operations.upkeep.maintaining import MaintenanceReport
-from sleeper_nb.operations.versioning import migration
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import Progress
 from sleeper_nb.query import ENGINES, Engine, QueryResult, run_query
@@ -42,10 +35,8 @@ if TYPE_CHECKING:
 
     from sleeper_nb.engines.spark.session import SparkEngine
 
-_NAME = re.compile(r"[^\W\d][\w-]*")
 
-
-class Session:
+class Session(Administration):
     """An open instance: its tables, and the one Spark session that works on them. Made by `sleeper_nb.connect`."""
 
     def __init__(
@@ -111,91 +102,6 @@ class Session:
                     on_session=self._on_spark,
                 )
             return self._spark
-
-    def create_table(
-        self,
-        name: str,
-        schema: Schema,
-        split_points: Iterable[Any] = (),
-        *,
-        state_store: str = "S3StateStore",
-        properties: Mapping[str, str] | None = None,
-    ) -> Table:
-        """Make a table.
-
-        Parameters
-        ----------
-        name
-            Starts with a letter; then letters, digits, - and _.
-        schema
-            Its row keys, sort keys and values.
-        split_points
-            Values of the first row key at which the table is cut into partitions, in increasing order; numbers may be
-            given as text, and byte arrays in base64. They can stand in a file instead, one a line: the properties
-            ``sleeper.table.splits.file`` and ``sleeper.table.splits.base64.encoded``. None gives one partition.
-        state_store
-            Where its metadata is kept: ``S3StateStore``, full metadata as Parquet with each commit;
-            ``TransactionLogStateStore``, a log with full metadata now and then, for many files or frequent commits; or
-            ``DynamoDBStateStore``, items of DynamoDB, in a warehouse at ``s3://…``.
-        properties
-            Values of table properties (`sleeper_nb.model.properties`); the others have their defaults.
-
-        Raises
-        ------
-        AlreadyExists
-            When the name is taken. Nothing is changed by this or any other error.
-        InvalidInput, NotFound
-            When a property has no such value, or one that does not fit the schema.
-        """
-        if not _NAME.fullmatch(name):
-            raise InvalidInput(
-                f"no table can be called {name!r}", hint="start with a letter; then letters, digits, - _"
-            )
-        if name.casefold() in {entry.name.casefold() for entry in self.components.catalog.tables()}:
-            raise AlreadyExists(f"table {name!r} is there already", hint="choose another name, or use that table")
-        settings = TableProperties({STATE_STORE: state_store, **(properties or {})})
-        Processor.of(DataProcessing.of(settings, schema, self.components.clock.now()), schema)  # or raises
-        points = initial_split_points(schema, split_points, settings, self._storage)
-        tree = PartitionTree.from_split_points(schema, points, self.components.clock.new_id)
-        table_id = self.components.clock.new_id()[:8]
-        store = self._store(table_id, settings, settings[STATE_STORE])
-        self._storage.write(paths.table_properties(table_id), settings.to_text().encode())
-        try:
-            store.create(name, schema, tree, author=self.components.author)
-        except AlreadyExists:
-            self._storage.delete(paths.table_properties(table_id))
-            raise
-        return self.table(name)
-
-    def migrate_state_store(self, name: str, to: str, *, message: str | None = None) -> Snapshot:
-        """Move the metadata of a table to another state store; sessions that use the table follow by themselves.
-
-        One commit moves it. Snapshots and savepoints stay, and can be read as before.
-
-        Parameters
-        ----------
-        name
-            The table.
-        to
-            The class of the state store: as `create_table` takes it.
-        message
-            What history shows of it.
-
-        Raises
-        ------
-        InvalidInput
-            When its metadata is there already; nothing is changed.
-        NotFound
-            When there is no such class; the nearest one is named.
-        """
-        table_id = self.table(name).entry.id
-        store, properties = self._stores[table_id], paths.table_properties(table_id)
-        # also of a move whose process ended behind its commit
-        migration.note_state_store(self._storage, properties, store.head().state_store)
-        snapshot = migration.migrate_state_store(store, to, author=self.components.author, message=message)
-        migration.note_state_store(self._storage, properties, snapshot.state_store)
-        self._stores[table_id] = store.named(snapshot.state_store)
-        return snapshot
 
     def table(self, name: str) -> Table:
         """Return a table by its name, in any case; `NotFound` names the nearest."""
