@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.state import TableState
-from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences
+from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences, Rollback
 from sleeper_nb.operations.upkeep.garbage import collectable_files
 from sleeper_nb.operations.versioning.kept_files import kept_alone
 from sleeper_nb.operations.versioning.savepoints import delete_savepoint, plan_deletion
@@ -39,11 +39,16 @@ def uses_of(name: str, leaves: list[str], size: int) -> tuple[FileReference, ...
 
 @st.composite
 def states(draw: st.DrawFn) -> TableState:
-    """A state in which files came and went, some of them shared by both leaves."""
+    """A state in which files came and went, and came back by rollbacks, some of them shared by both leaves."""
     state, live = a_state(tree=a_tree("m")), {leaf: set() for leaf in LEAVES}
+    older = [(state, live)]
     for number in range(draw(st.integers(1, 8))):
         leaf = draw(st.sampled_from(LEAVES))
-        if live[leaf] and draw(st.booleans()):
+        live = {each: set(names) for each, names in live.items()}
+        if draw(st.integers(0, 4)) == 0:
+            then, live = draw(st.sampled_from(older))
+            change = Rollback.between(state, then)
+        elif live[leaf] and draw(st.booleans()):
             gone = draw(st.sets(st.sampled_from(sorted(live[leaf])), min_size=1))
             made = uses_of(f"o{number}", [leaf], 1 + number)
             change = ReplaceFileReferences("j", leaf, tuple(sorted(gone)), made[0])
@@ -55,6 +60,7 @@ def states(draw: st.DrawFn) -> TableState:
                 live[each].add(f"f{number}")
         change.validate(state)
         state = change.apply(state, point_after(state))
+        older.append((state, live))
     return state
 
 
