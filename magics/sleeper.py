@@ -89,6 +89,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
             known = explained(error)
             if known is None:
                 raise
+            known.__cause__ = error
             self._prepare(known)
             raise known from error
         finally:
@@ -103,7 +104,8 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         return self._opened[-1]
 
     def _prepare(self, error: SleeperError) -> None:
-        """Let an error show its stack, when the user wants stacks."""
+        """Keep an error for ``why``, and let it show its stack when the user wants stacks."""
+        self.context.failure = error
         if self.traceback == "full":
             shell = self.shell
             vars(error)["_render_traceback_"] = lambda: shell.InteractiveTB.structured_traceback(

@@ -13,6 +13,7 @@ from sleeper_nb.commands import (
     demonstrating,
     describing,
     diffing,
+    explaining,
     exploring,
     exporting,
     helping,
@@ -55,6 +56,7 @@ COMMANDS = CommandTable(
         migrating,
         exploring,
         demonstrating,
+        explaining,
         helping,
     )
     for command in module.COMMANDS

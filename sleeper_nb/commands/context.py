@@ -39,6 +39,8 @@ class Context:
         Watches work that no session does.
     engine
         What answers SQL when the statement's command does not say.
+    failure
+        The error of the last command that failed.
     """
 
     face: Literal["notebook", "console"]
@@ -48,6 +50,7 @@ class Context:
     hidden: Mapping[str, Any] = field(default_factory=dict)
     progress: Progress = field(default_factory=Silent)
     engine: Engine = "spark"
+    failure: BaseException | None = None
 
     @property
     def prefix(self) -> str:

@@ -13,6 +13,7 @@ import sleeper_nb as sl
 from magics.sleeper import NAME
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.commands import COMMANDS
+from sleeper_nb.commands.explaining import Causes
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 
 CREATE = "%%sleeper create trips --splits g,n\ncity STRING KEY\npickup TIMESTAMP SORT, fare DOUBLE NULL"
@@ -461,3 +462,22 @@ def test_a_version_is_exported_as_typed(trips, fail):
     assert trips("%sleeper export trips@2 old.csv --columns city,fare --where 'fare > 2'").rows == 2
     assert len(trips("%sleeper export trips out --format csv").files) == 2
     assert "already" in fail("%sleeper export trips out").message
+
+
+def test_why_shows_what_was_behind_the_last_error(trips, fail, shell):
+    assert fail("%sleeper why").hint.startswith("type it behind one that did")
+    error = fail("%sleeper sql --engine duckdb SELECT fair FROM trips")
+    causes = trips("%sleeper why")
+    assert causes.error is error
+    first, cause = causes.to_dict()["error"][0], causes.to_dict()["error"][-1]
+    assert (first, cause) == ("InvalidInput", "_duckdb.BinderException")
+    assert 'Candidate bindings: "fare"' in causes.grid().text()
+    fail("%sleeper describe trps")
+    told = trips("%sleeper why").to_dict()
+    assert told == {"error": ["NotFound"], "says": ["no table 'trps'\nhint: did you mean 'trips'?"]}
+
+
+def test_why_says_how_much_it_leaves_out():
+    shown = Causes(ValueError("\n".join(map(str, range(40))))).grid().text()
+    assert "… and 10 lines more, in str(_.error)" in shown
+    assert len(shown.splitlines()) < 40
