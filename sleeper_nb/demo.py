@@ -13,7 +13,7 @@ from sleeper_nb.connecting import connect
 from sleeper_nb.errors import EngineError, SleeperError
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.progress import SILENT, Progress
-from sleeper_nb.query import ENGINES, Engine
+from sleeper_nb.query_result import ENGINES, Engine
 from sleeper_nb.report import Bytes, Grid, Report
 from sleeper_nb.session import Session
 

@@ -21,7 +21,8 @@ from sleeper_nb.operations.tracking import job_listing
 from sleeper_nb.operations.upkeep.maintaining import MaintenanceReport
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import Progress
-from sleeper_nb.query import ENGINES, Engine, QueryResult, run_query
+from sleeper_nb.query import run_query
+from sleeper_nb.query_result import ENGINES, Engine, QueryResult
 from sleeper_nb.report import Bytes, Listing
 from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.base import StateStore
@@ -151,7 +152,14 @@ class Session(Administration):
         steps = tuple(step for report in done for step in report.steps)
         return MaintenanceReport(steps, dry_run, tuple(entry.name for entry in entries if not entry.online))
 
-    def sql(self, statement: str, *, engine: Engine = "spark", params: Mapping[str, Any] | None = None) -> QueryResult:
+    def sql(
+        self,
+        statement: str,
+        *,
+        engine: Engine = "spark",
+        params: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+    ) -> QueryResult:
         """Run a query over tables at any version.
 
         Parameters
@@ -166,6 +174,9 @@ class Session(Administration):
             ``"spark"`` or ``"duckdb"``.
         params
             Values of ``:name`` in the statement; they are bound, never pasted.
+        dry_run
+            Whether a statement that changes a view is refused, for who only asks what a statement costs: rows are
+            read when they are asked for, and `QueryResult.cost` and `QueryResult.explain` ask for none.
         """
         if engine not in ENGINES:
             raise InvalidInput(f"no engine {engine!r}", hint="the engines are spark and duckdb")
@@ -177,6 +188,7 @@ class Session(Administration):
             tables=tuple(entry.name for entry in self.components.catalog.tables()),
             spark=self.spark,
             views=self._views[engine],
+            dry_run=dry_run,
         )
 
     def _store(self, table_id: str, settings: TableProperties, kind: str | None = None) -> StateStore:

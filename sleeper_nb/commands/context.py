@@ -13,7 +13,7 @@ from sleeper_nb.model.snapshots import VersionReference, parse_reference
 from sleeper_nb.progress import Progress, Silent
 
 if TYPE_CHECKING:
-    from sleeper_nb.query import Engine
+    from sleeper_nb.query_result import Engine
     from sleeper_nb.session import Session
     from sleeper_nb.table import Table
     from sleeper_nb.table_at import TableAt

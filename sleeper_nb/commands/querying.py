@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.commands.base import VERSION, Command, option, positional
+from sleeper_nb.commands.base import VERSION, Command, flag, option, positional
 from sleeper_nb.commands.context import Context
+from sleeper_nb.report import Report, Stacked
 
 if TYPE_CHECKING:
-    from sleeper_nb.query import QueryResult
+    from sleeper_nb.query_result import QueryResult
     from sleeper_nb.report import Answer
 
 
-def _sql(context: Context, arguments: Namespace) -> QueryResult:
+def _sql(context: Context, arguments: Namespace) -> Any:
     session = context.opened()
     if arguments.output is not None:
         context.check_assignable(arguments.output)
-    engine = arguments.engine or context.engine
-    result = session.sql(arguments.statement, engine=engine, params=context.own_variables())
-    result.head()  # an error of the first rows must fail the cell; one that comes while they are shown would not
+    engine, params = arguments.engine or context.engine, context.own_variables()
+    only_asks = arguments.dry_run or arguments.explain
+    result = session.sql(arguments.statement, engine=engine, params=params, dry_run=only_asks)
+    value = _asked(result, arguments) if only_asks else _read(result, vars(arguments)["as"])
     if arguments.output is not None and context.variables is not None:
-        context.variables[arguments.output] = result
+        context.variables[arguments.output] = value
+    return value
+
+
+def _asked(result: QueryResult, arguments: Namespace) -> Report:
+    cost = result.cost()
+    return Stacked((("reads", cost), ("plan", result.explain()))) if arguments.explain else cost
+
+
+def _read(result: QueryResult, form: str | None) -> Any:
+    if form is not None:
+        return getattr(result, f"to_{form}")()
+    result.head()  # an error of the first rows must fail the cell; one that comes while they are shown would not
     return result
 
 
@@ -36,12 +50,20 @@ COMMANDS = (
         (
             option("-o", "--output", text="the variable that keeps the result", metavar="VAR"),
             option("--engine", text="what answers; spark when it is not given", choices=("spark", "duckdb")),
+            option(
+                "--as",
+                text="give all rows as this; without it, a result that shows its first rows",
+                choices=("pandas", "arrow", "polars", "spark"),
+            ),
+            flag("--dry-run", "read no row: show what would be read of how many partitions, files and bytes"),
+            flag("--explain", "read no row: show that, and the engine's plan"),
             positional("statement", "one statement, as it is", "sql", metavar="SQL"),
         ),
         _sql,
         (
             "sql SELECT count(*) FROM trips VERSION AS OF 'savepoint.before-fix'",
             "sql SELECT * FROM trips$savepoints",
+            "sql --as pandas SELECT city, fare FROM trips",
             "sql --engine duckdb -o fares\nSELECT city, fare FROM trips VERSION AS OF 12 WHERE fare > :least",
         ),
         words=("select", "query"),

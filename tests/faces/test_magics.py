@@ -377,6 +377,8 @@ def test_spark_answers_when_no_engine_is_named(spark_engine, run, fail, tmp_path
         run(CREATE)
         run("%sleeper ingest trips $rows --spark")
         assert run("%%sleeper sql\nSELECT count(*) AS n FROM trips VERSION AS OF 2").to_dict() == {"n": [1]}
+        assert "Physical Plan" in repr(run("%%sleeper sql --explain\nSELECT count(*) AS n FROM trips"))
+        assert run("%%sleeper sql --as spark\nSELECT fare FROM trips").columns == ["fare"]
         assert fail("%sleeper sql SELECT fair FROM trips").__cause__ is not None
 
 
@@ -481,3 +483,29 @@ def test_why_says_how_much_it_leaves_out():
     shown = Causes(ValueError("\n".join(map(str, range(40))))).grid().text()
     assert "… and 10 lines more, in str(_.error)" in shown
     assert len(shown.splitlines()) < 40
+
+
+def test_what_a_statement_costs_is_told_before_it_is_run(trips, fail, shell):
+    cost = trips("%sleeper sql --engine duckdb --dry-run SELECT count(*) FROM trips JOIN trips$files@2 ON true")
+    assert cost.to_dict()["reads"][0] == {
+        "source": "trips at snapshot 3",
+        "partitions": 3,
+        "files": 4,
+        "bytes": cost.bytes,
+    }
+    assert "3 of 3" in cost.grid().text()
+    assert "metadata" in cost.grid().text()
+    plan = trips("%%sleeper sql --engine duckdb --explain -o kept\nSELECT * FROM trips WHERE fare > 2 ORDER BY fare")
+    assert shell.user_ns["kept"] is plan
+    assert "Filters: fare > 2.0" in repr(plan)
+    assert "no row was read" in plan._repr_html_()
+    assert "run it as it is" in fail("%sleeper sql --engine duckdb --dry-run CREATE TEMP VIEW v AS SELECT 1").hint
+    fail("%sleeper sql --engine duckdb SELECT * FROM v")
+
+
+@pytest.mark.parametrize(("form", "kind"), [("pandas", "DataFrame"), ("arrow", "Table"), ("polars", "DataFrame")])
+def test_all_rows_are_given_in_another_form(trips, shell, form, kind):
+    shell.run_cell(f"x = %sleeper sql --engine duckdb --as {form} SELECT city FROM trips").raise_error()
+    found = shell.user_ns["x"]
+    assert (type(found).__module__.partition(".")[0].removeprefix("py"), type(found).__name__) == (form, kind)
+    assert len(found) == 9

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -111,6 +113,14 @@ def query(
     finally:
         for name in views:
             spark.catalog.dropTempView(name)
+
+
+def plan_of(frame: DataFrame) -> str:
+    """Return Spark's plan of a data frame, which is not run."""
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        frame.explain("formatted")
+    return said.getvalue().strip()
 
 
 def _inside(region: Region, schema: Schema) -> Column:

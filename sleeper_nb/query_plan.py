@@ -1,0 +1,80 @@
+"""What a statement would read, and how its engine would go about it: what is asked before a query is run."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import Any
+
+from sleeper_nb.operations.scanning.planning import ScanPlan
+from sleeper_nb.report import Bytes, Grid, Report
+from sleeper_nb.statement import Source
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class QueryCost(Report):
+    """What a statement reads of each table and version; no row was read to know it.
+
+    Parameters
+    ----------
+    sources
+        The tables and versions, in the statement's order; one that is named twice is read twice.
+    engine
+        What reads them.
+
+    Notes
+    -----
+    Bytes are those of the files that are opened. An engine leaves out columns and row groups of them that the statement
+    has no use for.
+    """
+
+    sources: tuple[Source, ...]
+    engine: str
+
+    @property
+    def bytes(self) -> int:
+        """The sizes of the files of all sources."""
+        return sum(source.bytes for source in self.sources)
+
+    def grid(self) -> Grid:
+        """Return a row for each source."""
+        rows = tuple((f"{source}", *_cells(source)) for source in self.sources)
+        footer = f"{self.engine} would answer; no row was read"
+        return Grid(("reads", "partitions", "files", "bytes at most"), rows, footer=footer)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sources, as they are shown, and the engine."""
+        names = ("source", "partitions", "files", "bytes")
+        cells = [(str(source), *_counts(source)) for source in self.sources]
+        return {"engine": self.engine, "reads": [dict(zip(names, each, strict=True)) for each in cells]}
+
+
+def _counts(source: Source) -> tuple[int | None, int | None, int]:
+    if not isinstance(source.rows, ScanPlan):  # a system table: metadata that is there already
+        return None, None, 0
+    return len(source.rows.leaves), len({file.filename for file in source.rows.files}), source.bytes
+
+
+def _cells(source: Source) -> tuple[object, ...]:
+    partitions, files, size = _counts(source)
+    if not isinstance(source.rows, ScanPlan):
+        return "metadata", None, None
+    return f"{partitions:,} of {source.rows.leaves_of:,}", f"{files:,} of {source.rows.files_of:,}", Bytes(size)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EnginePlan(Report):
+    """The plan of a statement in its engine's own words; `to_dict` has them whole."""
+
+    engine: str
+    text: str
+
+    def grid(self) -> Grid:
+        """Return the plan, line by line."""
+        return Grid((f"plan of {self.engine}",), tuple((line,) for line in self.text.splitlines()))
+
+    def __repr__(self) -> str:
+        return f"plan of {self.engine}\n{self.text}"
+
+    def _repr_html_(self) -> str:
+        return f"<div><b>plan of {html.escape(self.engine)}</b></div><pre>{html.escape(self.text)}</pre>"
