@@ -91,7 +91,12 @@ class _Flag(NamedTuple):
 
 
 def timeline(
-    snapshots: Sequence[Snapshot], savepoints: Sequence[Savepoint], current: int | None = None, *, name: str
+    snapshots: Sequence[Snapshot],
+    savepoints: Sequence[Savepoint],
+    current: int | None = None,
+    before: int | None = None,
+    *,
+    name: str,
 ) -> str:
     """Return rows over versions as a line of steps, a shape for what each commit did, and flags for savepoints.
 
@@ -104,7 +109,9 @@ def timeline(
     snapshots, savepoints
         Those of one table, in any order.
     current
-        The number of a version to point out.
+        The number of a version to point out, by a bar.
+    before
+        Of one that is compared with it, by an outline.
     name
         The table's name.
     """
@@ -112,12 +119,14 @@ def timeline(
     flags = _flags(places)
     top = 4 + _LINE * max((flag.line + 1 for flag in flags), default=0)
     parts = (
-        _rows_drawn(places, current, top),
+        _rows_drawn(places, current, before, top),
         _gaps_drawn(places, top),
         _marks_drawn(places, top),
         _flags_drawn(flags, top),
     )
-    return figure(f"history of {name}", top + _AREA + _LINE + 4, "\n".join(filter(None, parts)), _said(places, current))
+    return figure(
+        f"history of {name}", top + _AREA + _LINE + 4, "\n".join(filter(None, parts)), _said(places, current, before)
+    )
 
 
 def timeline_lines(snapshots: Sequence[Snapshot], savepoints: Sequence[Savepoint], *, name: str) -> str:
@@ -132,7 +141,7 @@ def timeline_lines(snapshots: Sequence[Snapshot], savepoints: Sequence[Savepoint
         columns.append((_BLOCKS[(len(_BLOCKS) - 1) * place.rows // most], shape, flag))
     drawn = ["".join(line).rstrip() for line in zip(*columns, strict=True)]
     drawn = [line for line in drawn if line.strip("┊ ")]
-    return "\n".join([f"history of {name}", *drawn, " · ".join(_said(places, None))])
+    return "\n".join([f"history of {name}", *drawn, " · ".join(_said(places))])
 
 
 def change_text(snapshot: Snapshot) -> str:
@@ -166,7 +175,7 @@ def _operations(versions: Sequence[_Version]) -> Counter[str]:
     return Counter({name: counts[name] for name in dict.fromkeys((*_MARKS, *counts)) if name in counts})
 
 
-def _rows_drawn(places: Sequence[_Place], current: int | None, top: int) -> str:
+def _rows_drawn(places: Sequence[_Place], current: int | None, before: int | None, top: int) -> str:
     most = max((place.rows for place in places), default=0) or 1
     line, area = "", ""
     for i, place in enumerate(places):
@@ -174,13 +183,18 @@ def _rows_drawn(places: Sequence[_Place], current: int | None, top: int) -> str:
         starts = i == 0 or place.expired
         area += f"{'V100z' if starts and i else ''}M{i} 100V{y}H{i + 1}" if starts else f"V{y}H{i + 1}"
         line += f"M{i} {y}H{i + 1}" if starts else f"V{y}H{i + 1}"
-    here = next((i for i, place in enumerate(places) if any(v.number == current for v in place.versions)), None)
-    chosen = "" if here is None else f'<path d="M{here} 0h1v100h-1z" fill-opacity="0.25" stroke="none"/>'
+    chosen = _bar(places, current, 'fill-opacity="0.25" stroke="none"')
+    chosen += _bar(places, before, 'style="fill:none" stroke-dasharray="4 3" vector-effect="non-scaling-stroke"')
     frame = f'width="100%" viewBox="0 0 {max(len(places), 1)} 100" preserveAspectRatio="none"'
     edge = f"{BRAND};stroke:{BRAND.partition(':')[2]}"
     paths = f'<path d="{area}V100z" fill-opacity="0.2" stroke="none"/>' if area else ""
     paths += f'<path d="{line}" style="fill:none" stroke-width="2" vector-effect="non-scaling-stroke"/>'
     return f'<svg y="{top}" height="{_AREA}" {frame} style="{edge}">{chosen}{paths}</svg>'
+
+
+def _bar(places: Sequence[_Place], number: int | None, look: str) -> str:
+    here = next((i for i, place in enumerate(places) if any(v.number == number for v in place.versions)), None)
+    return "" if here is None else f'<path d="M{here} 0h1v100h-1z" {look}/>'
 
 
 def _gaps_drawn(places: Sequence[_Place], top: int) -> str:
@@ -232,19 +246,22 @@ def _flags_drawn(flags: Sequence[_Flag], top: int) -> str:
     return "".join(parts)
 
 
-def _said(places: Sequence[_Place], current: int | None) -> list[str]:
+def _said(places: Sequence[_Place], current: int | None = None, before: int | None = None) -> list[str]:
     """Return the legend: what the shapes mean, with how many there are, and what is not in the picture."""
     versions = [version for place in places for version in place.versions]
     rows = [version.rows for version in versions] or [0]
     step = max((len(place.versions) for place in places), default=1)
     expired = tuple(gap for place in places for gap in place.expired)
     points = [point for version in versions for point in version.savepoints]
-    here = next((version for version in versions if version.number == current), None)
+    pointed = {
+        word: next((version for version in versions if version.number == number), None)
+        for word, number in (("outline", before), ("bar", current))
+    }
     older = f" and {len(points) - _MOST_NAMES} older" if len(points) > _MOST_NAMES else ""
     said = (
         f"rows at {counted(len(versions), 'version')}, {min(rows):,} to {max(rows):,}",
         f"drawn as {len(places)} groups of up to {step:,} neighbours" if step > 1 else "",
-        f"bar: snapshot {here.number}, {here.rows:,} rows" if here else "",
+        *(f"{word}: snapshot {v.number}, {v.rows:,} rows" for word, v in pointed.items() if v),
         *(f"{_MARKS.get(name, _OTHER).shape} {name} {count:,}" for name, count in _operations(versions).items()),
         f"⚑ {', '.join(map(_name, points[-_MOST_NAMES:]))}{older}" if points else "",
         f"┊ expired: {_runs(expired)}" if expired else "",

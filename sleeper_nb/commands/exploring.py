@@ -1,11 +1,11 @@
-"""`explore`: the widget that goes through tables and versions."""
+"""`explore` and `timeline`: the widgets that go through tables and versions."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 from typing import Any
 
-from sleeper_nb.commands.base import Command, positional
+from sleeper_nb.commands.base import TABLE, Command, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import InvalidInput
 
@@ -20,6 +20,14 @@ def _explore(context: Context, arguments: Namespace) -> Any:
     return widgets.explore(session, table)
 
 
+def _timeline(context: Context, arguments: Namespace) -> Any:
+    if context.face == "console":
+        raise InvalidInput("timeline is a widget of notebooks", hint=f"sleeper history {arguments.table}")
+    from sleeper_nb import widgets
+
+    return widgets.timeline(context.opened(), context.table(arguments.table).name)
+
+
 COMMANDS = (
     Command(
         "explore",
@@ -27,7 +35,16 @@ COMMANDS = (
         (positional("table", "the table to begin with", "table", metavar="T", optional=True),),
         _explore,
         ("explore", "explore trips"),
-        words=("browse", "widget", "timeline"),
+        words=("browse", "widget"),
         warehouse="none",  # the console has no use for one, as it shows no widgets
+    ),
+    Command(
+        "timeline",
+        "compare two versions of a table with the mouse or keys, and write the line that rolls back",
+        (TABLE,),
+        _timeline,
+        ("timeline trips",),
+        words=("slider", "travel"),
+        warehouse="none",
     ),
 )

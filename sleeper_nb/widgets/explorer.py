@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 import traitlets
-from IPython.display import display
 
-from sleeper_nb.errors import InvalidInput, SleeperError
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.widgets.live import LiveWidget, alert, same_as
 from sleeper_nb.widgets.model import TABS, ExploreModel, Preview
 
 if TYPE_CHECKING:
     from sleeper_nb.session import Session
 
 _EMPTY = Preview("%%sleeper create NAME", "There is no table yet.", "There is no table yet.")
-# While the live widget is on the page, the static picture above it would say everything twice.
-_STYLE = """<style>
-.jp-OutputArea:has(.sleeper-explorer) > .jp-OutputArea-child:has(.sleeper-static) { display: none; }
-.sleeper-explorer { max-width: 1084px; }
-.sleeper-explorer .widget-html { height: auto; }
-.sleeper-explorer .widget-html-content { flex: 1 1 0; min-width: 0; line-height: 1.45; }
-.sleeper-explorer .widget-html-content { color: var(--jp-content-font-color1, inherit); }
-.sleeper-explorer :is(th, td:not(:last-child)) { white-space: nowrap; }
-.sleeper-explorer .sleeper-same { margin-bottom: 8px; }
-.sleeper-explorer .sleeper-line { user-select: all; font-family: var(--jp-code-font-family, monospace); }
-.sleeper-explorer .sleeper-error { border-left: 3px solid var(--jp-error-color1, #d32f2f); padding-left: 8px; }
-</style>"""
 
 
-class Explorer(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
+class Explorer(LiveWidget):
     """The tables of a session at any of their versions; made by `sleeper_nb.widgets.explore`.
 
     Parameters
@@ -61,7 +47,6 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
 
     def __init__(self, session: Session, table: str | None = None) -> None:
         self._source = ExploreModel(session)
-        self._syncing = False
         self._labels: dict[int, str] = {}
         self._picker = ipywidgets.Dropdown(description="Table", style={"description_width": "initial"})
         self._again = ipywidgets.Button(
@@ -73,7 +58,7 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
         self._pages = tuple(ipywidgets.HTML() for _ in TABS)
         self._tabs = ipywidgets.Tab(self._pages, titles=[tab.capitalize() for tab in TABS], selected_index=0)
         head = ipywidgets.HBox([self._picker, self._again])
-        super().__init__([ipywidgets.HTML(_STYLE), head, self._travel, self._error, self._tabs])
+        super().__init__(head, self._travel, self._error, self._tabs)
         for widget, name in ((self, "explorer"), (self._label, "version"), (self._tabs, "preview")):
             widget.add_class(f"sleeper-{name}")
         self._picker.observe(self._asked("table"), "value")
@@ -103,18 +88,11 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
             self.version = max(self._labels)
         self._show()
 
-    def _ipython_display_(self) -> None:
-        """Display the static picture as an output of its own, then the live widget.
+    def _static(self) -> Preview | None:
+        return self._source.static(self.table, self.version) if self.table else None
 
-        A notebook that is opened again cannot show the widget, and the front-end puts an error in its place.
-        """
-        if self.table:
-            self._attempt(self._display_static)
-        display({**self._repr_mimebundle_(), "text/plain": repr(self)}, raw=True)
-
-    def _display_static(self) -> None:
-        kept = self._source.static(self.table, self.version)
-        display({"text/html": f'<div class="sleeper-static">{kept.html}</div>', "text/plain": kept.text}, raw=True)
+    def _say(self, error: str) -> None:
+        self._error.value = error
 
     @traitlets.validate("table")  # type: ignore[untyped-decorator]  # traitlets has no types here
     def _check_table(self, proposal: Any) -> str:
@@ -139,29 +117,12 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
         else:
             self.version = newest
 
-    def _asked(self, trait: str, value: Callable[[Any], Any] = lambda value: value) -> Callable[[Any], None]:
-        """Return what hands the change of a control on to a trait, unless the control itself was just set."""
-
-        def hand_on(change: Any) -> None:
-            if not self._syncing and change["new"] is not None:
-                self._attempt(lambda: setattr(self, trait, value(change["new"])))
-
-        return hand_on
-
-    def _attempt(self, action: Callable[[], None]) -> None:
-        """Do something; an error is shown, because what a control's callback raises is seen by nobody."""
-        try:
-            action()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it has to be seen
-            self._set_controls()
-            self._error.value = _alert(error)
-
     def _show(self) -> None:
         self._error.value = ""
         try:
             self._fill()
         except Exception as error:  # noqa: BLE001 - a version that cannot be read is said, and others can be chosen
-            self._error.value = _alert(error)
+            self._error.value = alert(error)
             self._pages[TABS.index(self.tab)].value = ""
             self.preview = Preview("", self._error.value, str(error))
 
@@ -176,8 +137,7 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
             self._picture.value = self._source.timeline(self.table, self.version)
             self._label.value = f'<b role="status">{html.escape(self._labels[self.version])}</b>'
             self.preview = self._source.preview(self.table, self.version, self.tab)
-        line = f'same as <code class="sleeper-line" title="click to select">{html.escape(self.preview.line)}</code>'
-        self._pages[TABS.index(self.tab)].value = f'<div class="sleeper-same">{line}</div>{self.preview.html}'
+        self._pages[TABS.index(self.tab)].value = f"{same_as(self.preview.line)}{self.preview.html}"
 
     def _set_controls(self) -> None:
         """Make the controls say what the traits say."""
@@ -199,20 +159,3 @@ class Explorer(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no ty
             if self.version in self._labels:
                 self._slider.value = self.version
             self._travel.children = (self._picture, self._slider, self._label)
-
-    @contextmanager
-    def _quietly(self) -> Iterator[None]:
-        before, self._syncing = self._syncing, True
-        try:
-            yield
-        finally:
-            self._syncing = before
-
-
-def _alert(error: Exception) -> str:
-    if isinstance(error, SleeperError):
-        message, hint = error.message, error.hint
-    else:
-        message, hint = f"{type(error).__name__}: {error}", None
-    below = f"<div>hint: {html.escape(hint)}</div>" if hint else ""
-    return f'<div class="sleeper-error" role="alert"><b>{html.escape(message)}</b>{below}</div>'

@@ -11,7 +11,7 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.operations.scanning.planning import files_of
 from sleeper_nb.render import bounded, partition_map
 from sleeper_nb.render_timeline import change_text, timeline
-from sleeper_nb.report import counted
+from sleeper_nb.report import Bytes, cell_text, counted
 
 if TYPE_CHECKING:
     from sleeper_nb.report import Grid
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Tab = Literal["rows", "files", "partitions", "history"]
 TABS: tuple[Tab, ...] = ("rows", "files", "partitions", "history")
 SHOWN_ROWS, STATIC_ROWS = 20, 5
+COMPARED_BYTES = 64 << 20
+"""Versions of more bytes are compared when somebody asks, not at each move of a handle."""
 _SCROLL = '<div style="overflow-x:auto;margin-top:4px;">'
 
 
@@ -135,10 +137,20 @@ class ExploreModel:
             return _shown(f"%sleeper history {found.name}", found.snapshots().grid())
         raise InvalidInput(f"no tab {tab!r}", hint=f"the tabs are {', '.join(TABS)}")
 
-    def timeline(self, table: str, version: int) -> str:
-        """Return the rows over all versions as a picture."""
+    def timeline(self, table: str, version: int, before: int | None = None) -> str:
+        """Return the rows over all versions as a picture that points one out, and one that it is compared with."""
         found = self._session.table(table)
-        return timeline(tuple(found.snapshots()), tuple(found.savepoints()), version, name=found.name)
+        return timeline(tuple(found.snapshots()), tuple(found.savepoints()), version, before, name=found.name)
+
+    def difference(self, table: str, before: int, after: int) -> Preview:
+        """Return what changed between two versions; where much would have to be read for it, only how to ask."""
+        found = self._session.table(table)
+        line = f"%sleeper diff {found.name} {before} {after}"
+        size = sum(found.at(number).state.totals().bytes for number in {before, after})
+        if size > COMPARED_BYTES:
+            text = f"{cell_text(Bytes(size))} may have to be read to compare them"
+            return Preview(line, f"<div>{text}</div>", text)
+        return _shown(line, found.diff(before, after).grid())
 
     def static(self, table: str, version: int) -> Preview:
         """Return the picture that stays in a saved notebook: the partitions and the first rows."""

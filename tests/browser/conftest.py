@@ -100,9 +100,9 @@ class Lab:
         self.page.wait_for_function("window.down")
 
     def shot(self, name: str) -> None:
-        """Keep a picture of the page, scrolled to the explorer, when ``SLEEPER_SHOTS`` names a folder."""
+        """Keep a picture of the page, scrolled to the widget, when ``SLEEPER_SHOTS`` names a folder."""
         if folder := os.environ.get("SLEEPER_SHOTS"):
-            self.page.locator(".sleeper-explorer, .sleeper-static").last.evaluate("e => e.scrollIntoView()")
+            self.page.locator(".sleeper-live, .sleeper-static").last.evaluate("e => e.scrollIntoView()")
             self.page.screenshot(path=Path(folder) / f"{name}.png")
 
 

@@ -2,56 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import nbformat
 import pytest
 
 from tests.browser.conftest import ROOT
+from tests.browser.notebooks import SETUP, notebook_of
 
 pytestmark = pytest.mark.browser
-
-_SETUP = """
-import tempfile
-import sleeper_nb as sl
-from sleeper_nb.widgets import explore
-
-session = sl.connect(tempfile.mkdtemp(), author="ada")
-schema = sl.Schema(
-    row_keys={"carrier": "string", "flight": "int"},
-    values={"origin": "string", "dep_delay": "double?", "note": "string?"},
-)
-flights = session.create_table("flights", schema, split_points=["DL", "MQ", "UA"])
-carriers = ["AA", "B6", "DL", "EV", "MQ", "UA", "WN"]
-for month in range(1, 5):
-    flights.ingest(
-        [
-            {"carrier": carriers[(i * i + month) % 7], "flight": 100 * month + i, "origin": "JFK",
-             "dep_delay": i / 2 if i % 9 else None, "note": "<b>late</b>" if i % 5 == 0 else None}
-            for i in range(1200 * month)
-        ],
-        message=f"month {month} <script>document.title = 'broken'</script>",
-    )
-flights.create_savepoint("half-year", snapshot=3)
-flights.compact("all", engine="local")
-session.create_table("airports", sl.Schema(row_keys={"faa": "string"}, values={"name": "string"}))
-"""
-
-
-def _notebook(path: Path, *cells: str) -> Path:
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell.strip()) for cell in cells])
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    for i, cell in enumerate(notebook.cells):
-        cell["id"] = f"cell-{i}"
-    nbformat.write(notebook, path)
-    return path
 
 
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
 def test_the_slider_moved_by_keyboard_changes_the_preview(lab, tmp_path, theme):
     from playwright.sync_api import expect
 
-    opened = lab(_notebook(tmp_path / "explore.ipynb", _SETUP, 'x = explore(session, "flights")\nx'))
+    opened = lab(notebook_of(tmp_path / "explore.ipynb", SETUP, 'x = explore(session, "flights")\nx'))
     opened.theme(theme)
     opened.run_all(seconds=60)
     page, short = opened.page, theme.rpartition(" ")[2].lower()
@@ -89,8 +52,8 @@ def test_the_slider_moved_by_keyboard_changes_the_preview(lab, tmp_path, theme):
 def test_python_moves_the_slider_and_sees_where_it_is(lab, tmp_path):
     from playwright.sync_api import expect
 
-    cells = (_SETUP, 'x = explore(session, "flights")\nx', 'x.version = "savepoint.half-year"', "x")
-    opened = lab(_notebook(tmp_path / "python.ipynb", *cells))
+    cells = (SETUP, 'x = explore(session, "flights")\nx', 'x.version = "savepoint.half-year"', "x")
+    opened = lab(notebook_of(tmp_path / "python.ipynb", *cells))
     opened.run_all(seconds=60)
     handles = opened.page.locator(".sleeper-explorer .noUi-handle")
     expect(handles).to_have_count(2)
@@ -102,7 +65,7 @@ def test_python_moves_the_slider_and_sees_where_it_is(lab, tmp_path):
 def test_a_saved_notebook_keeps_a_static_picture(lab, tmp_path):
     from playwright.sync_api import expect
 
-    opened = lab(_notebook(tmp_path / "saved.ipynb", _SETUP, 'explore(session, "flights")'))
+    opened = lab(notebook_of(tmp_path / "saved.ipynb", SETUP, 'explore(session, "flights")'))
     opened.run_all(seconds=60)
     page = opened.page
     expect(page.locator(".sleeper-explorer")).to_be_visible()

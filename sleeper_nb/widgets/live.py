@@ -1,0 +1,108 @@
+"""What the widgets share: a static twin that stays in the notebook, controls that follow traits, errors to be seen."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import ipywidgets
+from IPython.display import display
+
+from sleeper_nb.errors import SleeperError
+from sleeper_nb.widgets.model import Preview
+
+# While the live widget is on the page, the static picture above it would say everything twice.
+STYLE = """<style>
+.jp-OutputArea:has(.sleeper-live) > .jp-OutputArea-child:has(.sleeper-static) { display: none; }
+.sleeper-live { max-width: 1084px; }
+.sleeper-live .widget-html { height: auto; }
+.sleeper-live .widget-html-content { flex: 1 1 0; min-width: 0; line-height: 1.45; }
+.sleeper-live .widget-html-content { color: var(--jp-content-font-color1, inherit); }
+.sleeper-live :is(th, td:not(:last-child)) { white-space: nowrap; }
+.sleeper-live .sleeper-same { margin-bottom: 8px; }
+.sleeper-live .sleeper-line { user-select: all; font-family: var(--jp-code-font-family, monospace); }
+.sleeper-live .sleeper-error { border-left: 3px solid var(--jp-error-color1, #d32f2f); padding-left: 8px; }
+</style>"""
+
+
+class LiveWidget(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
+    """A widget whose traits are the truth: a control hands its change on to a trait, and shows what the traits say.
+
+    Parameters
+    ----------
+    children
+        Below the style and above nothing; `error` may be among them.
+    """
+
+    def __init__(self, *children: ipywidgets.Widget) -> None:
+        self._syncing = False
+        super().__init__([ipywidgets.HTML(STYLE), *children])
+        self.add_class("sleeper-live")
+
+    def _static(self) -> Preview | None:
+        """Return what stays in a saved notebook; None when there is nothing to show."""
+        raise NotImplementedError  # pragma: no cover - each widget has its own
+
+    def _set_controls(self) -> None:
+        """Make the controls say what the traits say."""
+        raise NotImplementedError  # pragma: no cover - each widget has its own
+
+    def _say(self, error: str) -> None:
+        """Show an error, or none."""
+        raise NotImplementedError  # pragma: no cover - each widget has its own
+
+    def _ipython_display_(self) -> None:
+        """Display the static picture as an output of its own, then the live widget.
+
+        A notebook that is opened again cannot show the widget, and the front-end puts an error in its place.
+        """
+        self._attempt(self._display_static)
+        display({**self._repr_mimebundle_(), "text/plain": repr(self)}, raw=True)
+
+    def _display_static(self) -> None:
+        kept = self._static()
+        if kept is not None:
+            display({"text/html": f'<div class="sleeper-static">{kept.html}</div>', "text/plain": kept.text}, raw=True)
+
+    def _asked(self, trait: str, value: Callable[[Any], Any] = lambda value: value) -> Callable[[Any], None]:
+        """Return what hands the change of a control on to a trait, unless the control itself was just set."""
+
+        def hand_on(change: Any) -> None:
+            if not self._syncing and change["new"] is not None:
+                self._attempt(lambda: setattr(self, trait, value(change["new"])))
+
+        return hand_on
+
+    def _attempt(self, action: Callable[[], None]) -> None:
+        """Do something; an error is shown, because what a control's callback raises is seen by nobody."""
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it has to be seen
+            self._set_controls()
+            self._say(alert(error))
+
+    @contextmanager
+    def _quietly(self) -> Iterator[None]:
+        before, self._syncing = self._syncing, True
+        try:
+            yield
+        finally:
+            self._syncing = before
+
+
+def alert(error: Exception) -> str:
+    """Return an error as HTML: what is wrong, and the hint."""
+    if isinstance(error, SleeperError):
+        message, hint = error.message, error.hint
+    else:
+        message, hint = f"{type(error).__name__}: {error}", None
+    below = f"<div>hint: {html.escape(hint)}</div>" if hint else ""
+    return f'<div class="sleeper-error" role="alert"><b>{html.escape(message)}</b>{below}</div>'
+
+
+def same_as(line: str, word: str = "same as") -> str:
+    """Return a magic line, to be selected with one click, and before it what it is."""
+    code = f'<code class="sleeper-line" title="click to select">{html.escape(line)}</code>'
+    return f'<div class="sleeper-same">{word} {code}</div>'

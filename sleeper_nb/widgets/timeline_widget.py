@@ -1,0 +1,147 @@
+"""The timeline as ipywidgets: two handles over the versions of a table, what lies between them, and the way back."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+import traitlets
+
+from sleeper_nb.widgets.live import LiveWidget, alert, same_as
+from sleeper_nb.widgets.model import ExploreModel, Preview
+
+if TYPE_CHECKING:
+    from sleeper_nb.session import Session
+
+
+class Timeline(LiveWidget):
+    """One table over its versions; made by `sleeper_nb.widgets.timeline`.
+
+    Parameters
+    ----------
+    session
+        Whose table. Everything is read in process: Spark is never started.
+    table
+        Its name.
+
+    Attributes
+    ----------
+    table
+        The name of the table, as it is spelt.
+    before, after
+        The numbers of the two versions that are compared; either can be set to ``12`` or ``"savepoint.half-year"``.
+        Rows are shown at `after`. In the beginning they are the last two versions.
+    difference, preview
+        What is shown of both, and of `after`; each ``line`` is the magic that gives the same.
+    rollback_line
+        What makes the table again what it was at `before`; empty until its button is pressed.
+    """
+
+    before = traitlets.Any()
+    after = traitlets.Any()
+    difference = traitlets.Instance(Preview, ("", "", ""))
+    preview = traitlets.Instance(Preview, ("", "", ""))
+    rollback_line = traitlets.Unicode()
+
+    def __init__(self, session: Session, table: str) -> None:
+        self._source = ExploreModel(session)
+        self.table = self._source.name(table)
+        self._labels: dict[int, str] = {}
+        self._picture, self._label, self._error = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
+        self._handles = ipywidgets.SelectionRangeSlider(
+            options=[("", 0), ("", 1)], continuous_update=False, readout=False
+        )
+        self._again = _button("Refresh", "Look for new versions")
+        self._back = _button("Roll back…", "Write the line that makes the table what it was at the left handle")
+        self._line, self._between, self._rows = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
+        self._travel = ipywidgets.VBox()
+        buttons = ipywidgets.HBox([self._again, self._back])
+        super().__init__(self._travel, buttons, self._line, self._error, self._between, self._rows)
+        names = ((self, "timeline"), (self._label, "version"), (self._between, "difference"), (self._rows, "preview"))
+        for widget, name in names:
+            widget.add_class(f"sleeper-{name}")
+        self._look()
+        numbers = list(self._labels)
+        self.after, self.before = numbers[-1], numbers[-2] if len(numbers) > 1 else numbers[-1]
+        self._handles.observe(lambda change: self._attempt(lambda: self._moved(change["new"])), "value")
+        self._again.on_click(lambda _: self._attempt(self.refresh))
+        self._back.on_click(lambda _: self._attempt(self._write_rollback))
+        self.observe(lambda _: self._show(), ["before", "after"])
+        self._show()
+
+    def __repr__(self) -> str:
+        return f"Timeline(table={self.table!r}, before={self.before!r}, after={self.after!r})"
+
+    def refresh(self) -> None:
+        """Look for new versions; a handle at the newest follows it, others stay while their version is kept."""
+        followed = self.after == max(self._labels)
+        self._look()
+        with self.hold_trait_notifications():
+            if followed or self.after not in self._labels:
+                self.after = max(self._labels)
+            if self.before not in self._labels:
+                self.before = min(self._labels)
+        self._show()
+
+    def _look(self) -> None:
+        self._labels = {version.number: version.label for version in self._source.versions(self.table)}
+
+    @traitlets.validate("before", "after")  # type: ignore[untyped-decorator]  # traitlets has no types here
+    def _check(self, proposal: Any) -> int:
+        return self._source.number(self.table, proposal["value"])
+
+    def _moved(self, handles: tuple[int, int]) -> None:
+        if not self._syncing:
+            with self.hold_trait_notifications():
+                self.before, self.after = handles
+
+    def _write_rollback(self) -> None:
+        self.rollback_line = f"%sleeper rollback {self.table} {self.before}"
+        look = f"{self.rollback_line} --dry-run"
+        self._line.value = same_as(look, "to look at first") + same_as(self.rollback_line, "to do")
+
+    def _static(self) -> Preview:
+        picture = self._source.timeline(self.table, self.after, self.before)
+        text = f"{self.table} from snapshot {self.before} to {self.after}\n{self.difference.text}"
+        return Preview(f"%sleeper timeline {self.table}", picture + self.difference.html, text)
+
+    def _say(self, error: str) -> None:
+        self._error.value = error
+
+    def _show(self) -> None:
+        self._error.value = self._line.value = self.rollback_line = ""
+        try:
+            self._fill()
+        except Exception as error:  # noqa: BLE001 - a version that cannot be read is said, and others can be chosen
+            self._error.value = alert(error)
+            self._between.value = self._rows.value = ""
+
+    def _fill(self) -> None:
+        if not {self.before, self.after} <= self._labels.keys():  # committed after the last look
+            self._look()
+        self._set_controls()
+        self._picture.value = self._source.timeline(self.table, self.after, self.before)
+        ends = (html.escape(self._labels[number]) for number in (self.before, self.after))
+        self._label.value = f'<b role="status">{" → ".join(ends)}</b>'
+        self.difference = self._source.difference(self.table, self.before, self.after)
+        self.preview = self._source.preview(self.table, self.after, "rows")
+        for place, shown in ((self._between, self.difference), (self._rows, self.preview)):
+            place.value = f"{same_as(shown.line)}{shown.html}"
+
+    def _set_controls(self) -> None:
+        """Make the controls say what the traits say."""
+        with self._quietly():
+            stops = tuple((label, number) for number, label in self._labels.items())
+            if len(stops) < 2:  # the front-end cannot draw a slider with a single stop
+                self._travel.children = (self._label,)
+                return
+            if self._handles.options != stops:
+                self._handles.options = stops
+                self._handles.layout = {"width": f"calc({100 - 100 / len(stops):.3f}% + 10px)", "margin": "0 auto"}
+            self._handles.value = (min(self.before, self.after), max(self.before, self.after))
+            self._travel.children = (self._picture, self._handles, self._label)
+
+
+def _button(description: str, tooltip: str) -> ipywidgets.Button:
+    return ipywidgets.Button(description=description, tooltip=tooltip, layout={"width": "auto"})

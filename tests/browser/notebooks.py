@@ -1,0 +1,42 @@
+"""Notebooks that the browser opens: a table of nine versions, and cells that look at it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+
+SETUP = """
+import tempfile
+import sleeper_nb as sl
+from sleeper_nb.widgets import explore, timeline
+
+session = sl.connect(tempfile.mkdtemp(), author="ada")
+schema = sl.Schema(
+    row_keys={"carrier": "string", "flight": "int"},
+    values={"origin": "string", "dep_delay": "double?", "note": "string?"},
+)
+flights = session.create_table("flights", schema, split_points=["DL", "MQ", "UA"])
+carriers = ["AA", "B6", "DL", "EV", "MQ", "UA", "WN"]
+for month in range(1, 5):
+    flights.ingest(
+        [
+            {"carrier": carriers[(i * i + month) % 7], "flight": 100 * month + i, "origin": "JFK",
+             "dep_delay": i / 2 if i % 9 else None, "note": "<b>late</b>" if i % 5 == 0 else None}
+            for i in range(1200 * month)
+        ],
+        message=f"month {month} <script>document.title = 'broken'</script>",
+    )
+flights.create_savepoint("half-year", snapshot=3)
+flights.compact("all", engine="local")
+session.create_table("airports", sl.Schema(row_keys={"faa": "string"}, values={"name": "string"}))
+"""
+
+
+def notebook_of(path: Path, *cells: str) -> Path:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell.strip()) for cell in cells])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    for i, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{i}"
+    nbformat.write(notebook, path)
+    return path
