@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.query_plan import EnginePlan, QueryCost
+from sleeper_nb.render_chart import MOST_POINTS, Chart, Kind, chart
 from sleeper_nb.report import Answer, Grid, Report, counted, data_rows
 from sleeper_nb.scan import PREVIEW_ROWS, as_polars, preview
 from sleeper_nb.statement import Source
@@ -98,8 +99,15 @@ class QueryResult(Report, ABC):
         """Return the first rows, and which versions they are of."""
         self.head()
         assert self._head is not None  # noqa: S101 - `head` fills it
+        return preview(self._head, self._read_from())
+
+    def plot(self, kind: Kind, x: str | None = None, y: str | None = None) -> Chart:
+        """Return a chart of the rows, of at most 10,000; parameters and errors as `sleeper_nb.render_chart.chart`."""
+        return chart(self.head(MOST_POINTS + 1), kind, x, y, footer=self._read_from())
+
+    def _read_from(self) -> str:
         read = ", ".join(dict.fromkeys(map(str, self.sources)))
-        return preview(self._head, " · ".join(filter(None, (read, self.engine))))
+        return " · ".join(filter(None, (read, self.engine)))
 
     def answer(self, footer: str) -> Answer:
         """Read all rows, to be shown as a whole; below them how many they are, and `footer`."""

@@ -21,7 +21,7 @@ def _sql(context: Context, arguments: Namespace) -> Any:
     engine, params = arguments.engine or context.engine, context.own_variables()
     only_asks = arguments.dry_run or arguments.explain
     result = session.sql(arguments.statement, engine=engine, params=params, dry_run=only_asks)
-    value = _asked(result, arguments) if only_asks else _read(result, vars(arguments)["as"])
+    value = _asked(result, arguments) if only_asks else _read(result, arguments)
     if arguments.output is not None and context.variables is not None:
         context.variables[arguments.output] = value
     return value
@@ -32,9 +32,12 @@ def _asked(result: QueryResult, arguments: Namespace) -> Report:
     return Stacked((("reads", cost), ("plan", result.explain()))) if arguments.explain else cost
 
 
-def _read(result: QueryResult, form: str | None) -> Any:
+def _read(result: QueryResult, arguments: Namespace) -> Any:
+    form = vars(arguments)["as"]
     if form is not None:
         return getattr(result, f"to_{form}")()
+    if arguments.plot is not None:
+        return result.plot(arguments.plot, arguments.x, arguments.y)
     result.head()  # an error of the first rows must fail the cell; one that comes while they are shown would not
     return result
 
@@ -55,6 +58,13 @@ COMMANDS = (
                 text="give all rows as this; without it, a result that shows its first rows",
                 choices=("pandas", "arrow", "polars", "spark"),
             ),
+            option(
+                "--plot",
+                text="show a chart of the rows: their first column against the second, or -x against -y",
+                choices=("line", "bar", "hist"),
+            ),
+            option("-x", text="the column from left to right", metavar="COLUMN"),
+            option("-y", text="the column that says how high", metavar="COLUMN"),
             flag("--dry-run", "read no row: show what would be read of how many partitions, files and bytes"),
             flag("--explain", "read no row: show that, and the engine's plan"),
             positional("statement", "one statement, as it is", "sql", metavar="SQL"),
@@ -63,6 +73,7 @@ COMMANDS = (
         (
             "sql SELECT count(*) FROM trips VERSION AS OF 'savepoint.before-fix'",
             "sql SELECT * FROM trips$savepoints",
+            "sql --plot bar SELECT city, avg(fare) FROM trips GROUP BY city ORDER BY city",
             "sql --as pandas SELECT city, fare FROM trips",
             "sql --engine duckdb -o fares\nSELECT city, fare FROM trips VERSION AS OF 12 WHERE fare > :least",
         ),

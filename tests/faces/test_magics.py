@@ -509,3 +509,13 @@ def test_all_rows_are_given_in_another_form(trips, shell, form, kind):
     found = shell.user_ns["x"]
     assert (type(found).__module__.partition(".")[0].removeprefix("py"), type(found).__name__) == (form, kind)
     assert len(found) == 9
+
+
+def test_a_result_is_charted(trips, fail):
+    sums = "SELECT city, sum(fare) AS fares FROM trips GROUP BY city ORDER BY 1"
+    made = trips(f"%sleeper sql --engine duckdb --plot bar {sums}")
+    assert made.to_dict() == {"city": ["Zagreb", "athens", "lima"], "fares": [7.5, 4.5, 27]}
+    assert "trips at snapshot 3 · duckdb" in repr(made)
+    assert trips("%sleeper sql --engine duckdb --plot hist -x fare SELECT * FROM trips").y == "rows"
+    error = fail("%sleeper sql --engine duckdb --plot line SELECT * FROM trips")
+    assert error.hint == "choose the columns: -x COLUMN -y COLUMN"

@@ -1,0 +1,252 @@
+"""A result as a chart: bars, a line or a histogram, as escaped, deterministic HTML and as a line of text."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.render import BRAND, clip, figure
+from sleeper_nb.report import Grid, Report, cell_text, counted
+
+Kind = Literal["line", "bar", "hist"]
+KINDS: tuple[Kind, ...] = ("line", "bar", "hist")
+MOST_POINTS = 10_000
+"""Rows of a chart; of more the first are drawn, and the chart says so."""
+_MOST_BARS, _BINS, _MOST_STRETCHES = 60, 30, 600
+_AREA, _LINE = 160, 15  # in px: of the drawing, of a line of text
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+class _Point(NamedTuple):
+    """A mark of the chart: where (0 to 1, the middle of a bar), how high, and what it says."""
+
+    x: float
+    y: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Chart(Report):
+    """Rows of a result as a picture; `grid` are the points as they are drawn.
+
+    Parameters
+    ----------
+    kind
+        ``"line"`` over numbers, dates or times; ``"bar"`` over any values, at most 60; ``"hist"``, how often the values
+        of one column fall into each of 30 equal ranges.
+    x, y
+        The columns; of a histogram `y` is the count.
+    points
+        From left to right.
+    said
+        What was left out, and what the rows are of.
+    """
+
+    kind: Kind
+    x: str
+    y: str
+    points: tuple[_Point, ...]
+    said: tuple[str, ...]
+
+    def grid(self) -> Grid:
+        """Return the points."""
+        rows = tuple((point.label, point.y) for point in self.points)
+        return Grid((self.x, self.y), rows, footer=" · ".join(self.said))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the labels and heights."""
+        return {self.x: [point.label for point in self.points], self.y: [point.y for point in self.points]}
+
+    def __repr__(self) -> str:
+        low, high = _span(self.points)
+        step = max(1, -(-len(self.points) // 80))
+        heights = [max(p.y for p in self.points[i : i + step]) for i in range(0, len(self.points), step)]
+        drawn = "".join(_BLOCKS[round((len(_BLOCKS) - 1) * (y - low) / (high - low))] for y in heights)
+        ends = f"{self.points[0].label} … {self.points[-1].label}" if self.points else "no rows"
+        return "\n".join([f"{self.y} by {self.x}", drawn, ends, " · ".join((self._range(), *self.said))])
+
+    def _repr_html_(self) -> str:
+        low, high = _span(self.points)
+        shapes = _line(self.points, low, high) if self.kind == "line" else _bars(self.points, low, high)
+        parts = (shapes, _tips(self.points), _ends(self.points, each=self.kind == "bar"))
+        title = f"{self.y} by {self.x}"
+        return figure(title, _AREA + _LINE + 4, "\n".join(filter(None, parts)), [title, self._range(), *self.said])
+
+    def _range(self) -> str:
+        values = [point.y for point in self.points] or [0.0]
+        return f"{self.y} from {cell_text(min(values))} to {cell_text(max(values))}"
+
+
+def chart(rows: pa.Table, kind: Kind, x: str | None = None, y: str | None = None, *, footer: str = "") -> Chart:
+    """Return a chart of rows.
+
+    Parameters
+    ----------
+    rows
+        Up to one more than `MOST_POINTS`, which tells that there are more.
+    kind
+        As of `Chart`.
+    x, y
+        Names of columns; the first and the second when None, of a histogram the first.
+    footer
+        What the rows are of.
+
+    Raises
+    ------
+    NotFound
+        When there is no such column, naming the nearest.
+    InvalidInput
+        When a column cannot be drawn so: `y` must be numbers, `x` of a line and of a histogram numbers or times.
+    """
+    names = rows.column_names
+    across = _column(names, x, 0, kind)
+    up = "rows" if kind == "hist" else _column(names, y, 1, kind)
+    said = [f"the first {MOST_POINTS:,} rows"] if rows.num_rows > MOST_POINTS else []
+    rows = rows.slice(0, MOST_POINTS)
+    drawn = {"line": _of_line, "bar": _of_bars, "hist": _of_histogram}[kind](rows, across, up)
+    left = rows.num_rows - drawn.rows
+    said += [f"{counted(left, 'row')} left out: {drawn.why}"] if left else []
+    return Chart(kind, across, up, tuple(drawn.points), (*said, *([footer] if footer else [])))
+
+
+class _Drawn(NamedTuple):
+    points: list[_Point]
+    rows: int
+    why: str = "null"
+
+
+def _column(names: Sequence[str], name: str | None, place: int, kind: Kind) -> str:
+    if name is None:
+        if place >= len(names):
+            raise InvalidInput(f"a {kind} chart needs two columns", hint="select x and y, in this order")
+        return names[place]
+    if name not in names:
+        raise NotFound.of("column", name, names)
+    return name
+
+
+def _numbers(rows: pa.Table, name: str, *, times: bool) -> pa.ChunkedArray:
+    """Return a column as doubles; of times and dates their place on the line of time."""
+    kind = rows.schema.field(name).type
+    if times and pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
+        return rows[name].cast(pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None)).cast(pa.int64())
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        wanted = "numbers, dates or times" if times else "numbers"
+        raise InvalidInput(f"column {name!r} is {kind}, not {wanted}", hint="choose the columns: -x COLUMN -y COLUMN")
+    return rows[name].cast(pa.float64(), safe=False)
+
+
+def _of_line(rows: pa.Table, x: str, y: str) -> _Drawn:
+    places, heights = _numbers(rows, x, times=True), _numbers(rows, y, times=False)
+    there = pc.and_(pc.is_finite(places.cast(pa.float64(), safe=False)), pc.is_finite(heights))
+    kept = pa.table({"at": places, "height": heights, "label": rows[x]}).filter(pc.fill_null(there, False))  # noqa: FBT003
+    kept = kept.sort_by("at")
+    at = kept["at"].to_pylist()
+    width = (at[-1] - at[0] if at else 0) or 1
+    labels = map(cell_text, kept["label"].to_pylist())
+    points = [_Point((a - at[0]) / width, b, c) for a, b, c in zip(at, kept["height"].to_pylist(), labels, strict=True)]
+    return _Drawn(points, len(points))
+
+
+def _of_bars(rows: pa.Table, x: str, y: str) -> _Drawn:
+    heights = _numbers(rows, y, times=False)
+    kept = pa.table({"height": heights, "label": rows[x]}).filter(pc.fill_null(pc.is_finite(heights), False))  # noqa: FBT003
+    shown = kept.slice(0, _MOST_BARS)
+    pairs = zip(shown["height"].to_pylist(), map(cell_text, shown["label"].to_pylist()), strict=True)
+    points = [_Point((i + 0.5) / shown.num_rows, height, label) for i, (height, label) in enumerate(pairs)]
+    more = kept.num_rows > _MOST_BARS
+    return _Drawn(points, len(points), f"only the first {_MOST_BARS} bars are drawn" if more else "null")
+
+
+def _of_histogram(rows: pa.Table, x: str, _: str) -> _Drawn:
+    column = _numbers(rows, x, times=False)
+    values = column.filter(pc.fill_null(pc.is_finite(column), False)).to_pylist()  # noqa: FBT003
+    if not values:
+        return _Drawn([], 0)
+    low, high = min(values), max(values)
+    width = (high - low) / _BINS or 1.0
+    counts = [0] * _BINS
+    for value in values:
+        counts[min(_BINS - 1, math.floor((value - low) / width))] += 1
+    used = _BINS if high > low else 1
+    labels = (f"{low + i * width:.6g} to {low + (i + 1) * width:.6g}" for i in range(used))
+    points = [_Point((i + 0.5) / used, float(counts[i]), label) for i, label in enumerate(labels)]
+    return _Drawn(points, len(values))
+
+
+def _span(points: Sequence[_Point]) -> tuple[float, float]:
+    """Return the heights of the drawing's edges: zero is always one of them or between."""
+    values = [point.y for point in points]
+    low, high = min([0.0, *values]), max([0.0, *values])
+    return low, high if high > low else low + 1
+
+
+def _y(value: float, low: float, high: float) -> str:
+    return f"{98 - 96 * (value - low) / (high - low):.2f}"
+
+
+def _drawing(shapes: str) -> str:
+    frame = 'width="100%" viewBox="0 0 1000 100" preserveAspectRatio="none"'
+    return f'<svg height="{_AREA}" {frame} style="{BRAND};stroke:{BRAND.partition(":")[2]}">{shapes}</svg>'
+
+
+def _line(points: Sequence[_Point], low: float, high: float) -> str:
+    path = "L".join(f"{1000 * point.x:.1f} {_y(point.y, low, high)}" for point in _thinned(points))
+    look = 'style="fill:none" stroke-width="2" vector-effect="non-scaling-stroke" stroke-linejoin="round"'
+    return _drawing(f'<path d="M{path}" {look}/>') if points else ""
+
+
+def _thinned(points: Sequence[_Point]) -> list[_Point]:
+    """Return the points of a line that can be seen: of many neighbours the lowest and the highest, in their order."""
+    step = -(-len(points) // _MOST_STRETCHES)
+    found: list[_Point] = []
+    for i in range(0, len(points), step or 1):
+        stretch = points[i : i + step]
+        found += sorted({min(stretch, key=lambda p: p.y), max(stretch, key=lambda p: p.y)})
+    return found
+
+
+def _bars(points: Sequence[_Point], low: float, high: float) -> str:
+    width = 1000 / max(1, len(points))
+    base = float(_y(0, low, high))
+    boxes = []
+    for point in points:
+        top = float(_y(point.y, low, high))
+        x = 1000 * point.x - 0.4 * width
+        boxes.append(f'<rect x="{x:.2f}" y="{min(top, base):.2f}" width="{0.8 * width:.2f}" '
+                     f'height="{abs(base - top):.2f}" fill-opacity="0.7" stroke="none"/>')  # fmt: skip
+    return _drawing("".join(boxes))
+
+
+def _tips(points: Sequence[_Point]) -> str:
+    """Return unseen boxes that say what lies below the mouse; of many points every so many."""
+    step = max(1, -(-len(points) // 200))
+    wide = 100 * step / max(1, len(points))
+    boxes = (
+        f'<rect x="{max(0.0, 100 * point.x - wide / 2):.2f}%" width="{wide:.2f}%" height="{_AREA}" fill-opacity="0">'
+        f"<title>{html.escape(clip(point.label, 80))}: {html.escape(cell_text(point.y))}</title></rect>"
+        for point in points[::step]
+    )
+    return f"<g>{''.join(boxes)}</g>" if points else ""
+
+
+def _ends(points: Sequence[_Point], *, each: bool) -> str:
+    """Return the labels below: of few bars `each`, otherwise the first and the last."""
+    y = _AREA + _LINE - 2
+    if not each or len(points) > 12:
+        shown = [(0.0, "start", points[0]), (100.0, "end", points[-1])] if points else []
+    else:
+        shown = [(100 * point.x, "middle", point) for point in points]
+    most = 24 if len(shown) <= 2 else max(4, 130 // len(shown))
+    words = (
+        f'<text x="{x:.2f}%" y="{y}" text-anchor="{anchor}">{html.escape(clip(point.label, most))}</text>'
+        for x, anchor, point in shown
+    )
+    return "".join(words)

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ET
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.render_chart import KINDS, MOST_POINTS, chart
+
+MONTHS = pa.table({"month": ["jan", "feb", "mar"], "flights": [27, 25, 29], "late": [0.1, None, 0.3]})
+
+
+def parsed(drawn):
+    return ET.fromstring(drawn.replace("<br>", "<br/>"))  # noqa: S314 - our own
+
+
+def test_bars_are_in_the_order_of_the_rows_and_each_is_named():
+    made = chart(MONTHS, "bar", footer="trips at snapshot 2")
+    assert made.to_dict() == {"month": ["jan", "feb", "mar"], "flights": [27, 25, 29]}
+    drawn = made._repr_html_()
+    parsed(drawn)
+    assert all(f">{month}</text>" in drawn for month in ("jan", "feb", "mar"))
+    assert drawn.count("<title>") == 4
+    assert "flights from 25 to 29 · trips at snapshot 2" in drawn
+    assert repr(made).splitlines() == [
+        "flights by month",
+        "█▇█",
+        "jan … mar",
+        "flights from 25 to 29 · trips at snapshot 2",
+    ]
+
+
+def test_a_line_goes_by_time_whatever_the_order_and_leaves_out_nulls_aloud():
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = pa.table({"at": [start + timedelta(days=d) for d in (9, 0, 3, 5)], "v": [Decimal(4), Decimal(1), None, 2]})
+    made = chart(rows, "line")
+    assert [(round(p.x, 3), p.y) for p in made.points] == [(0, 1), (0.556, 2), (1, 4)]
+    assert made.said == ("1 row left out: null",)
+    parsed(made._repr_html_())
+
+
+def test_a_histogram_counts_every_number_once():
+    rows = pa.table({"fare": [*range(100), None, math.nan, math.inf]})
+    made = chart(rows, "hist")
+    assert sum(point.y for point in made.points) == 100
+    assert (made.x, made.y, len(made.points)) == ("fare", "rows", 30)
+    assert made.said == ("3 rows left out: null",)
+    assert len(chart(pa.table({"n": [7, 7]}), "hist").points) == 1
+
+
+def test_what_is_too_much_is_said():
+    many = pa.table({"x": range(MOST_POINTS + 1), "y": range(MOST_POINTS + 1)})
+    assert chart(many, "line").said == ("the first 10,000 rows",)
+    assert chart(many.slice(0, 61), "bar").said == ("1 row left out: only the first 60 bars are drawn",)
+    assert len(repr(chart(many, "line")).splitlines()[1]) <= 80
+    waves = pa.table(
+        {"x": range(MOST_POINTS), "y": [1e6 * math.sin(i) - 7e5 * (i == 4321) for i in range(MOST_POINTS)]}
+    )
+    drawn = chart(waves, "line")._repr_html_()
+    assert len(drawn.encode()) < 65_536
+    assert " 98.00" in drawn  # the one lowest point of all is drawn
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_rows_and_hostile_names_are_drawn_too(kind):
+    hostile = '<script>&"\n'
+    for rows in (pa.table({hostile: pa.array([], pa.int64()), "y": pa.array([], pa.int64())}),
+                 pa.table({hostile: [1, 2], "y": [-1, 3]})):  # fmt: skip
+        made = chart(rows, kind)
+        assert "<script" not in made._repr_html_()
+        parsed(made._repr_html_())
+        assert made.grid().text()
+        assert repr(made)
+    assert hostile.strip() not in chart(pa.table({"x": [hostile], "y": [1]}), "bar")._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "error", "message"),
+    [
+        ("bar", {"x": "mont"}, NotFound, "no column 'mont'"),
+        ("line", {}, InvalidInput, "column 'month' is string, not numbers, dates or times"),
+        ("hist", {}, InvalidInput, "column 'month' is string, not numbers"),
+        ("bar", {"x": "flights", "y": "month"}, InvalidInput, "column 'month' is string, not numbers"),
+    ],
+)
+def test_a_column_that_cannot_be_drawn_is_an_error(kind, options, error, message):
+    with pytest.raises(error, match=message):
+        chart(MONTHS, kind, **options)
+
+
+def test_one_column_is_too_few_for_two():
+    with pytest.raises(InvalidInput, match="needs two columns"):
+        chart(pa.table({"n": [1]}), "bar")
