@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -252,6 +253,15 @@ def test_two_alterations_of_different_columns_at_once_both_count(template: Templ
         assert on_disk(store) >= reachable(store)
 
     explore(template.copy, {"one": adds("one"), "two": adds("two")}, check, most_switches=1)
+
+
+def test_alterations_of_many_threads_all_count(store: StateStore):
+    with ThreadPoolExecutor(6) as pool:
+        done = list(pool.map(lambda i: altered(store, add(f"c{i}")), range(6)))
+    assert len({each.snapshot.schema_id for each in done}) == 6
+    assert {*reopened(store).load().schema.names[3:]} == {f"c{i}" for i in range(6)}
+    for version in store.catalog.snapshots(store.table_id):
+        assert len(reopened(store).load(version).schema.names) == version.id + 2
 
 
 @pytest.mark.parametrize("kind", ["dies before", "dies after", "loses its answer", "fails"])
