@@ -100,7 +100,8 @@ class Loading(Oversight):
     def _ingest(self, given: Sequence[Source], message: str | None, job_id: str | None) -> Snapshot:
         with self._watched() as progress:
             progress.update("reading")
-            rows = sources.rows_of(given, self._store.load().schema)
+            schema = self._store.load().schema
+            rows = sources.rows_of(given, schema)
             progress.update(f"writing {rows.num_rows:,} rows")
             return ingest.ingest_arrow(
                 self._store,
@@ -109,6 +110,7 @@ class Loading(Oversight):
                 author=self._components.author,
                 job_id=job_id,
                 settings=ingest.IngestSettings.of(self.properties),
+                rows_schema=schema,
             )
 
     def _import(self, given: Sequence[Source], message: str | None, job_id: str | None) -> Snapshot:

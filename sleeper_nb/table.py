@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
+from sleeper_nb.altering import Altering
 from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.changes import Changes
 from sleeper_nb.components import Components
@@ -18,7 +19,7 @@ from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, VersionReference, parse_moment, parse_reference, parse_version
 from sleeper_nb.operations.versioning import changes, rollback, savepoints
-from sleeper_nb.operations.versioning.comparison import Comparison, compare
+from sleeper_nb.operations.versioning.comparison import Comparison, compare, in_newer_schema
 from sleeper_nb.operations.versioning.diff import Diff, diff
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.operations.versioning.rollback import RollbackReport
@@ -33,7 +34,7 @@ from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.table_at import TableAt
 
 
-class Table(Loading, Maintenance, TableAt):
+class Table(Loading, Maintenance, Altering, TableAt):
     """A table: every call reads or changes its current version.
 
     Made by `Session.create_table` and `Session.table`.
@@ -56,7 +57,13 @@ class Table(Loading, Maintenance, TableAt):
         """The class that keeps the table's metadata, as the current snapshot says."""
         return self._store.head().state_store
 
-    def at(self, version: int | str | None = None, *, timestamp: datetime | str | None = None) -> TableAt:
+    def at(
+        self,
+        version: int | str | None = None,
+        *,
+        timestamp: datetime | str | None = None,
+        schema: Literal["own", "current"] = "own",
+    ) -> TableAt:
         """Return the table at one version.
 
         Parameters
@@ -65,8 +72,10 @@ class Table(Loading, Maintenance, TableAt):
             ``12``, ``"snapshot.12"``, ``"savepoint.3"`` or ``"savepoint.<name>"``.
         timestamp
             The newest version at or before a moment; without a zone it is UTC.
+        schema
+            ``"own"`` reads the version with the schema that it had; ``"current"`` with the one of now.
         """
-        return self.at_reference(_reference(version, timestamp))
+        return self.at_reference(_reference(version, timestamp)).in_schema(schema)
 
     def scan(
         self,
@@ -78,12 +87,13 @@ class Table(Loading, Maintenance, TableAt):
         limit: int | None = None,
         version: int | str | None = None,
         timestamp: datetime | str | None = None,
+        schema: Literal["own", "current"] = "own",
     ) -> Scan:
         """Return rows, not read yet: of the current version, or of the one that `version` or `timestamp` names.
 
-        The other parameters are those of `TableAt.scan`.
+        Those three are as `at` takes them, the other parameters as `TableAt.scan` does.
         """
-        at = self.at(version, timestamp=timestamp)
+        at = self.at(version, timestamp=timestamp, schema=schema)
         return at.scan(columns, where, keys=keys, region=region, limit=limit)
 
     def snapshots(self) -> Pictured[Snapshot]:
@@ -148,8 +158,8 @@ class Table(Loading, Maintenance, TableAt):
     ) -> RollbackReport:
         """Make the table what it was at a version, by one more snapshot; history goes on, and no file is rewritten.
 
-        Rows, files and partitions are those of then; properties stay. What others commit meanwhile is undone too. An
-        ingest with a job id stays done: the same load is given another id to be taken in again.
+        Rows, files and partitions are those of then; properties and columns stay. What others commit meanwhile is
+        undone too. An ingest with a job id stays done: the same load is given another id to be taken in again.
 
         Parameters
         ----------
@@ -236,7 +246,7 @@ class Table(Loading, Maintenance, TableAt):
 
     def _comparison(self, before: TableAt, after: TableAt) -> Comparison:
         now = self._components.clock.now()  # one for both: no row may become too old between them
-        old, new = before.state, after.state
+        old, new = in_newer_schema(before.state, after.state)
         processing = (DataProcessing.of(self.properties, state.schema, now) for state in (old, new))
         return compare(old, new, *processing)
 

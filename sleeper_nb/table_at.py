@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from sleeper_nb.components import Components
+from sleeper_nb.errors import InvalidInput
 from sleeper_nb.lookup import metadata_lookup
+from sleeper_nb.model.evolution import mapped
 from sleeper_nb.model.files import Totals
 from sleeper_nb.model.partitions import PartitionTree, Region
 from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
@@ -42,16 +45,34 @@ class TableAt(Report):
     by now.
     """
 
+    _read_with: Schema | None = None  # None for the version's own
+
     def __init__(
-        self, name: str, resolved: Resolved, store: StateStore, components: Components, properties: TableProperties
+        self,
+        name: str,
+        resolved: Resolved,
+        store: StateStore,
+        components: Components,
+        properties: TableProperties,
+        read_with: Schema | None = None,
     ) -> None:
         self.name, self.resolved, self.properties = name, resolved, properties
-        self._store, self._components = store, components
+        self._store, self._components, self._read_with = store, components, read_with
 
     @property
     def state(self) -> TableState:
         """The partitions and file references of the version."""
-        return self._store.load(self.resolved.version)
+        state = self._store.load(self.resolved.version)
+        return state if self._read_with is None else replace(state, schema=mapped(state.schema, self._read_with))
+
+    def in_schema(self, which: Literal["own", "current"]) -> TableAt:
+        """Return the version, read with its own schema or with that of now; `InvalidInput` says why that cannot be."""
+        if which not in {"own", "current"}:
+            raise InvalidInput(f"no schema {which!r}", hint="it is own or current")
+        now = None if which == "own" else self._store.load().schema
+        if now is not None:
+            mapped(self.state.schema, now)  # or raises
+        return TableAt(self.name, self.resolved, self._store, self._components, self.properties, now)
 
     @property
     def schema(self) -> Schema:
@@ -78,7 +99,7 @@ class TableAt(Report):
         found = self.resolved
         if asked is not None:
             found = versions.resolve(self._components.catalog, self._store.table_id, self.name, asked)
-        return TableAt(self.name, found, self._store, self._components, self.properties)
+        return TableAt(self.name, found, self._store, self._components, self.properties, self._read_with)
 
     def plan(self, regions: Sequence[Region] | None = None) -> ScanPlan:
         """Return what a query of some regions opens, of the whole version when None, and what it does with the rows.

@@ -17,7 +17,7 @@ from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.errors import StorageError
 from sleeper_nb.storage.filesystem import Storage
 
-STORAGE_CALLS = ("output", "write", "delete")
+STORAGE_CALLS = ("output", "write", "write_new", "delete")
 CATALOG_CALLS = (
     "create_table", "rename_table", "commit", "materialise",
     "expire_snapshots", "reserve_savepoint_id", "add_savepoint", "delete_savepoint",
@@ -80,6 +80,10 @@ class TrappedStorage(Storage):
     def write(self, path: str, content: bytes) -> None:
         with self.trap.around("write"):
             super().write(path, content)
+
+    def write_new(self, path: str, content: bytes) -> bool:
+        with self.trap.around("write_new"):
+            return super().write_new(path, content)
 
     def delete(self, path: str) -> None:
         with self.trap.around("delete"):

@@ -90,3 +90,18 @@ def test_the_file_of_instance_properties_counts_where_the_session_sets_nothing(c
     storage.write("config/instance.properties", b"sleeper.statestore=1\n")
     with pytest.raises(sl.NotFound, match=r"instance\.properties"):
         connect()
+
+
+def test_a_table_in_a_bucket_is_altered(connect):
+    with connect() as session:
+        table = session.create_table("trips", SCHEMA)
+        table.ingest([{"city": "rome", "fare": 1.0}])
+        table.alter({"fare": "string?", "tip": "int?"}, {"fare": "price"})
+        table.ingest([{"city": "bern", "price": 2.0, "fare": "cheap", "tip": 1}])
+        found = [{"city": "bern", "price": 2.0, "fare": "cheap", "tip": 1},
+                 {"city": "rome", "price": 1.0, "fare": None, "tip": None}]  # fmt: skip
+        assert table.scan().to_arrow().to_pylist() == found
+        on_duckdb = session.sql("SELECT * FROM trips WHERE tip IS NULL AND price < 2", engine="duckdb")
+        assert on_duckdb.to_arrow().to_pylist() == found[1:]
+        assert table.scan(version=2).to_duckdb().columns == ["city", "fare"]
+        assert table.scan(version=2, schema="current").to_duckdb().fetchall() == [("rome", 1.0, None, None)]

@@ -6,6 +6,7 @@ A new command is a module here with a `Command` in its ``COMMANDS``, a name in t
 from __future__ import annotations
 
 from sleeper_nb.commands import (
+    altering,
     checking,
     cleaning,
     compacting,
@@ -37,6 +38,7 @@ COMMANDS = CommandTable(
     for module in (
         opening,
         creating,
+        altering,
         ingesting,
         describing,
         checking,

@@ -78,10 +78,11 @@ class Context:
             )
         return self.opened().table(name)
 
-    def table_at(self, text: str) -> TableAt:
-        """Return the version that ``T`` or ``T@REF`` names."""
+    def table_at(self, text: str, schema: Literal["own", "current"] | None = None) -> TableAt:
+        """Return the version that ``T`` or ``T@REF`` names, read with its own schema or with that of now."""
         name, reference = split_reference(text)
-        return self.opened().table(name).at_reference(reference)
+        found = self.opened().table(name).at_reference(reference)
+        return found if schema is None else found.in_schema(schema)
 
     def own_variables(self) -> dict[str, Any]:
         """Return the variables that the user made."""

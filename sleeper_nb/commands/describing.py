@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.commands.base import TABLE, VERSION, Command
+from sleeper_nb.commands.base import SCHEMA, TABLE, VERSION, Command
 from sleeper_nb.commands.context import Context
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def _describe(context: Context, arguments: Namespace) -> TableAt:
 
 
 def _show(context: Context, arguments: Namespace) -> Stacked:
-    return context.table_at(arguments.table).card()
+    return context.table_at(arguments.table, arguments.schema).card()
 
 
 def _history(context: Context, arguments: Namespace) -> Pictured[Snapshot]:
@@ -47,7 +47,7 @@ COMMANDS = (
     Command(
         "show",
         "show one version: its commit or savepoint, what the table was then, and its first rows",
-        (VERSION,),
+        (VERSION, SCHEMA),
         _show,
         ("show trips@12", "show trips@before-fix"),
         words=("card",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from sleeper_nb.commands.base import VERSION, Command, option, positional
+from sleeper_nb.commands.base import SCHEMA, VERSION, Command, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.scanning import COLUMNS, named_columns
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _export(context: Context, arguments: Namespace) -> ExportReport:
-    at = context.table_at(arguments.table)
+    at = context.table_at(arguments.table, arguments.schema)
     columns = named_columns(arguments.columns)
     return at.export(arguments.to, arguments.format, columns=columns, where=arguments.where)
 
@@ -30,6 +30,7 @@ COMMANDS = (
             option("--format", text="what a folder gets; parquet when not given", choices=("parquet", "csv")),
             COLUMNS,
             option("--where", text="a condition in SQL", metavar='"…"'),
+            SCHEMA,
         ),
         _export,
         ("export trips trips-2026/", "export trips@before-fix trips.csv --columns city,fare"),

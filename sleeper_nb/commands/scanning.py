@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from sleeper_nb.commands.base import VERSION, Argument, Command, flag, option, positional
+from sleeper_nb.commands.base import SCHEMA, VERSION, Argument, Command, flag, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import InvalidInput
 
@@ -21,11 +21,12 @@ _SHARED = (
     option("--where", text="a condition in SQL", metavar='"…"'),
     LIMIT,
     flag("--explain", "read no row: show what would be read of how many partitions, files, row groups, bytes"),
+    SCHEMA,
 )
 
 
 def _scan(context: Context, arguments: Namespace) -> Scan | ScanPlan:
-    at = context.table_at(arguments.table)
+    at = context.table_at(arguments.table, arguments.schema)
     found = at.scan(named_columns(arguments.columns), arguments.where, region=arguments.region, limit=arguments.limit)
     return _shown(found, arguments)
 
@@ -33,7 +34,7 @@ def _scan(context: Context, arguments: Namespace) -> Scan | ScanPlan:
 def _get(context: Context, arguments: Namespace) -> Scan | ScanPlan:
     from sleeper_nb.model.keys import parse_key
 
-    at = context.table_at(arguments.table)
+    at = context.table_at(arguments.table, arguments.schema)
     fields = at.schema.row_keys
     named = ", ".join(f"{field.name} {field.text}" for field in fields)
     if len(arguments.key) > len(fields):
@@ -67,6 +68,7 @@ COMMANDS = (
         (
             "scan trips",
             'scan trips@12 --columns city,fare --where "fare < 0" --limit 20',
+            "scan trips@12 --schema current",
             'scan flights --region "carrier=[AA,DL) flight=[1,100]" --explain',
         ),
         words=("head", "rows", "peek"),

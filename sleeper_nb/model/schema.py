@@ -16,21 +16,39 @@ from sleeper_nb.report import Grid, Report
 
 _NAME = re.compile(r"[^\W\d][\w$]*")
 _PARTS = (("row_keys", "rowKeyFields"), ("sort_keys", "sortKeyFields"), ("values", "valueFields"))
+_RETIRED = "retiredColumns"
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A named, typed column; only values can be nullable."""
+    """A named, typed column; only values can be nullable.
+
+    Parameters
+    ----------
+    stored
+        What data files call the column; None where that is `name`.
+    late
+        Whether data files may lack the column, or hold it with a narrower type, as they are older than it.
+    """
 
     name: str
     type: FieldType
     nullable: bool = False
+    stored: str | None = None
+    late: bool = False
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise InvalidInput(
                 f"no field can be called {self.name!r}", hint="start with a letter; then letters, digits and _"
             )
+        if self.stored == self.name:
+            object.__setattr__(self, "stored", None)
+
+    @property
+    def column(self) -> str:
+        """The name of the column in data files."""
+        return self.stored or self.name
 
     @property
     def text(self) -> str:
@@ -58,6 +76,8 @@ class Schema(Report):
         Types: those of row keys, date and timestamp.
     values
         Any type; a trailing ``?`` makes a value nullable: ``{"dep_delay": "double?"}``.
+    retired
+        Columns that older data files have and that are read no more; no field may use their names there.
 
     Raises
     ------
@@ -68,10 +88,14 @@ class Schema(Report):
     row_keys: tuple[Field, ...]
     sort_keys: tuple[Field, ...]
     values: tuple[Field, ...]
+    retired: tuple[str, ...]
 
-    def __init__(self, row_keys: Fields, sort_keys: Fields = (), values: Fields = ()) -> None:
+    def __init__(
+        self, row_keys: Fields, sort_keys: Fields = (), values: Fields = (), retired: Iterable[str] = ()
+    ) -> None:
         for name, fields in (("row_keys", row_keys), ("sort_keys", sort_keys), ("values", values)):
-            object.__setattr__(self, name, _fields(fields))
+            object.__setattr__(self, name, fields_of(fields))
+        object.__setattr__(self, "retired", tuple(retired))
         self._check()
 
     def _check(self) -> None:
@@ -82,6 +106,11 @@ class Schema(Report):
             if field.name.casefold() in seen:  # Spark and DuckDB fold case, so two such columns could not be told apart
                 raise InvalidInput(f"field {field.name!r} is there twice", hint="give each field a name of its own")
             seen.add(field.name.casefold())
+        columns: set[str] = set()
+        for name in (*(field.column for field in self.fields), *self.retired):
+            if name.casefold() in columns:
+                raise InvalidInput(f"two fields use column {name!r} of data files", hint="give each one of its own")
+            columns.add(name.casefold())
         for role, fields, types in (
             ("row key", self.row_keys, ROW_KEY_TYPES),
             ("sort key", self.sort_keys, SORT_KEY_TYPES),
@@ -115,6 +144,24 @@ class Schema(Report):
         """The Arrow schema of the table's rows and data files."""
         return pa.schema([field.arrow for field in self.fields])
 
+    @property
+    def in_files(self) -> Schema:
+        """The schema of data files: each field under the name of its column there; itself where no name differs."""
+        if not self.is_renamed:
+            return self
+        values = [Field(field.column, field.type, field.nullable, late=field.late) for field in self.values]
+        return Schema(self.row_keys, self.sort_keys, values, self.retired)
+
+    @property
+    def is_renamed(self) -> bool:
+        """Whether data files have another name for some column."""
+        return any(field.stored for field in self.fields)
+
+    @property
+    def is_altered(self) -> bool:
+        """Whether the columns of data files may be others than the fields."""
+        return bool(self.retired) or any(field.stored or field.late for field in self.fields)
+
     def role(self, name: str) -> str:
         """Return ``"row key"``, ``"sort key"`` or ``"value"``."""
         if any(field.name == name for field in self.row_keys):
@@ -122,33 +169,22 @@ class Schema(Report):
         return "sort key" if any(field.name == name for field in self.sort_keys) else "value"
 
     def to_json(self) -> str:
-        """Return Sleeper's JSON of the schema."""
-        parts = {
-            key: [
-                {"name": f.name, "type": f.type.to_json(), **({"nullable": True} if f.nullable else {})}
-                for f in getattr(self, attribute)
-            ]
-            for attribute, key in _PARTS
-        }
-        return json.dumps(parts, indent=2)
+        """Return Sleeper's JSON of the schema; what it has no word for is there only where a table was altered."""
+        parts: dict[str, Any] = {key: [_plain(f) for f in getattr(self, attribute)] for attribute, key in _PARTS}
+        return json.dumps({**parts, **({_RETIRED: list(self.retired)} if self.retired else {})}, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
         """Read what `to_json` wrote, or a schema of Sleeper's."""
         try:
             body = json.loads(text)
-            parts = {
-                attribute: [
-                    Field(f["name"], FieldType.from_json(f["type"]), bool(f.get("nullable", False)))
-                    for f in body.get(key, [])
-                ]
-                for attribute, key in _PARTS
-            }
+            parts = {attribute: [_of_plain(f) for f in body.get(key, [])] for attribute, key in _PARTS}
+            retired = tuple(body.get(_RETIRED, ()))
         except (json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
             raise InvalidInput(
                 f"not the JSON of a schema: {error}", hint='{"rowKeyFields": [{"name": …, "type": …}], …}'
             ) from error
-        return cls(**parts)
+        return cls(**parts, retired=retired)
 
     @classmethod
     def from_ddl(cls, text: str) -> Schema:
@@ -198,6 +234,16 @@ class Schema(Report):
         return {attribute: {f.name: f.text for f in getattr(self, attribute)} for attribute, _ in _PARTS}
 
 
+def _plain(field: Field) -> dict[str, Any]:
+    extra = {"nullable": field.nullable, "storedName": field.stored, "addedLater": field.late}
+    return {"name": field.name, "type": field.type.to_json(), **{name: said for name, said in extra.items() if said}}
+
+
+def _of_plain(body: Any) -> Field:
+    told = body.get("nullable", False), body.get("storedName"), body.get("addedLater", False)
+    return Field(body["name"], FieldType.from_json(body["type"]), bool(told[0]), told[1], bool(told[2]))
+
+
 _DEFINITION = re.compile(
     r"(?P<name>[^\s,]+)\s+(?P<type>\w+\??|\w+\s*\([^)]*\)\??|\w+\s*<.*>\??)"
     r"(?:\s+(?P<role>KEY|SORT))?(?:\s+(?P<not>NOT\s+)?(?P<null>NULL))?",
@@ -205,7 +251,8 @@ _DEFINITION = re.compile(
 )
 
 
-def _fields(fields: Fields) -> tuple[Field, ...]:
+def fields_of(fields: Fields) -> tuple[Field, ...]:
+    """Return the fields that a schema is made of: ``{"note": "string?"}``, or fields as they are."""
     if not isinstance(fields, Mapping):
         given = tuple(fields)
         if not all(isinstance(field, Field) for field in given):

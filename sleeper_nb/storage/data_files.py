@@ -49,7 +49,8 @@ class DataFileWriter:
     def __init__(
         self, storage: Storage, filename: str, schema: Schema, settings: DataFileSettings = AS_DEFAULT
     ) -> None:
-        self._storage, self._filename, self._schema, self._settings = storage, filename, schema, settings
+        self._storage, self._filename, self._settings = storage, filename, settings
+        self._fields, self._schema = schema, schema.in_files
         self._stack = contextlib.ExitStack()
         self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.Table] = []
@@ -94,6 +95,8 @@ class DataFileWriter:
         self._waiting = [table.slice(cut)] if self._waiting_rows else []
 
     def _write_group(self, group: pa.Table) -> None:
+        if self._fields.is_renamed:
+            group = group.select(self._fields.names).rename_columns(self._schema.names)
         rows = group.cast(self._schema.arrow).combine_chunks()
         self._keys.see(rows)
         if not self._keys.in_order:

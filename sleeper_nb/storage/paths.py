@@ -22,7 +22,9 @@ import re
 CATALOG = "catalog.sqlite"
 INSTANCE_PROPERTIES = "config/instance.properties"
 SAVEPOINTS = "savepoint"
+SCHEMAS = "schema"
 _DATA_FILE = re.compile(r"data/partition_[^/]+/[^/]+\.parquet")
+_SCHEMA = re.compile(rf"{SCHEMAS}/schema-(\d+)")
 
 
 def data_file(partition_id: str, name: str) -> str:
@@ -52,7 +54,13 @@ def savepoint(savepoint_id: int) -> str:
 
 def schema(schema_id: int) -> str:
     """Return the path of a schema's JSON."""
-    return f"schema/schema-{schema_id}"
+    return f"{SCHEMAS}/schema-{schema_id}"
+
+
+def schema_id(path: str) -> int | None:
+    """Return the id of the schema that a path is of; None for any other path."""
+    found = _SCHEMA.fullmatch(path)
+    return int(found[1]) if found else None
 
 
 def table_properties(table_id: str) -> str:

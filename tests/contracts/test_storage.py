@@ -52,6 +52,21 @@ def test_what_was_written_is_read_and_a_second_write_replaces_it(storage):
     assert (storage.read("empty"), storage.size("empty")) == (b"", 0)
 
 
+def test_a_new_file_is_written_once_whoever_tries(storage):
+    assert storage.write_new("schema/one", b"first")
+    assert not storage.write_new("schema/one", b"second")
+    assert storage.read("schema/one") == b"first"
+    storage.write("other", b"x")
+    assert not storage.write_new("other", b"y")
+    storage.delete("other")
+    assert storage.write_new("other", b"")
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(lambda n: storage.write_new("race", b"%d" % n), range(8)))
+    assert sum(won) == 1
+    assert storage.read("race") == b"%d" % won.index(True)
+    assert paths_in(storage) == ["other", "race", "schema/one"]
+
+
 def test_an_output_is_there_when_its_block_ends(storage):
     with storage.output("a/b/file") as stream:
         stream.write(b"one ")

@@ -108,6 +108,35 @@ def test_first_the_full_state_then_each_append_once(query, table):
     assert stream.run() == [["c", "d", "y"]]
 
 
+def test_a_stream_keeps_the_columns_that_it_was_started_with(session, table, tmp_path):
+    """Files of before and after an alteration, of which it was told nothing."""
+    table.ingest([{"key": "a", "x": 1}])
+    made = source_of(InstancePlace(str(tmp_path), "demo"), open_source_table, 2, prunes=False)
+    source = made({"table": "t"})
+    assert source.schema() == "`key` string, `x` bigint"
+    with contextlib.closing(Stopped(reader := source.streamReader(COLUMNS))):
+
+        def given(start, end):
+            read = [batch for task in reader.partitions(start, end) for batch in reader.read(task)]
+            return sorted((row["key"], row["x"]) for batch in read for row in batch.to_pylist())
+
+        def end_now(start):
+            return reader.latestOffset(start, ReadAllAvailable())
+
+        begin = reader.initialOffset()
+        first = end_now(begin)
+        table.alter({"x": "string?"}, {"x": "y"})
+        table.ingest([{"key": "b", "y": 2, "x": "other"}])
+        second = end_now(first)
+        table.alter(drop_columns=["y"])
+        table.ingest([{"key": "c", "x": "other"}])
+        table.compact("all")
+        third = end_now(second)
+        expected = [("a", 1), ("b", 2), ("c", None)]
+        assert [given(begin, first), given(first, second), given(second, third)] == [[row] for row in expected]
+        assert given(begin, third) == expected
+
+
 @pytest.mark.parametrize("option", ["scan.snapshot-id", "scan.savepoint-id", "scan.timestamp", "version"])
 def test_each_version_option_is_where_a_stream_begins(query, table, option):
     add(table, "a")

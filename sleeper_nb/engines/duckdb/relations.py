@@ -45,7 +45,7 @@ def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Sto
         check_files(plan.files, storage)
     parts = []
     for region, filenames in plan.by_region().items():
-        part = parquet(connection, storage, filenames, plan.schema.arrow)
+        part = data_files(connection, storage, filenames, plan.schema)
         parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
     if not parts:
         return connection.from_arrow(plan.schema.arrow.empty_table())
@@ -55,12 +55,34 @@ def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Sto
     return processing.processed(rows.select(*map(column, plan.schema.names)), plan)
 
 
+def data_files(
+    connection: duckdb.DuckDBPyConnection, storage: Storage, files: Sequence[str], schema: Schema
+) -> duckdb.DuckDBPyRelation:
+    """Return the rows of data files with the fields of a schema; those of a table that was altered may differ."""
+    if not schema.is_altered:
+        return parquet(connection, storage, files, schema.arrow)
+    # one file's columns count for all, unless DuckDB is told to look into each
+    each = any(field.late for field in schema.fields)
+    rows = parquet(connection, storage, files, schema.in_files.arrow, look_into_each=each)
+    types = connection.from_arrow(schema.arrow.empty_table()).types
+    there, chosen = set(rows.columns), []
+    for field, kind in zip(schema.fields, types, strict=True):
+        value = column(field.column) if field.column in there else duckdb.ConstantExpression(None)
+        chosen.append((value.cast(kind) if field.late else value).alias(field.name))
+    return rows.select(*chosen)
+
+
 def parquet(
-    connection: duckdb.DuckDBPyConnection, storage: Storage, files: Sequence[str], schema: pa.Schema | None = None
+    connection: duckdb.DuckDBPyConnection,
+    storage: Storage,
+    files: Sequence[str],
+    schema: pa.Schema | None = None,
+    *,
+    look_into_each: bool = False,
 ) -> duckdb.DuckDBPyRelation:
     """Return some Parquet files as one relation; those of a bucket through Arrow, as DuckDB has no S3 client."""
     if storage.local:
-        return connection.read_parquet([storage.locate(path) for path in files])
+        return connection.read_parquet([storage.locate(path) for path in files], union_by_name=look_into_each)
     return connection.from_arrow(storage.dataset(files, schema))
 
 

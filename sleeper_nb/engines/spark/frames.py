@@ -53,12 +53,21 @@ def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFra
         return spark.createDataFrame([], rows)
     if not plan.processing.only_filters or not jvm_opens(storage.root):
         return _by_tasks(spark, plan, storage)
-    parts = []
+    stored, parts = columns_text(plan.schema.in_files.fields), []
     for region, filenames in plan.by_region().items():
-        part = spark.read.schema(rows).parquet(*map(storage.locate, filenames))
+        part = _renamed(spark.read.schema(stored).parquet(*map(storage.locate, filenames)), plan.schema)
         parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
     found = reduce(lambda left, right: left.unionAll(right), parts)
     return reduce(lambda frame, test: frame.filter(test), _kept(plan.processing, plan.schema), found)
+
+
+def _renamed(rows: DataFrame, schema: Schema) -> DataFrame:
+    """Return rows with the names of the fields, not those that files have for them."""
+    if not schema.is_renamed:
+        return rows
+    from pyspark.sql import functions as f
+
+    return rows.select(*[f.col(f"`{field.column}`").alias(field.name) for field in schema.fields])
 
 
 def _kept(processing: DataProcessing, schema: Schema) -> list[Column]:

@@ -41,7 +41,8 @@ class SleeperSource(DataSource):
     ``scan.snapshot-id``, ``scan.savepoint-id`` (an id or a name), ``scan.timestamp`` and ``version`` (the words of
     ``VERSION AS OF``); ``warehouse``, ``instance``, ``region`` and ``endpoint-url`` for another instance; and those of
     streams (`sleeper_nb.engines.spark.stream_reader`). A DataFrame stays at the version that was found when it was
-    loaded, and has that version's schema. Filters, iterator and aggregations are the table's of the moment of a query.
+    loaded, and has that version's schema; a stream keeps the columns that it was started with. Filters, iterator and
+    aggregations are the table's of the moment of a query.
     """
 
     place: ClassVar[InstancePlace]
@@ -51,6 +52,9 @@ class SleeperSource(DataSource):
 
     loaded: int | None = None
     """The snapshot that was found when Spark asked for the schema."""
+
+    loaded_schema: int | None = None
+    """The id of the schema that Spark was given; None when the user gave one."""
 
     @classmethod
     def name(cls) -> str:
@@ -63,7 +67,7 @@ class SleeperSource(DataSource):
         table = self.open(asked)
         try:
             version = table.resolve(asked.version).version
-            self.loaded = version.number
+            self.loaded, self.loaded_schema = version.number, version.schema_id
             return columns_text(table.store.schema(version.schema_id).fields)
         finally:
             table.close()

@@ -40,6 +40,8 @@ from sleeper_nb.storage import paths
 
 ORPHAN_AGE = timedelta(days=3)
 
+_METADATA = ("statestore", paths.SAVEPOINTS, paths.SCHEMAS)
+
 HIDING = frozenset({"metadata", "unreadable", "history", "current"})
 """Kinds of findings after which it is not known what files belong to the table."""
 
@@ -88,7 +90,7 @@ def check_table(
         A younger file that nothing names may be of a commit that is under way.
     """
     catalogued = _look_up(store)
-    metadata = {file.path: file for folder in ("statestore", "savepoint") for file in store.storage.list(folder)}
+    metadata = {file.path: file for folder in _METADATA for file in store.storage.list(folder)}
     seen = _Seen(list(sequence_faults(catalogued.snapshots, catalogued.current)))
     fresh = _forgetful(store)
     versions = catalogued.versions
@@ -107,7 +109,8 @@ def check_table(
         )
     old = store.clock.now() - orphan_age
     unnamed = {f.path: f for f in (*metadata.values(), *data.values()) if f.modified < old}
-    orphans = unnamed.keys() - _known(store, seen, catalogued) if _knows_all(seen) else ()
+    orphans = unnamed.keys() - _known(store, seen, catalogued) - _future_schemas(unnamed, catalogued)
+    orphans = orphans if _knows_all(seen) else set()
     return CheckReport(
         table=name,
         snapshot_id=catalogued.current or 0,
@@ -200,13 +203,21 @@ def _known(store: StateStore, seen: _Seen, catalogued: Catalogued) -> set[str]:
     for version in catalogued.versions:
         known |= {*(Metadata.of(version) or ())}
     known |= {paths.savepoint(savepoint.id) for savepoint in catalogued.savepoints}
+    known |= {paths.schema(version.schema_id) for version in catalogued.versions}
     if seen.files is not None:
         known |= set(seen.files["filename"].to_pylist())
     if seen.newest is not None:
         known |= set(seen.newest.files.ready_for_gc["filename"].to_pylist())
     with contextlib.suppress(NotFound):  # the log may be read through a version that has expired
-        known |= {*(Metadata.of(store.catalog.checkpoint(store.table_id, catalogued.snapshots[-1].id)) or ())}
+        start = store.catalog.checkpoint(store.table_id, catalogued.snapshots[-1].id)
+        known |= {*(Metadata.of(start) or ()), paths.schema(start.schema_id)}
     return known
+
+
+def _future_schemas(there: Collection[str], catalogued: Catalogued) -> set[str]:
+    """Return the schemas with greater ids than any version has: while they are there, nobody is given their ids."""
+    newest = max((version.schema_id for version in catalogued.versions), default=0)
+    return {path for path in there if (paths.schema_id(path) or 0) > newest}
 
 
 def _standing(store: StateStore, suspicions: list[Suspicion]) -> Iterator[Suspicion]:

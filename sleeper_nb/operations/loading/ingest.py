@@ -63,10 +63,15 @@ def ingest_arrow(
     author: str | None = None,
     job_id: str | None = None,
     settings: IngestSettings = AS_USUAL,
+    rows_schema: Schema | None = None,
 ) -> Snapshot:
-    """Add rows that have the table's columns, and return the snapshot that holds them; no row, no new snapshot."""
+    """Add rows that have the table's columns, and return the snapshot that holds them; no row, no new snapshot.
 
-    def write(schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
+    The table may be altered meanwhile: the columns that the rows have are those of `rows_schema`, of now when None.
+    """
+
+    def write(current: Schema, tree: PartitionTree) -> Iterator[FileReference]:
+        schema = rows_schema or current
         parts: Iterable[tuple[str, pa.Table, dict[str, int]]]
         if settings.file_per_leaf:
             parts = ((leaf.id, part, {leaf.id: part.num_rows}) for leaf, part in cut_by_leaf(rows, tree, schema))

@@ -40,7 +40,7 @@ def with_row_groups(plan: ScanPlan, storage: Storage, columns: Sequence[str] | N
         return plan
     with ThreadPoolExecutor(storage.at_once) as pool:
         footers = list(pool.map(lambda name: row_groups(name, plan.schema, storage), uses))
-    wanted = set(plan.schema.names if columns is None else columns)
+    wanted = {field.column for field in plan.schema.fields if columns is None or field.name in columns}
     keys = {key.name for key in plan.schema.row_keys}
     found, size = 0, 0
     for groups, regions in zip(footers, uses.values(), strict=True):

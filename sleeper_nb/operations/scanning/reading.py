@@ -247,7 +247,10 @@ def _explained(storage: Storage, where: str | None) -> Iterator[None]:
 
 def _frame(context: SessionContext, file: PlannedFile, schema: Schema, storage: Storage) -> DataFrame:
     order = [_column(name).sort(ascending=True) for name in schema.sort_order]
-    frame = context.read_parquet(_address(storage, file.filename), file_sort_order=[order], schema=schema.arrow)
+    stored = schema.in_files  # a column that the file does not have is null
+    frame = context.read_parquet(_address(storage, file.filename), file_sort_order=[order], schema=stored.arrow)
+    if schema.is_renamed:
+        frame = frame.select(*[_column(field.column).alias(field.name) for field in schema.fields])
     return frame if file.region is None else frame.filter(*_inside(file.region, schema))
 
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import NotFound, StateRuleBroken, StorageError
+from sleeper_nb.model.evolution import SetSchema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import (
@@ -37,7 +38,7 @@ from sleeper_nb.operations.scanning.planning import PlannedFile, PlannedLeaf
 APPEND: Final = AddFiles.operation
 """The operation of snapshots that added rows and did nothing else, however they were loaded."""
 SAME_ROWS: Final = frozenset(
-    kind.operation for kind in (ReplaceFileReferences, SplitPartitions, DeleteFiles, MigrateStateStore)
+    kind.operation for kind in (ReplaceFileReferences, SplitPartitions, DeleteFiles, MigrateStateStore, SetSchema)
 )
 """Operations of snapshots behind which the table has the same rows."""
 ROLLBACK: Final = Rollback.operation

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.evolution import mapped
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.partitions import Partition, PartitionTree, Region
 from sleeper_nb.model.processing import DataProcessing
@@ -108,6 +109,27 @@ def compare(
         found.append(DifferingRegion(PlannedLeaf(older, tuple(mine)), PlannedLeaf(leaf, tuple(theirs))))
     files = files_of(before)[0] + _new_files(new, before)
     return Comparison(before.schema, after.schema, processing_before, processing_after, tuple(found), files)
+
+
+def in_newer_schema(before: TableState, after: TableState) -> tuple[TableState, TableState]:
+    """Return two states with the schema of the newer one, as far as the older one's files can be read with it.
+
+    Raises
+    ------
+    InvalidInput
+        When they cannot.
+    """
+    older, newer = sorted((before, after), key=lambda state: state.snapshot_id)
+    if older.schema_id == newer.schema_id:
+        return before, after
+    try:
+        read = replace(older, schema=mapped(older.schema, newer.schema))
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"snapshots {older.snapshot_id} and {newer.snapshot_id} cannot be compared: {error.message}",
+            hint="compare them by SQL",
+        ) from error
+    return (read, after) if older is before else (before, read)
 
 
 def _keys(schema: Schema) -> list[tuple[str, str]]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.evolution import reads_files_of
 from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import Rollback
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.report import Grid, Report, counted
@@ -31,6 +34,8 @@ class RollbackReport(Report):
         Leaf partitions.
     is_nothing
         Whether the table was what it was then already.
+    keeps_schema
+        Whether the version had another schema than the table now, which stays.
     """
 
     to: Resolved
@@ -44,11 +49,13 @@ class RollbackReport(Report):
     partitions_after: int
     is_nothing: bool
     dry_run: bool
+    keeps_schema: bool = False
 
     def grid(self) -> Grid:
         """Return what changes, and below it the commits that are undone."""
+        columns = " · the columns stay those of now" if self.keeps_schema else ""
         if self.is_nothing:
-            return Grid((), (), footer=f"the table is what it was at {self.to} already; nothing was done")
+            return Grid((), (), footer=f"the table is what it was at {self.to} already; nothing was done{columns}")
         rows: list[tuple[object, ...]] = [
             ("rows", self.rows_before, self.rows_after),
             ("files", f"−{self.removed_files:,}", f"+{self.added_files:,}"),
@@ -59,7 +66,7 @@ class RollbackReport(Report):
         verb = "would roll back" if self.snapshot is None else f"snapshot {self.snapshot.id}: rolled back"
         still = f"{counted(len(self.undone), 'snapshot')} undone, which can still be read"
         footer = "nothing was changed" if self.dry_run else still
-        return Grid(("", "before", "after"), tuple(rows), f"{verb} to {self.to}", footer)
+        return Grid(("", "before", "after"), tuple(rows), f"{verb} to {self.to}", footer + columns)
 
 
 def roll_back(
@@ -67,16 +74,27 @@ def roll_back(
 ) -> RollbackReport:
     """Make a table what it was at a version: rows, files and partitions; history goes on with one more snapshot.
 
+    The schema of now stays: rows of then have the columns of now, null where they had none.
+
     What others commit meanwhile is undone as well. A garbage collection that was faster makes it fail: see
     `Rollback.validate`.
     """
     then, now = store.load(to.version), store.load()
-    change = Rollback.between(now, then)
+
+    def between(state: TableState) -> Rollback:
+        if not reads_files_of(then.schema, state.schema):
+            raise InvalidInput(
+                f"the rows of {to} do not fit the schema that the table has now",
+                hint=f"read them as they were: @{to.snapshot_id}",
+            )
+        return Rollback.between(state, then)
+
+    change = between(now)
     undone = tuple(s for s in store.catalog.snapshots(store.table_id) if s.id > to.snapshot_id)
     snapshot = None
     if not (dry_run or change.is_nothing):
         said = message or f"to {to}"
-        snapshot = store.commit(lambda state: Rollback.between(state, then), author=author, message=said)
+        snapshot = store.commit(between, author=author, message=said)
     return RollbackReport(
         to=to,
         snapshot=snapshot,
@@ -89,4 +107,5 @@ def roll_back(
         partitions_after=len(then.tree.leaves),
         is_nothing=change.is_nothing,
         dry_run=dry_run,
+        keeps_schema=then.schema_id != now.schema_id,
     )

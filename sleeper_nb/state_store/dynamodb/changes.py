@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from sleeper_nb.catalog.dynamodb.items import Item, put
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.evolution import SetSchema
 from sleeper_nb.model.file_reference import PAIR, Addition, FileReference, to_batch
 from sleeper_nb.model.snapshots import to_micros
 from sleeper_nb.model.transactions import (
@@ -103,7 +104,7 @@ def difference(step: Step) -> Change:
         case DeleteFiles(filenames):
             gone = _named(files.ready_for_gc, filenames).select(KEY).to_pylist()
             return Change(forgotten=[reference_key(**row) for row in gone])
-        case MigrateStateStore():
+        case MigrateStateStore() | SetSchema():
             return Change()
     raise InvalidInput(f"DynamoDBStateStore cannot keep a change of the kind {type(step.transaction).__name__}")
 

@@ -1,0 +1,253 @@
+"""How a schema changes while its data files stay: columns are added, renamed and dropped. Pure.
+
+Why old files read right, in steps:
+
+1. A data file names its columns as its writer's schema did, and each field knows the name of its column there. So a
+   rename changes the field alone.
+2. No column's name is ever used for another one: those of dropped fields stay in the schema as retired, and whoever
+   adds a column under a name that files have gets another name there. So files of all ages mix.
+3. An added column is nullable, and null in every file that does not have it.
+4. Row keys and sort keys stay, and with them the order of rows in every file, and the partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StateRuleBroken
+from sleeper_nb.model.processing import AGGREGATIONS, FILTERS, DataProcessing
+from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.state import CommitPoint, TableState
+from sleeper_nb.model.transactions import Transaction
+from sleeper_nb.model.types import FieldType
+
+_WIDER: Collection[tuple[str, str]] = frozenset({("int", "long"), ("int", "double"), ("float", "double")})
+"""Types of which every value of the first is one of the second."""
+_OWN = "leave it out, to read the version with its own schema"
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    """A new value field; null in the rows that there are."""
+
+    field: Field
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """A value field gets another name."""
+
+    name: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    """A value field goes; older versions still have it."""
+
+    name: str
+
+
+SchemaChange = AddColumn | RenameColumn | DropColumn
+
+
+@dataclass(frozen=True, slots=True)
+class SetSchema(Transaction):
+    """The table has another schema; no file and no partition changes.
+
+    Parameters
+    ----------
+    schema_id
+        Greater than that of any schema of the table before.
+    schema
+        Made by `evolved`.
+    """
+
+    schema_id: int
+    schema: Schema
+    operation: ClassVar[str] = "alter"
+
+    def validate(self, state: TableState) -> None:
+        """Every file of the state can be read by the new schema, and no column's name gets another meaning."""
+        before = state.schema
+        if self.schema_id <= state.schema_id or not _keeps_columns(before, self.schema):
+            raise StateRuleBroken("the schema was changed meanwhile", hint="alter the table again")
+        if not reads_files_of(before, self.schema):
+            raise StateRuleBroken("the table's files do not fit the new schema", hint="alter the table again")
+
+    def apply(self, state: TableState, point: CommitPoint) -> TableState:
+        """Change the schema."""
+        return state.at(point, schema=self.schema, schema_id=self.schema_id)
+
+
+def evolved(schema: Schema, changes: Iterable[SchemaChange], schema_id: int) -> Schema:
+    """Return a schema after some changes, each of what the one before it left.
+
+    Parameters
+    ----------
+    schema
+        The table's.
+    changes
+        In order.
+    schema_id
+        That of the new schema, with which names of columns in data files are made that nobody has used.
+
+    Raises
+    ------
+    NotFound
+        When there is no such column; the nearest is named.
+    AlreadyExists
+        When a column of that name, in any case, is there.
+    InvalidInput
+        When a key is to be renamed or dropped, or a column to be added that is not nullable.
+    """
+    for change in changes:
+        match change:
+            case AddColumn(field):
+                schema = _with_added(schema, field, schema_id)
+            case RenameColumn(name, to):
+                old = _value(schema, name, "renamed")
+                _check_free(schema, to, but=old)
+                new = Field(to, old.type, old.nullable, old.column, old.late)
+                schema = _with_values(schema, [new if field is old else field for field in schema.values])
+            case DropColumn(name):
+                gone = _value(schema, name, "dropped")
+                left = [field for field in schema.values if field is not gone]
+                schema = _with_values(schema, left, retired=(*schema.retired, gone.column))
+    return schema
+
+
+def _with_added(schema: Schema, field: Field, schema_id: int) -> Schema:
+    _check_free(schema, field.name)
+    if not field.nullable:
+        raise InvalidInput(
+            f"column {field.name!r} must be nullable, as the rows that there are have no value for it",
+            hint=f'write "{field.name} {field.type}?"',
+        )
+    stored = _unused(field.name, schema, f"__{schema_id}")
+    return _with_values(schema, [*schema.values, Field(field.name, field.type, True, stored, late=True)])  # noqa: FBT003
+
+
+def _with_values(schema: Schema, values: Sequence[Field], retired: Iterable[str] | None = None) -> Schema:
+    return Schema(schema.row_keys, schema.sort_keys, values, schema.retired if retired is None else retired)
+
+
+def _value(schema: Schema, name: str, done: str) -> Field:
+    """Return a value field that is to be changed."""
+    for field in schema.values:
+        if field.name == name:
+            return field
+    if name in schema.names:
+        raise InvalidInput(
+            f"{schema.role(name)} {name!r} cannot be {done}: it orders the rows of every file",
+            hint="only values can; for other keys, load the rows into a new table",
+        )
+    raise NotFound.of("column", name, [field.name for field in schema.values])
+
+
+def _check_free(schema: Schema, name: str, but: Field | None = None) -> None:
+    for field in schema.fields:
+        if field is not but and field.name.casefold() == name.casefold():
+            raise AlreadyExists(f"there is a column {field.name!r} already", hint="give the column another name")
+
+
+def _columns(schema: Schema) -> set[str]:
+    """Return all names that data files may use, in lower case: engines find columns in any case."""
+    return {name.casefold() for name in (*(field.column for field in schema.fields), *schema.retired)}
+
+
+def _unused(name: str, schema: Schema, suffix: str) -> str:
+    used, found = _columns(schema), name
+    while found.casefold() in used:
+        found += suffix
+    return found
+
+
+def _keeps_columns(before: Schema, after: Schema) -> bool:
+    """Return whether a schema remembers every column of an older one, and brings back none."""
+    known = {field.column: field.type for field in before.fields}
+    revived = {field.column.casefold() for field in after.fields} & {name.casefold() for name in before.retired}
+    return (
+        _columns(before) <= _columns(after)
+        and not revived
+        and all(known.get(field.column, field.type) == field.type for field in after.fields)
+    )
+
+
+def reads_files_of(then: Schema, now: Schema) -> bool:
+    """Return whether files that were written under an older schema are read right by another one as it is."""
+    try:
+        return mapped(then, now) == now
+    except InvalidInput:
+        return False
+
+
+def mapped(then: Schema, now: Schema) -> Schema:
+    """Return the fields of `now` as the files of an older version are read: what they lack is null.
+
+    Columns are found by their names in data files. Values whose type has changed are read as the one of now where none
+    can be lost: int as long or double, float as double, a decimal as a longer one.
+
+    Raises
+    ------
+    InvalidInput
+        When the versions have other keys, or a column of then cannot be read as now; it is named, with both types.
+    """
+    if [(f.name, f.type) for f in (*then.row_keys, *then.sort_keys)] != [
+        (f.name, f.type) for f in (*now.row_keys, *now.sort_keys)
+    ] or len(then.row_keys) != len(now.row_keys):
+        raise InvalidInput("the version has other row keys or sort keys than the table now", hint=_OWN)
+    there = {field.column: field for field in then.fields}
+    values = [_mapped(field, there.get(field.column), then) for field in now.values]
+    return _with_values(now, values)
+
+
+def for_later_files(schema: Schema) -> Schema:
+    """Return a schema for files that were written after it: a column that has been dropped since is null there."""
+    values = [replace(field, nullable=True, late=True) for field in schema.values]
+    return _with_values(schema, values)
+
+
+def _mapped(field: Field, older: Field | None, then: Schema) -> Field:
+    if older is None:
+        if not field.nullable:
+            raise InvalidInput(f"the version has no column {field.name!r}, which is not nullable now", hint=_OWN)
+        # files may have a dropped column of that name, which is another one
+        return replace(field, stored=_unused(field.column, then, "__"), late=True)
+    if not _widens(older.type, field.type):
+        raise InvalidInput(f"column {field.name!r} was {older.type} then, which {field.type} cannot hold", hint=_OWN)
+    if older.nullable and not field.nullable:
+        raise InvalidInput(f"column {field.name!r} was {older.text} then, and is {field.text} now", hint=_OWN)
+    return field if older.type == field.type and (field.late or not older.late) else replace(field, late=True)
+
+
+def _widens(old: FieldType, new: FieldType) -> bool:
+    if old == new or (old.name, new.name) in _WIDER:
+        return True
+    if old.name != "decimal" or new.name != "decimal":
+        return False
+    (precision, scale), (new_precision, new_scale) = old.arguments, new.arguments
+    return bool(new_scale >= scale and new_precision - new_scale >= precision - scale)
+
+
+def check_processing(processing: DataProcessing, changes: Iterable[SchemaChange]) -> None:
+    """Raise for a change of what a table's filters and aggregations name: its rows could not be given any more.
+
+    Raises
+    ------
+    InvalidInput
+        Naming the property.
+    """
+    by_property = ((FILTERS, processing.filters), (AGGREGATIONS, processing.aggregations))
+    for change in changes:
+        for name, parts in by_property:
+            texts = ",".join(map(str, parts))
+            hint = f"change the property {name} first; it is {texts}"
+            if isinstance(change, AddColumn):
+                if name == AGGREGATIONS and parts:
+                    what = f"no aggregation can combine the nulls of a new column {change.field.name!r}"
+                    raise InvalidInput(what, hint=hint)
+            elif any(each.field == change.name for each in parts):
+                raise InvalidInput(f"column {change.name!r} is used by the table's {name}", hint=hint)

@@ -1,0 +1,134 @@
+"""Alter: columns are added, renamed and dropped by one commit of a new schema; no data file is read or written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sleeper_nb.errors import InvalidInput, OutcomeUnknown, SleeperError
+from sleeper_nb.model.evolution import SchemaChange, SetSchema, check_processing, evolved
+from sleeper_nb.model.processing import DataProcessing
+from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.state import TableState
+from sleeper_nb.report import Grid, Report
+from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.storage import paths
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AlterReport(Report):
+    """What became of the columns of a table; of a dry run, what would.
+
+    Parameters
+    ----------
+    table
+        The table's name.
+    before, after
+        Its schemas.
+    snapshot
+        The new snapshot, whose `schema_id` is that of the new schema; None for a dry run.
+    """
+
+    table: str
+    before: Schema
+    after: Schema
+    snapshot: Snapshot | None
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing was done."""
+        return self.snapshot is None
+
+    @property
+    def changed(self) -> tuple[tuple[Field | None, Field | None], ...]:
+        """The fields before and after, where they differ; None before one that was added, and after one that went."""
+        old, new = ({field.column: field for field in schema.fields} for schema in (self.before, self.after))
+        pairs = ((old.get(column), new.get(column)) for column in dict.fromkeys((*old, *new)))
+        return tuple((was, now) for was, now in pairs if was != now)
+
+    def grid(self) -> Grid:
+        """Return one row a column that changes."""
+        done = self.snapshot
+        title = f"snapshot {done.id}: altered {self.table}" if done else f"would alter {self.table}"
+        footer = f"schema {done.schema_id}; older versions keep theirs" if done else "nothing was changed"
+        rows = tuple(tuple("" if f is None else f"{f.name} {f.text}" for f in pair) for pair in self.changed)
+        return Grid(("before", "after"), rows, title, footer)
+
+
+def alter(
+    store: StateStore,
+    name: str,
+    changes: Sequence[SchemaChange],
+    processing: DataProcessing,
+    *,
+    dry_run: bool,
+    author: str | None = None,
+    message: str | None = None,
+) -> AlterReport:
+    """Give a table another schema by one commit, planned anew when another one alters it meanwhile.
+
+    Parameters
+    ----------
+    store, name
+        The table.
+    changes
+        In order; see `sleeper_nb.model.evolution.evolved`.
+    processing
+        What the table's properties do with rows, which must stay possible.
+    dry_run, author, message
+        As of every change; the message tells the changes when None.
+
+    Raises
+    ------
+    InvalidInput, NotFound, AlreadyExists
+        When there is no change, or one that cannot be; nothing is changed.
+    """
+    if not changes:
+        raise InvalidInput("no change of the columns was given", hint='add one: --add-column "note string?"')
+    check_processing(processing, changes)
+    before = store.load()
+    after = evolved(before.schema, changes, before.schema_id + 1)
+    if dry_run:
+        return AlterReport(name, before.schema, after, None)
+    plan = _Planned(store, changes)
+    try:
+        snapshot = store.commit(plan.on, author=author, message=message)
+    except OutcomeUnknown:
+        raise  # the schema may be the table's: it must stay
+    except SleeperError:  # only now: behind an interrupt another thread may still commit it
+        plan.discard()
+        raise
+    old, made = plan.of
+    return AlterReport(name, old.schema, made.schema, snapshot)
+
+
+class _Planned:
+    """The change, planned anew on each schema that a try of its commit finds; a schema is written before its commit."""
+
+    def __init__(self, store: StateStore, changes: Sequence[SchemaChange]) -> None:
+        self._store, self._changes = store, changes
+        self._of: tuple[TableState, SetSchema] | None = None
+
+    @property
+    def of(self) -> tuple[TableState, SetSchema]:
+        """The state that was altered, and how."""
+        assert self._of is not None  # noqa: S101 - asked for behind a commit
+        return self._of
+
+    def on(self, state: TableState) -> SetSchema:
+        """Return the change of a state."""
+        if self._of is None or state.schema_id != self._of[0].schema_id:
+
+            def make(schema_id: int) -> Schema:
+                return evolved(state.schema, self._changes, schema_id)
+
+            schema_id, schema = self._store.history.new_schema(make, state.schema_id)
+            self.discard()  # what lost against another alteration
+            self._of = state, SetSchema(schema_id, schema)
+        return self._of[1]
+
+    def discard(self) -> None:
+        """Delete the schema that was written for a commit that did not win."""
+        if self._of is not None:
+            self._store.storage.delete(paths.schema(self._of[1].schema_id))
