@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.components import Components
-from sleeper_nb.errors import AlreadyExists, InvalidInput
+from sleeper_nb.errors import AlreadyExists
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import STATE_STORE, TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.operations.administration import deletion
+from sleeper_nb.operations.administration.naming import check_name
 from sleeper_nb.operations.partitioning.first_splits import initial_split_points
 from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.operations.versioning import migration
@@ -21,8 +24,6 @@ from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table import Table
-
-_NAME = re.compile(r"[^\W\d][\w-]*")
 
 
 class Administration(ABC):
@@ -35,6 +36,9 @@ class Administration(ABC):
     @abstractmethod
     def table(self, name: str) -> Table:
         """Return a table by its name."""
+
+    @abstractmethod
+    def _entry(self, name: str) -> TableEntry: ...
 
     @abstractmethod
     def _store(self, table_id: str, settings: TableProperties, kind: str | None = None) -> StateStore: ...
@@ -74,12 +78,7 @@ class Administration(ABC):
         InvalidInput, NotFound
             When a property has no such value, or one that does not fit the schema.
         """
-        if not _NAME.fullmatch(name):
-            raise InvalidInput(
-                f"no table can be called {name!r}", hint="start with a letter; then letters, digits, - _"
-            )
-        if name.casefold() in {entry.name.casefold() for entry in self.components.catalog.tables()}:
-            raise AlreadyExists(f"table {name!r} is there already", hint="choose another name, or use that table")
+        check_name(name, self.components.catalog.tables())
         settings = TableProperties({STATE_STORE: state_store, **(properties or {})})
         Processor.of(DataProcessing.of(settings, schema, self.components.clock.now()), schema)  # or raises
         points = initial_split_points(schema, split_points, settings, self._storage)
@@ -93,6 +92,62 @@ class Administration(ABC):
             self._storage.delete(paths.table_properties(table_id))
             raise
         return self.table(name)
+
+    def rename_table(self, old: str, new: str) -> Table:
+        """Give a table another name; data, history and savepoints stay where they are.
+
+        Parameters
+        ----------
+        old
+            Its name, in any case.
+        new
+            As in `create_table`; it may differ from the old one in case only.
+
+        Raises
+        ------
+        AlreadyExists
+            When another table is called so. Nothing is changed by this or any other error.
+        InvalidInput
+            When no table can be called so.
+        NotFound
+            When there is no such table; or it was renamed or deleted meanwhile, as of two that rename it at once one
+            wins.
+        """
+        entry, catalog = self._entry(old), self.components.catalog
+        check_name(new, [other for other in catalog.tables() if other.id != entry.id])
+        catalog.rename_table(entry.id, entry.name, new)
+        return self.table(new)
+
+    def delete_table(self, name: str, force: bool = False) -> deletion.DeletionReport:
+        """Delete a table for good, with all its data, metadata, snapshots and savepoints; its name is free again.
+
+        What is under way on the table fails and says so, commits and readers alike. A run that did not end is finished
+        by the next one, of any table, and by `Session.maintain`.
+
+        Parameters
+        ----------
+        name
+            The table.
+        force
+            Do it. If not, only return what would go: rows, files, snapshots, savepoints by name, and who reads now.
+
+        Raises
+        ------
+        NotFound
+            When there is no such table, or another has deleted or renamed it meanwhile.
+        StorageError
+            When files could not be deleted; the table is gone all the same.
+        """
+        of = self.components.catalog, self._storage
+        if force:
+            deletion.finish_deletions(*of, self.components.clock)
+        entry = self._entry(name)
+        plan = deletion.plan_deletion(*of, entry, self.components.clock)
+        if not force:
+            return plan
+        deletion.delete_table(*of, entry, self.components.clock)
+        self._stores.pop(entry.id, None)
+        return replace(plan, dry_run=False)
 
     def migrate_state_store(self, name: str, to: str, *, message: str | None = None) -> Snapshot:
         """Move the metadata of a table to another state store; sessions that use the table follow by themselves.

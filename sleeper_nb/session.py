@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sleeper_nb.administration import Administration
 from sleeper_nb.background import BackgroundJobs
-from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.catalog.base import Catalog, TableEntry
 from sleeper_nb.clock import Clock
 from sleeper_nb.components import Components
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.lookup import lookup_in
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.properties import STATE_STORES, TableProperties
+from sleeper_nb.operations.administration.deletion import finish_deletions
 from sleeper_nb.operations.scanning.planning import files_of
 from sleeper_nb.operations.tracking import job_listing
 from sleeper_nb.operations.upkeep.maintaining import MaintenanceReport
@@ -105,11 +106,7 @@ class Session(Administration):
 
     def table(self, name: str) -> Table:
         """Return a table by its name, in any case; `NotFound` names the nearest."""
-        entries = self.components.catalog.tables()
-        found = [e for e in entries if e.name == name] or [e for e in entries if e.name.casefold() == name.casefold()]
-        if not found:
-            raise NotFound.of("table", name, [entry.name for entry in entries])
-        entry = found[0]
+        entry = self._entry(name)
         path = paths.table_properties(entry.id)
         settings = TableProperties.from_text(self._storage.read(path).decode(), self._storage.locate(path))
         return Table(entry, self._store(entry.id, settings), self.components, settings)
@@ -145,7 +142,12 @@ class Session(Administration):
         return job_listing.listing(f"jobs of {self.instance}", newest, now, with_table=True)
 
     def maintain(self, dry_run: bool = False) -> MaintenanceReport:
-        """Do on each table that is online what is due now; as `Table.maintain` otherwise."""
+        """Do on each table that is online what is due now; as `Table.maintain` otherwise.
+
+        Before it, what is left of deleted tables goes.
+        """
+        if not dry_run:
+            finish_deletions(self.components.catalog, self._storage, self.components.clock)
         entries = self.components.catalog.tables()
         done = [self.table(entry.name).maintain(dry_run) for entry in entries if entry.online]
         steps = tuple(step for report in done for step in report.steps)
@@ -178,6 +180,13 @@ class Session(Administration):
             spark=self.spark,
             views=self._views[engine],
         )
+
+    def _entry(self, name: str) -> TableEntry:
+        entries = self.components.catalog.tables()
+        found = [e for e in entries if e.name == name] or [e for e in entries if e.name.casefold() == name.casefold()]
+        if not found:
+            raise NotFound.of("table", name, [entry.name for entry in entries])
+        return found[0]
 
     def _store(self, table_id: str, settings: TableProperties, kind: str | None = None) -> StateStore:
         """Return the store of a table, always the same, so that what it remembers serves every use of the table."""

@@ -89,6 +89,10 @@ class Catalog(ABC):
     def tables(self) -> tuple[TableEntry, ...]:
         """Return all tables, by name."""
 
+    def has_table(self, table_id: str) -> bool:
+        """Return whether a table is there: it was made, and not deleted."""
+        return any(entry.id == table_id for entry in self.tables())
+
     @abstractmethod
     def current(self, table_id: str) -> Snapshot:
         """Return the newest snapshot; `NotFound` when the table is gone."""

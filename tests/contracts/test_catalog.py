@@ -134,7 +134,7 @@ def test_a_deleted_table_is_gone_at_once_and_its_name_is_free(catalog: Catalog, 
         with pytest.raises(NotFound, match="'table'"):
             again()
     with pytest.raises(NotFound):
-        other.set_online("t", False)
+        other.set_online("t", online=False)
     with pytest.raises(AlreadyExists):  # its files may be there still
         other.create_table(TableEntry("t", "new"), snapshot(1, "new"))
     catalog.create_table(TableEntry("u", "table"), snapshot(1, "another"))

@@ -8,7 +8,15 @@ from typing import Any
 
 from sleeper_nb.catalog.dynamodb import items
 from sleeper_nb.catalog.dynamodb.client import DynamoDB
-from sleeper_nb.catalog.dynamodb.items import DELETED, SNAPSHOT, Item, KeyedTable, encode_item, expression_parts, numbered
+from sleeper_nb.catalog.dynamodb.items import (
+    DELETED,
+    SNAPSHOT,
+    Item,
+    KeyedTable,
+    encode_item,
+    expression_parts,
+    numbered,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,11 +117,11 @@ def discard_files(store: StateStore, filenames: Iterable[str]) -> None:
     Where that cannot be told, the files stay; no snapshot names them.
     """
     try:
-        tracked = store.load().files
+        tracked = store.load().files if store.catalog.has_table(store.table_id) else None  # else it was deleted
     except SleeperError:
         return
     for filename in filenames:
-        if not tracked.knows(filename):
+        if tracked is None or not tracked.knows(filename):
             store.storage.delete(filename)
 
 
