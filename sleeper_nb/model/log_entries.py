@@ -10,9 +10,11 @@ from datetime import datetime
 from typing import Any
 
 from sleeper_nb.errors import StorageError
+from sleeper_nb.model.clear_table import ClearTable
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Partition, PartitionSplit, PartitionTree, Range, Region
+from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import from_micros, to_micros
 from sleeper_nb.model.transactions import (
     AddFiles,
@@ -26,7 +28,7 @@ from sleeper_nb.model.transactions import (
 
 _KINDS: Mapping[str, type[Transaction]] = {
     kind.__name__: kind
-    for kind in (AddFiles, ReplaceFileReferences, SplitPartitions, Rollback, DeleteFiles, MigrateStateStore)
+    for kind in (AddFiles, ReplaceFileReferences, SplitPartitions, Rollback, DeleteFiles, MigrateStateStore, ClearTable)
 }
 _PARTS: Mapping[str, tuple[Any, tuple[str, ...]]] = {
     "reference": (FileReference, ("min_key", "max_key")),
@@ -37,6 +39,8 @@ _PARTS: Mapping[str, tuple[Any, tuple[str, ...]]] = {
     "range": (Range, ("min", "max")),
 }
 """What a transaction is made of: the word for it, its class, and its fields that hold keys."""
+
+_SCHEMA = "schema"
 
 
 def to_entry(transaction: Transaction, time: datetime) -> bytes:
@@ -69,6 +73,8 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, Schema):
+        return {_SCHEMA: value.to_json()}
     for word, (kind, keys) in _PARTS.items():
         if isinstance(value, kind):
             return {word: {n: (_plain_key if n in keys else _plain)(each) for n, each in _fields(value).items()}}
@@ -78,6 +84,8 @@ def _plain(value: Any) -> Any:
 def _value(plain: Any) -> Any:
     if isinstance(plain, Mapping):
         ((word, fields),) = plain.items()
+        if word == _SCHEMA:
+            return Schema.from_json(fields)
         kind, keys = _PARTS[word]
         return kind(**{name: (_key if name in keys else _value)(each) for name, each in fields.items()})
     return tuple(_value(each) for each in plain) if isinstance(plain, list) else plain

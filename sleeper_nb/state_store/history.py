@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -57,6 +59,22 @@ class History:
         if schema_id not in self._schemas:
             self._schemas[schema_id] = metadata_files.read_schema(self._storage, schema_id)
         return self._schemas[schema_id]
+
+    def new_schema(self, make: Callable[[int], Schema], above: int) -> tuple[int, Schema]:
+        """Write a schema under the next id that nobody has taken; return both.
+
+        Parameters
+        ----------
+        make
+            Returns the schema for an id.
+        above
+            The id of the table's schema. No id is given twice, as a file of a greater one is never deleted by others.
+        """
+        for schema_id in itertools.count(above + 1):
+            schema = make(schema_id)
+            if metadata_files.write_new_schema(self._storage, schema_id, schema):
+                return schema_id, schema
+        raise AssertionError
 
     def read(self, snapshot_id: int, schema_id: int, metadata: Metadata) -> TableState:
         """Return the state that Parquet files hold."""

@@ -161,6 +161,18 @@ class Storage:
             self.delete(partial)
             raise
 
+    def write_new(self, path: str, content: bytes) -> bool:
+        """Write a small file unless one of that name is there, which stays as it is.
+
+        Returns
+        -------
+        bool
+            Whether it was written; of several writers at once, it is for one at most. One whose process ends meanwhile
+            may leave a part of the file: let nobody read it before something else names it.
+        """
+        with self._explained(path):
+            return self.place.put_new(path, content)
+
     def size(self, path: str) -> int:
         """Return a file's bytes."""
         with self._explained(path):

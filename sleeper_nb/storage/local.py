@@ -57,6 +57,17 @@ class LocalPlace:
     def put(self, path: str, content: bytes) -> bool:  # noqa: ARG002, D102 - a folder has no such step
         return False
 
+    def put_new(self, path: str, content: bytes) -> bool:  # noqa: D102
+        located = Path(self._at(path))
+        located.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with located.open("xb") as stream:
+                stream.write(content)
+        except FileExistsError:
+            return False
+        self.keep(path)
+        return True
+
     def size(self, path: str) -> int:  # noqa: D102
         info = self.filesystem.get_file_info(self._at(path))
         if info.type != fs.FileType.File:

@@ -84,6 +84,11 @@ def write_schema(storage: Storage, schema_id: int, schema: Schema) -> None:
     storage.write(paths.schema(schema_id), schema.to_json().encode())
 
 
+def write_new_schema(storage: Storage, schema_id: int, schema: Schema) -> bool:
+    """Write a schema under its id; False, and nothing done, when the id is taken."""
+    return storage.write_new(paths.schema(schema_id), schema.to_json().encode())
+
+
 def read_schema(storage: Storage, schema_id: int) -> Schema:
     """Read what `write_schema` wrote."""
     return Schema.from_json(storage.read(paths.schema(schema_id)).decode())

@@ -76,6 +76,9 @@ class Place(Protocol):
     def put(self, path: str, content: bytes) -> bool:
         """Write a whole file in one request; False, and nothing done, where that would be seen half done."""
 
+    def put_new(self, path: str, content: bytes) -> bool:
+        """Write a small file unless there is one; return whether it was written. Of several at once, one is."""
+
     def size(self, path: str) -> int:
         """Return a file's bytes."""
 

@@ -150,6 +150,18 @@ class S3Place:
         self.connection.client.put_object(Bucket=self.bucket, Key=self._at(path), Body=content)
         return True
 
+    def put_new(self, path: str, content: bytes) -> bool:  # noqa: D102
+        from botocore.exceptions import ClientError
+
+        try:
+            self.connection.client.put_object(Bucket=self.bucket, Key=self._at(path), Body=content, IfNoneMatch="*")
+        except ClientError as error:
+            # the second: another request for the same key was under way, and which of them counts is not told
+            if error.response["Error"]["Code"] in {"PreconditionFailed", "ConditionalRequestConflict"}:
+                return False
+            raise
+        return True
+
     def size(self, path: str) -> int:  # noqa: D102
         return int(self.connection.client.head_object(Bucket=self.bucket, Key=self._at(path))["ContentLength"])
 
