@@ -61,7 +61,8 @@ class DeletionReport(Report):
         """What goes, in one line."""
         parts = [counted(self.rows, "row"), f"{counted(self.files, 'file')} ({Bytes(self.bytes)})"]
         parts += [counted(self.snapshots, "snapshot"), counted(len(self.savepoints), "savepoint")]
-        return f"{', '.join(parts[:-1])} and {parts[-1]}"
+        named = f" ({', '.join(self.savepoints)})" if self.savepoints else ""
+        return f"{', '.join(parts[:-1])} and {parts[-1]}{named}"
 
     def grid(self) -> Grid:
         """Return what goes, a row for each kind of it."""
