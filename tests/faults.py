@@ -72,6 +72,9 @@ class TrappedStorage(Storage):
         super().__init__(real.place)
         self.trap = trap
 
+    def below(self, folder: str) -> Storage:
+        return type(self)(super().below(folder), self.trap)
+
     @contextlib.contextmanager
     def output(self, path: str) -> Iterator[pa.NativeFile]:
         with self.trap.around("output"), super().output(path) as stream:
