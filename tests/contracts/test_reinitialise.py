@@ -1,11 +1,14 @@
-"""What reinitialising a table holds on every state store, on every backend."""
+"""What reinitialising a table holds on every state store."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import ConfirmationNeeded, StateRuleBroken
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.administration.reinitialising import Fresh, ReinitialiseReport, reinitialise
@@ -13,12 +16,33 @@ from sleeper_nb.operations.versioning import versions
 from sleeper_nb.operations.versioning.rollback import roll_back
 from sleeper_nb.operations.versioning.savepoints import delete_savepoint
 from sleeper_nb.state_store.base import StateStore
-from tests.builders import KEYED, collect, compact, ingest, keys_in, on_disk, reachable, reopened, rows_of, save, scan
-from tests.contracts.test_state_store import store, tables
+from tests.backends import BACKENDS
+from tests.builders import (
+    KEYED,
+    START,
+    collect,
+    compact,
+    ingest,
+    keys_in,
+    on_disk,
+    reachable,
+    reopened,
+    rows_of,
+    save,
+    scan,
+)
 
-__all__ = ["store", "tables"]
+KINDS = [("S3StateStore", "folder"), ("TransactionLogStateStore", "folder"), ("DynamoDBStateStore", "memory")]
 OTHER = Schema({"key": "string", "n": "int"}, {"at": "long"}, {"value": "long"})
 """Another schema with the row keys of `KEYED`."""
+
+
+@pytest.fixture(params=KINDS, ids=" on ".join)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StateStore]:
+    kind, backend = request.param
+    made = BACKENDS[backend](tmp_path).store(kind, clock=ManualClock(START))
+    yield made
+    made.catalog.close()
 
 
 def clear(store: StateStore, fresh: Fresh = Fresh(), **options: Any) -> ReinitialiseReport:  # noqa: B008 - frozen

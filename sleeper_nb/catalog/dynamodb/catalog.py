@@ -203,7 +203,8 @@ class DynamoDBCatalog(Catalog):
         change = "SET #files_path = :files, #partitions_path = :partitions"
         bare = "attribute_exists(#item) AND attribute_not_exists(#files_path) AND attribute_not_exists(#expired)"
         item = numbered(SNAPSHOT, snapshot_id)
-        lost = self.db.transact([rows.update(item, change, bare, files=files_path, partitions=partitions_path)])
+        named = rows.update(item, change, bare, files=files_path, partitions=partitions_path)
+        lost = self.db.transact([named, rows.absent(DELETED)])
         return lost is None or (lost.items[0] or {}).get("files_path") == files_path
 
     def has_commit(self, table_id: str, commit_id: str) -> bool:
