@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sleeper_nb.administration import Administration
 from sleeper_nb.background import BackgroundJobs
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sleeper_nb.engines.spark.session import SparkEngine
+
+T = TypeVar("T")
 
 
 class Session(Administration):
@@ -106,7 +108,9 @@ class Session(Administration):
 
     def table(self, name: str) -> Table:
         """Return a table by its name, in any case; `NotFound` names the nearest."""
-        entry = self._entry(name)
+        return self._opened(self._entry(name))
+
+    def _opened(self, entry: TableEntry) -> Table:
         path = paths.table_properties(entry.id)
         settings = TableProperties.from_text(self._storage.read(path).decode(), self._storage.locate(path))
         return Table(entry, self._store(entry.id, settings), self.components, settings)
@@ -117,13 +121,13 @@ class Session(Administration):
 
     def tables(self) -> Listing[Table]:
         """Return all tables, by name."""
-        found = tuple(self.table(entry.name) for entry in self.components.catalog.tables())
-        heads = [self.components.catalog.current(table.entry.id) for table in found]
-        states = [table.state for table in found]
-        sizes = map(files_of, states)  # a snapshot counts a file once for each partition that uses it
+        catalog = self.components.catalog
+        read = tuple(self._each(catalog.tables(), lambda t: (t, catalog.current(t.entry.id), t.state)))
+        found = tuple(table for table, _, _ in read)
+        sizes = [files_of(state) for _, _, state in read]  # a snapshot counts a file once for each partition's use
         cells = tuple(
             (t.name, h.id, h.rows, files, Bytes(size), len(state.tree.leaves), h.time)
-            for t, h, state, (files, size) in zip(found, heads, states, sizes, strict=True)
+            for (t, h, state), (files, size) in zip(read, sizes, strict=True)
         )
         columns = ("table", "snapshot", "rows", "files", "bytes", "partitions", "last change")
         offline = ", ".join(table.name for table in found if not table.entry.online)
@@ -149,7 +153,8 @@ class Session(Administration):
         if not dry_run:
             finish_deletions(self.components.catalog, self._storage, self.components.clock)
         entries = self.components.catalog.tables()
-        done = [self.table(entry.name).maintain(dry_run) for entry in entries if entry.online]
+        online = [entry for entry in entries if entry.online]
+        done = list(self._each(online, lambda table: table.maintain(dry_run)))
         steps = tuple(step for report in done for step in report.steps)
         return MaintenanceReport(steps, dry_run, tuple(entry.name for entry in entries if not entry.online))
 
@@ -180,6 +185,15 @@ class Session(Administration):
             spark=self.spark,
             views=self._views[engine],
         )
+
+    def _each(self, entries: Iterable[TableEntry], use: Callable[[Table], T]) -> Iterator[T]:
+        """Yield what is made of each table; one that is deleted meanwhile is passed over."""
+        for entry in entries:
+            try:
+                yield use(self._opened(entry))
+            except NotFound:
+                if self.components.catalog.has_table(entry.id):
+                    raise
 
     def _entry(self, name: str) -> TableEntry:
         entries = self.components.catalog.tables()

@@ -157,3 +157,21 @@ def test_a_damaged_table_can_be_deleted(session, trips):
     session.delete_table("trips")
     session.delete_table("trips", force=True)
     assert files_in(session) == set()
+
+
+def test_listing_and_maintenance_pass_over_a_table_that_is_deleted_meanwhile(session, trips):
+    session.create_table("other", KEYED)
+    catalog, opened = session.components.catalog, session._opened
+
+    def late(entry):
+        if entry.name == "trips":
+            session.delete_table("trips", force=True)
+        return opened(entry)
+
+    session._opened = late
+    assert [table.name for table in session.tables()] == ["other"]
+    session._opened = opened
+    again = session.create_table("trips", KEYED)
+    session._opened = late
+    assert {step.table for step in session.maintain().steps} == {"other"}
+    assert not catalog.has_table(again.entry.id)
