@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.components import Components
 from sleeper_nb.errors import AlreadyExists, InvalidInput
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.processing import DataProcessing
-from sleeper_nb.model.properties import STATE_STORE, TableProperties
+from sleeper_nb.model.properties import STATE_STORE, TABLE_SCHEMA, TableProperties, schema_line
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.partitioning.first_splits import initial_split_points
+from sleeper_nb.operations.administration import deletion, reinitialising
+from sleeper_nb.operations.administration.naming import check_name
+from sleeper_nb.operations.partitioning.first_splits import initial_split_points, with_splits
 from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.operations.versioning import migration
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table import Table
-
-_NAME = re.compile(r"[^\W\d][\w-]*")
 
 
 class Administration(ABC):
@@ -35,6 +36,9 @@ class Administration(ABC):
     @abstractmethod
     def table(self, name: str) -> Table:
         """Return a table by its name."""
+
+    @abstractmethod
+    def _entry(self, name: str) -> TableEntry: ...
 
     @abstractmethod
     def _store(self, table_id: str, settings: TableProperties, kind: str | None = None) -> StateStore: ...
@@ -74,13 +78,9 @@ class Administration(ABC):
         InvalidInput, NotFound
             When a property has no such value, or one that does not fit the schema.
         """
-        if not _NAME.fullmatch(name):
-            raise InvalidInput(
-                f"no table can be called {name!r}", hint="start with a letter; then letters, digits, - _"
-            )
-        if name.casefold() in {entry.name.casefold() for entry in self.components.catalog.tables()}:
-            raise AlreadyExists(f"table {name!r} is there already", hint="choose another name, or use that table")
-        settings = TableProperties({STATE_STORE: state_store, **(properties or {})})
+        check_name(name, self.components.catalog.tables())
+        given = {STATE_STORE: state_store, **(properties or {}), TABLE_SCHEMA: schema_line(schema)}
+        settings = TableProperties(given)
         Processor.of(DataProcessing.of(settings, schema, self.components.clock.now()), schema)  # or raises
         points = initial_split_points(schema, split_points, settings, self._storage)
         tree = PartitionTree.from_split_points(schema, points, self.components.clock.new_id)
@@ -93,6 +93,119 @@ class Administration(ABC):
             self._storage.delete(paths.table_properties(table_id))
             raise
         return self.table(name)
+
+    def rename_table(self, old: str, new: str) -> Table:
+        """Give a table another name; data, history and savepoints stay where they are.
+
+        Parameters
+        ----------
+        old
+            Its name, in any case.
+        new
+            As in `create_table`; it may differ from the old one in case only.
+
+        Raises
+        ------
+        AlreadyExists
+            When another table is called so. Nothing is changed by this or any other error.
+        InvalidInput
+            When no table can be called so.
+        NotFound
+            When there is no such table; or it was renamed or deleted meanwhile, as of two that rename it at once one
+            wins.
+        """
+        entry, catalog = self._entry(old), self.components.catalog
+        check_name(new, [other for other in catalog.tables() if other.id != entry.id])
+        catalog.rename_table(entry.id, entry.name, new)
+        return self.table(new)
+
+    def delete_table(self, name: str, force: bool = False) -> deletion.DeletionReport:
+        """Delete a table for good, with all its data, metadata, snapshots and savepoints; its name is free again.
+
+        What is under way on the table fails and says so, commits and readers alike. A run that did not end is finished
+        by the next one, of any table, and by `Session.maintain`.
+
+        Parameters
+        ----------
+        name
+            The table.
+        force
+            Do it. If not, only return what would go: rows, files, snapshots, savepoints by name, and who reads now.
+
+        Raises
+        ------
+        NotFound
+            When there is no such table, or another has deleted or renamed it meanwhile.
+        StorageError
+            When files could not be deleted; the table is gone all the same.
+        """
+        of = self.components.catalog, self._storage
+        if force:
+            deletion.finish_deletions(*of, self.components.clock)
+        entry = self._entry(name)
+        plan = deletion.plan_deletion(*of, entry, self.components.clock)
+        if not force:
+            return plan
+        deletion.delete_table(*of, entry, self.components.clock)
+        self._stores.pop(entry.id, None)
+        return replace(plan, dry_run=False)
+
+    def reinitialise_table(
+        self,
+        name: str,
+        delete_partitions: bool = False,
+        split_points: Iterable[Any] | None = None,
+        *,
+        splits_file: str | None = None,
+        strings_base64: bool = False,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> reinitialising.ReinitialiseReport:
+        """Delete all contents of a table, in one commit; its name, id and properties stay.
+
+        When the schema in the table's properties file (``sleeper.table.schema``) was changed, the table has that one
+        from then on; its row keys cannot change. Older snapshots are forgotten. Files go with the next garbage
+        collection behind its delay, so that who reads meanwhile ends in peace. Savepoints stay, keep their files, and
+        can be read and rolled back to. An ingest with a job id stays done: the same load is given another id.
+
+        Parameters
+        ----------
+        name
+            The table.
+        delete_partitions
+            Make the partitions anew; if not, they stay.
+        split_points
+            Where the new ones are cut, as `create_table` takes them. None is as the table's properties say.
+        splits_file, strings_base64
+            Instead, a file of them, and whether strings in it are in base64.
+        force
+            Do it although the table has savepoints.
+        dry_run
+            Only return what would be done.
+
+        Raises
+        ------
+        ConfirmationNeeded
+            When the table has savepoints, which are named. Nothing is changed by this or any other error.
+        InvalidInput, NotFound, StateRuleBroken
+            When split points or the schema cannot be.
+        """
+        table, now = self.table(name), self.components.clock.now()
+        written, schema = table.properties[TABLE_SCHEMA], table.schema
+        changed = None if written in (None, schema) else written
+        points = None
+        if delete_partitions:
+            settings = with_splits(table.properties, split_points is not None, splits_file, strings_base64)
+            points = initial_split_points(changed or schema, split_points or (), settings, self._storage)
+        elif split_points is not None or splits_file is not None:
+            raise InvalidInput(
+                "split points are given, but the partitions stay", hint="set delete_partitions, or leave them out"
+            )
+        if changed:
+            Processor.of(DataProcessing.of(table.properties, changed, now), changed)  # or raises
+        fresh, author = reinitialising.Fresh(changed, points), self.components.author
+        store = self._stores[table.entry.id]
+        return reinitialising.reinitialise(store, table.name, fresh, force=force, dry_run=dry_run, author=author)
 
     def migrate_state_store(self, name: str, to: str, *, message: str | None = None) -> Snapshot:
         """Move the metadata of a table to another state store; sessions that use the table follow by themselves.

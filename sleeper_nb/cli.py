@@ -62,7 +62,8 @@ def _shared_last(words: list[str]) -> list[str]:
 
 def _run(invocation: Invocation) -> int:
     progress = LineProgress(lambda: sys.stderr, _is_watched, lasting=lambda: True)
-    context = Context("console", partial(_connect, progress=progress), progress=progress)
+    ask = _ask if sys.stdin is not None and sys.stdin.isatty() and _is_watched() else None
+    context = Context("console", partial(_connect, progress=progress), progress=progress, ask=ask)
     try:
         try:
             if invocation.command.warehouse != "none":
@@ -72,8 +73,8 @@ def _run(invocation: Invocation) -> int:
             return FAILED if getattr(answer, "failed", ()) else DONE
         finally:
             progress.finish()
-            if context.session is not None:
-                context.session.close()
+            for session in filter(None, (context.session, *context.others.values())):
+                session.close()
     except SleeperError as error:
         return _complain(error, FAILED)
     except KeyboardInterrupt:
@@ -90,10 +91,16 @@ def _is_watched() -> bool:
     return sys.stderr.isatty()
 
 
+def _ask(text: str) -> str:
+    sys.stderr.write(text)
+    sys.stderr.flush()
+    return sys.stdin.readline().strip()
+
+
 def _open(invocation: Invocation, context: Context) -> Session:
     given = vars(invocation.arguments)
     warehouse = given.get("warehouse") or os.environ.get("SLEEPER_WAREHOUSE") or "./warehouse"
-    instance = given.get("instance") or "default"
+    instance = given.get("instance_id") or given.get("instance") or "default"
     local = "://" not in warehouse or warehouse.startswith("file://")
     folder = Path(warehouse.removeprefix("file://")).expanduser() / instance
     if invocation.command.warehouse == "open" and local and not folder.is_dir():

@@ -81,7 +81,8 @@ class Scan(Report):
     def head(self, rows: int = PREVIEW_ROWS) -> pa.Table:
         """Return the first rows, in key order within each leaf."""
         limit = rows if self.limit is None else min(rows, self.limit)
-        return read(self._plan, self._storage, columns=self.columns, where=self.where, limit=limit)
+        with self._guard.explained():
+            return read(self._plan, self._storage, columns=self.columns, where=self.where, limit=limit)
 
     def to_arrow(self) -> pa.Table:
         """Read all rows into Arrow: leaf by leaf, in key order within each."""

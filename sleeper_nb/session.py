@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sleeper_nb.administration import Administration
 from sleeper_nb.background import BackgroundJobs
-from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.catalog.base import Catalog, TableEntry
 from sleeper_nb.clock import Clock
 from sleeper_nb.components import Components
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.lookup import lookup_in
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.properties import STATE_STORES, TableProperties
+from sleeper_nb.operations.administration.deletion import finish_deletions
 from sleeper_nb.operations.scanning.planning import files_of
 from sleeper_nb.operations.tracking import job_listing
 from sleeper_nb.operations.upkeep.maintaining import MaintenanceReport
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sleeper_nb.engines.spark.session import SparkEngine
+
+T = TypeVar("T")
 
 
 class Session(Administration):
@@ -106,11 +109,9 @@ class Session(Administration):
 
     def table(self, name: str) -> Table:
         """Return a table by its name, in any case; `NotFound` names the nearest."""
-        entries = self.components.catalog.tables()
-        found = [e for e in entries if e.name == name] or [e for e in entries if e.name.casefold() == name.casefold()]
-        if not found:
-            raise NotFound.of("table", name, [entry.name for entry in entries])
-        entry = found[0]
+        return self._opened(self._entry(name))
+
+    def _opened(self, entry: TableEntry) -> Table:
         path = paths.table_properties(entry.id)
         settings = TableProperties.from_text(self._storage.read(path).decode(), self._storage.locate(path))
         return Table(entry, self._store(entry.id, settings), self.components, settings)
@@ -121,13 +122,13 @@ class Session(Administration):
 
     def tables(self) -> Listing[Table]:
         """Return all tables, by name."""
-        found = tuple(self.table(entry.name) for entry in self.components.catalog.tables())
-        heads = [self.components.catalog.current(table.entry.id) for table in found]
-        states = [table.state for table in found]
-        sizes = map(files_of, states)  # a snapshot counts a file once for each partition that uses it
+        catalog = self.components.catalog
+        read = tuple(self._each(catalog.tables(), lambda t: (t, catalog.current(t.entry.id), t.state)))
+        found = tuple(table for table, _, _ in read)
+        sizes = [files_of(state) for _, _, state in read]  # a snapshot counts a file once for each partition's use
         cells = tuple(
             (t.name, h.id, h.rows, files, Bytes(size), len(state.tree.leaves), h.time)
-            for t, h, state, (files, size) in zip(found, heads, states, sizes, strict=True)
+            for (t, h, state), (files, size) in zip(read, sizes, strict=True)
         )
         columns = ("table", "snapshot", "rows", "files", "bytes", "partitions", "last change")
         offline = ", ".join(table.name for table in found if not table.entry.online)
@@ -146,9 +147,15 @@ class Session(Administration):
         return job_listing.listing(f"jobs of {self.instance}", newest, now, with_table=True)
 
     def maintain(self, dry_run: bool = False) -> MaintenanceReport:
-        """Do on each table that is online what is due now; as `Table.maintain` otherwise."""
+        """Do on each table that is online what is due now; as `Table.maintain` otherwise.
+
+        Before it, what is left of deleted tables goes.
+        """
+        if not dry_run:
+            finish_deletions(self.components.catalog, self._storage, self.components.clock)
         entries = self.components.catalog.tables()
-        done = [self.table(entry.name).maintain(dry_run) for entry in entries if entry.online]
+        online = [entry for entry in entries if entry.online]
+        done = list(self._each(online, lambda table: table.maintain(dry_run)))
         steps = tuple(step for report in done for step in report.steps)
         return MaintenanceReport(steps, dry_run, tuple(entry.name for entry in entries if not entry.online))
 
@@ -190,6 +197,22 @@ class Session(Administration):
             views=self._views[engine],
             dry_run=dry_run,
         )
+
+    def _each(self, entries: Iterable[TableEntry], use: Callable[[Table], T]) -> Iterator[T]:
+        """Yield what is made of each table; one that is deleted meanwhile is passed over."""
+        for entry in entries:
+            try:
+                yield use(self._opened(entry))
+            except NotFound:
+                if self.components.catalog.has_table(entry.id):
+                    raise
+
+    def _entry(self, name: str) -> TableEntry:
+        entries = self.components.catalog.tables()
+        found = [e for e in entries if e.name == name] or [e for e in entries if e.name.casefold() == name.casefold()]
+        if not found:
+            raise NotFound.of("table", name, [entry.name for entry in entries])
+        return found[0]
 
     def _store(self, table_id: str, settings: TableProperties, kind: str | None = None) -> StateStore:
         """Return the store of a table, always the same, so that what it remembers serves every use of the table."""

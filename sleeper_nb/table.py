@@ -98,7 +98,7 @@ class Table(Loading, Maintenance, Altering, TableAt):
 
     def snapshots(self) -> Pictured[Snapshot]:
         """Return the retained snapshots, newest first, below a picture of them and of the savepoints."""
-        found = self._components.catalog.snapshots(self.entry.id)
+        found = self._components.catalog.snapshots(self.entry.id) or (self._store.head(),)  # which says it was deleted
         points = self._components.catalog.savepoints(self.entry.id)
         saved: dict[int, list[str]] = {}
         for point in points:

@@ -17,9 +17,9 @@ from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.errors import StorageError
 from sleeper_nb.storage.filesystem import Storage
 
-STORAGE_CALLS = ("output", "write", "write_new", "delete")
+STORAGE_CALLS = ("output", "write", "write_new", "delete", "delete_all")
 CATALOG_CALLS = (
-    "create_table", "rename_table", "commit", "materialise",
+    "create_table", "rename_table", "delete_table", "forget_deleted", "commit", "materialise",
     "expire_snapshots", "reserve_savepoint_id", "add_savepoint", "delete_savepoint",
     "add_garbage", "forget_garbage", "add_lease", "renew_lease", "release_lease", "assign", "release", "put_job",
 )  # fmt: skip
@@ -72,6 +72,9 @@ class TrappedStorage(Storage):
         super().__init__(real.place)
         self.trap = trap
 
+    def below(self, folder: str) -> Storage:
+        return type(self)(super().below(folder), self.trap)
+
     @contextlib.contextmanager
     def output(self, path: str) -> Iterator[pa.NativeFile]:
         with self.trap.around("output"), super().output(path) as stream:
@@ -88,6 +91,10 @@ class TrappedStorage(Storage):
     def delete(self, path: str) -> None:
         with self.trap.around("delete"):
             super().delete(path)
+
+    def delete_all(self, folder: str) -> None:
+        with self.trap.around("delete_all"):
+            super().delete_all(folder)
 
 
 class TrappedCatalog:

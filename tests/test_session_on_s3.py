@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.model.properties import STATE_STORES, TRANSACTION_ITEMS
+from sleeper_nb.model.properties import OWN_TABLES, STATE_STORES, TRANSACTION_ITEMS
 from sleeper_nb.progress import Silent
 from sleeper_nb.storage.filesystem import open_storage
 from tests.servers.fixtures import use
@@ -105,3 +105,23 @@ def test_a_table_in_a_bucket_is_altered(connect):
         assert on_duckdb.to_arrow().to_pylist() == found[1:]
         assert table.scan(version=2).to_duckdb().columns == ["city", "fare"]
         assert table.scan(version=2, schema="current").to_duckdb().fetchall() == [("rome", 1.0, None, None)]
+
+
+@pytest.mark.parametrize("tables", ["shared", "own"])
+def test_a_deleted_table_leaves_nothing_in_the_bucket_and_nothing_in_dynamodb(connect, tables):
+    with connect(properties={OWN_TABLES: tables}) as session:
+        kept = session.create_table("kept", SCHEMA, state_store="DynamoDBStateStore")
+        kept.ingest([{"city": "rome", "fare": 1.0}])
+        trips = session.create_table("trips", SCHEMA, ["m"], state_store="DynamoDBStateStore")
+        trips.ingest([{"city": "rome", "fare": 1.0}])
+        trips.create_savepoint("kept")
+        session.reinitialise_table("trips", delete_partitions=True, force=True)
+        catalog, store = session.components.catalog, session.store_of("trips")
+        parts = store._tables.all
+        assert session.delete_table("trips", force=True).savepoints == ("kept",)
+        assert [list(rows.query()) for rows in parts] == [[], [], []]
+        assert not list(catalog.rows(trips.entry.id).query())
+        assert not [file for file in session._storage.list() if trips.entry.id in file.path]
+        assert session.table("kept").scan().count() == 1
+        named = catalog.db.client().list_tables()["TableNames"]
+        assert not [name for name in named if trips.entry.id in name]

@@ -66,12 +66,32 @@ class Catalog(ABC):
         """
 
     @abstractmethod
+    def delete_table(self, table_id: str, name: str) -> None:
+        """Forget a table of a name, in one step; its name is free from then on, and its id among `deleted`.
+
+        Nothing more is committed to it, no savepoint and no lease is added. `NotFound` when the table has not that name
+        (any more).
+        """
+
+    @abstractmethod
+    def deleted(self) -> tuple[str, ...]:
+        """Return the ids of deleted tables of which something may be left, in the catalog or in storage."""
+
+    @abstractmethod
+    def forget_deleted(self, table_id: str) -> None:
+        """Forget what is left of a deleted table, and last that it was there; a second call does nothing."""
+
+    @abstractmethod
     def set_online(self, table_id: str, online: bool) -> None:
         """Say whether maintenance may work on a table; `NotFound` when the table is gone."""
 
     @abstractmethod
     def tables(self) -> tuple[TableEntry, ...]:
         """Return all tables, by name."""
+
+    def has_table(self, table_id: str) -> bool:
+        """Return whether a table is there: it was made, and not deleted."""
+        return any(entry.id == table_id for entry in self.tables())
 
     @abstractmethod
     def current(self, table_id: str) -> Snapshot:

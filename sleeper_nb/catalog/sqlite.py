@@ -17,7 +17,9 @@ from sleeper_nb.catalog.sqlite_tables import (
     RETAINED,
     SELECT_CURRENT,
     SELECT_SNAPSHOT,
+    TAKEN,
     collect,
+    forget_rows,
     snapshot_row,
     to_snapshot,
 )
@@ -49,7 +51,7 @@ class SqliteCatalog(Catalog):
 
     def create_table(self, entry: TableEntry, first: Snapshot) -> None:
         with self._file.transaction() as run:
-            if run.execute("SELECT 1 FROM tables WHERE name = ? OR id = ?", (entry.name, entry.id)).fetchone():
+            if run.execute(TAKEN, {"name": entry.name, "id": entry.id}).fetchone():
                 raise AlreadyExists(f"table {entry.name!r} is there already", hint="choose another name")
             run.execute(
                 "INSERT INTO tables VALUES (?, ?, ?, ?, ?)",
@@ -63,6 +65,21 @@ class SqliteCatalog(Catalog):
                 raise AlreadyExists(f"table {new!r} is there already", hint="choose another name")
             if not run.execute("UPDATE tables SET name = ? WHERE id = ? AND name = ?", (new, table_id, old)).rowcount:
                 raise NotFound(f"no table {old!r}", hint="it was renamed or deleted meanwhile")
+
+    def delete_table(self, table_id: str, name: str) -> None:
+        with self._file.transaction() as run:
+            if not run.execute("DELETE FROM tables WHERE id = ? AND name = ?", (table_id, name)).rowcount:
+                raise NotFound(f"no table {name!r}", hint="it was renamed or deleted meanwhile")
+            forget_rows(run, table_id)
+            run.execute("INSERT OR IGNORE INTO deleted VALUES (?)", (table_id,))
+
+    def deleted(self) -> tuple[str, ...]:
+        return tuple(table_id for (table_id,) in self._file.rows("SELECT id FROM deleted ORDER BY id"))
+
+    def forget_deleted(self, table_id: str) -> None:
+        with self._file.transaction() as run:
+            if run.execute("DELETE FROM deleted WHERE id = ?", (table_id,)).rowcount:
+                forget_rows(run, table_id)  # what those wrote who had not heard of it
 
     def set_online(self, table_id: str, online: bool) -> None:
         with self._file.transaction() as run:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 TABLES = """
 CREATE TABLE IF NOT EXISTS tables (
   id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, online INTEGER NOT NULL, current_snapshot INTEGER NOT NULL,
@@ -39,7 +39,10 @@ CREATE TABLE IF NOT EXISTS jobs (
   rows_written INTEGER, snapshot_id INTEGER, reason TEXT, author TEXT, PRIMARY KEY (table_id, created, id)) STRICT;
 CREATE TABLE IF NOT EXISTS job_ids (
   table_id TEXT NOT NULL, job_id TEXT NOT NULL, snapshot_id INTEGER NOT NULL, PRIMARY KEY (table_id, job_id)) STRICT;
+CREATE TABLE IF NOT EXISTS deleted (id TEXT PRIMARY KEY) STRICT;
 """
+_OF_A_TABLE = ("snapshots", "log", "savepoints", "leases", "garbage", "assignments", "jobs", "job_ids")
+TAKEN = "SELECT 1 FROM tables WHERE name = :name OR id = :id UNION ALL SELECT 1 FROM deleted WHERE id = :id"
 
 _SNAPSHOT = (
     "id", "commit_id", "time", "operation", "schema_id", "files", "rows", "bytes", "added_files", "removed_files",
@@ -74,6 +77,12 @@ def upgrade(run: sqlite3.Connection) -> None:
         run.execute("ALTER TABLE savepoints ADD COLUMN saves INTEGER")
         run.execute("UPDATE savepoints SET saves = json_extract(body, '$.savedSnapshotId')")
     run.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+
+
+def forget_rows(run: sqlite3.Connection, table_id: str) -> None:
+    """Forget everything of a table but its entry in the index."""
+    for name in _OF_A_TABLE:
+        run.execute(f"DELETE FROM {name} WHERE table_id = ?", (table_id,))  # noqa: S608 - our own names
 
 
 def snapshot_row(snapshot: Snapshot) -> tuple[Any, ...]:

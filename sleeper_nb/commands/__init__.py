@@ -6,6 +6,7 @@ A new command is a module here with a `Command` in its ``COMMANDS``, a name in t
 from __future__ import annotations
 
 from sleeper_nb.commands import (
+    administering,
     altering,
     checking,
     cleaning,
@@ -56,6 +57,7 @@ COMMANDS = CommandTable(
         maintaining,
         switching,
         migrating,
+        administering,
         exploring,
         demonstrating,
         explaining,

@@ -95,6 +95,7 @@ TABLE = positional("table", "the table", "table", metavar="T")
 VERSION = positional("table", "the table, and behind @ a version: 12, a savepoint's name, a time", "version",
                      metavar="T[@REF]")  # fmt: skip
 SCHEMA = option("--schema", text="the columns that the version had, or those of now", choices=("own", "current"))
+INSTANCE = positional("instance_id", "an instance of the open warehouse", metavar="INSTANCE-ID")
 FORCE = flag("--force", "do it; without it, only what would be done is shown")
 DRY_RUN = flag("--dry-run", "only show what would be done")
 

@@ -6,11 +6,13 @@ import keyword
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.snapshots import VersionReference, parse_reference
 from sleeper_nb.progress import Progress, Silent
+from sleeper_nb.storage.paths import CATALOG
 
 if TYPE_CHECKING:
     from sleeper_nb.query_result import Engine
@@ -41,6 +43,10 @@ class Context:
         What answers SQL when the statement's command does not say.
     failure
         The error of the last command that failed.
+    ask
+        Shows a text on a terminal and returns the line that is typed below it; None where nobody can be asked.
+    others
+        Sessions of other instances of the open warehouse, by where they lie.
     """
 
     face: Literal["notebook", "console"]
@@ -51,6 +57,8 @@ class Context:
     progress: Progress = field(default_factory=Silent)
     engine: Engine = "spark"
     failure: BaseException | None = None
+    ask: Callable[[str], str] | None = None
+    others: dict[str, Session] = field(default_factory=dict)
 
     @property
     def prefix(self) -> str:
@@ -68,6 +76,25 @@ class Context:
         if self.session is None:
             raise InvalidInput("no warehouse is open", hint=f"{self.prefix} use ./warehouse")
         return self.session
+
+    def instance(self, instance_id: str) -> Session:
+        """Return the session of an instance of the open warehouse; it stays open for the next command.
+
+        Raises
+        ------
+        NotFound
+            When there is no such instance in a folder; none is made.
+        """
+        session = self.opened()
+        if session.instance == instance_id:
+            return session
+        warehouse = session.location.removesuffix(f"/{session.instance}")
+        place = f"{warehouse}/{instance_id}"
+        if place not in self.others:
+            if "://" not in warehouse and not (Path(place) / CATALOG).is_file():
+                raise NotFound(f"no instance {instance_id!r} in {warehouse}", hint="check its name")
+            self.others[place] = self.connect(warehouse, instance_id)
+        return self.others[place]
 
     def table(self, text: str) -> Table:
         """Return a table of the open warehouse; a version behind ``@`` is an error here."""

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from sleeper_nb.errors import StorageError
+from sleeper_nb.model.clear_table import ClearTable
 from sleeper_nb.model.evolution import SetSchema
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import KeyValue
@@ -28,7 +29,16 @@ from sleeper_nb.model.transactions import (
 
 _KINDS: Mapping[str, type[Transaction]] = {
     kind.__name__: kind
-    for kind in (AddFiles, ReplaceFileReferences, SplitPartitions, Rollback, DeleteFiles, MigrateStateStore, SetSchema)
+    for kind in (
+        AddFiles,
+        ReplaceFileReferences,
+        SplitPartitions,
+        Rollback,
+        ClearTable,
+        DeleteFiles,
+        MigrateStateStore,
+        SetSchema,
+    )
 }
 _PARTS: Mapping[str, tuple[Any, tuple[str, ...]]] = {
     "reference": (FileReference, ("min_key", "max_key")),

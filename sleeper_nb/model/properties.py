@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from sleeper_nb.model.processing import (
     parse_aggregations,
     parse_filters,
 )
+from sleeper_nb.model.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ SPLITTING_THRESHOLD = "sleeper.table.partition.splitting.threshold"
 INGEST_STRATEGY = "sleeper.table.ingest.file.writing.strategy"
 ONE_FILE_PER_LEAF, ONE_REFERENCE_PER_LEAF = "one_file_per_leaf", "one_reference_per_leaf"
 SPLITS_FILE = "sleeper.table.splits.file"
+TABLE_SCHEMA = "sleeper.table.schema"
 SPLITS_BASE64 = "sleeper.table.splits.base64.encoded"
 CODECS = ("zstd", "snappy", "gzip", "lz4", "none", "uncompressed")
 _COUNT = "whole number"
@@ -142,6 +145,8 @@ PROPERTIES: dict[str, Property] = {
         Property(SPLITS_FILE, "", str, "path or s3:// address",
                  "the file of the split points that the table was created with, one a line; empty for none"),
         Property(SPLITS_BASE64, "false", _truth, "true or false", "whether strings in that file are in base64"),
+        Property(TABLE_SCHEMA, "", _or_nothing(Schema.from_json), "JSON of a schema, in one line",
+                 "the table's schema; edit it here, then reinitialise the table, which deletes its contents"),
     )
 }  # fmt: skip
 
@@ -227,6 +232,11 @@ class InstanceProperties(_Properties):
 
     __slots__ = ()
     defined = INSTANCE_PROPERTIES
+
+
+def schema_line(schema: Schema) -> str:
+    """Return a schema as the value of ``sleeper.table.schema``: its JSON in one line."""
+    return json.dumps(json.loads(schema.to_json()))
 
 
 def with_line(content: str, name: str, text: str) -> str:

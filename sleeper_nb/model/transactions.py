@@ -64,7 +64,7 @@ class AddFiles(Transaction):
         for reference in self.references:
             name = reference.partition_id
             if name not in state.tree or not state.tree[name].is_leaf:
-                changed = "was split" if name in state.tree else "is no more, by a rollback,"
+                changed = "was split" if name in state.tree else "is no more, by a rollback or a reinitialisation,"
                 raise StateRuleBroken(
                     f"partition {name!r} {changed} while {reference.filename} was written",
                     hint="run the ingest again",

@@ -103,6 +103,9 @@ class StateStore(ABC):
     def forget(self) -> None:  # noqa: B027 - most have nothing of their own
         """Let go of what only this store kept of a table that has moved to another; safe to run again."""
 
+    def erase(self) -> None:  # noqa: B027 - as with `forget`
+        """Delete what only this store has kept of a table that was deleted; safe to run again."""
+
     def sweep(self) -> int:
         """Remove what crashed writers left in this store, which nobody sees; return of how many commits."""
         return 0
@@ -115,10 +118,9 @@ class StateStore(ABC):
         AlreadyExists
             When the name is taken; what was written is removed again.
         """
-        if any(entry.id == self.table_id for entry in self.catalog.tables()):  # its files must stay as they are
+        if self.catalog.has_table(self.table_id):  # its files must stay as they are
             raise AlreadyExists(f"there is a table with id {self.table_id!r} already", hint="open it by its name")
-        point = CommitPoint(1, self.clock.now())
-        state = initial_state(schema, tree, point)
+        state = initial_state(schema, tree, point := CommitPoint(1, self.clock.now()))
         schema_path = paths.schema(state.schema_id)
         try:
             metadata_files.write_schema(self.storage, state.schema_id, schema)
@@ -128,8 +130,8 @@ class StateStore(ABC):
             raise
         described = snapshot_of(state, None, point, self.clock.new_id(), self.name, "create", None, author)
         snapshot = replace(described, files_path=metadata.files_path, partitions_path=metadata.partitions_path)
-        entry = TableEntry(self.table_id, name)
-        self.settle(snapshot, lambda: self.publish_first(entry, snapshot, state), {*metadata, schema_path})
+        publish = partial(self.publish_first, TableEntry(self.table_id, name), snapshot, state)
+        self.settle(snapshot, publish, {*metadata, schema_path})
         return snapshot
 
     def publish_first(self, entry: TableEntry, snapshot: Snapshot, state: TableState) -> None:  # noqa: ARG002 - for others
@@ -259,8 +261,7 @@ class StateStore(ABC):
         after = transaction.apply(state, point)
         if isinstance(transaction, MigrateStateStore):
             store = transaction.state_store
-        new_id = self.clock.new_id()
-        made = snapshot_of(after, state, point, new_id, store, transaction.operation, *waiting.said)
+        made = snapshot_of(after, state, point, self.clock.new_id(), store, transaction.operation, *waiting.said)
         return Step(transaction, state, after, made)
 
     def settle(self, snapshot: Snapshot, publish: Callable[[], bool | None], written: set[str]) -> bool:

@@ -78,9 +78,13 @@ class History:
 
     def read(self, snapshot_id: int, schema_id: int, metadata: Metadata) -> TableState:
         """Return the state that Parquet files hold."""
-        schema = self.schema(schema_id)
-        files = metadata_files.read_files(self._storage, metadata.files_path)
-        return TableState(snapshot_id, schema_id, schema, self._tree(metadata.partitions_path, schema), files)
+        try:
+            schema = self.schema(schema_id)
+            files = metadata_files.read_files(self._storage, metadata.files_path)
+            return TableState(snapshot_id, schema_id, schema, self._tree(metadata.partitions_path, schema), files)
+        except NotFound:
+            self._catalog.current(self._table_id)  # says so when the table was deleted
+            raise
 
     def _tree(self, path: str, schema: Schema) -> PartitionTree:
         """Return the tree of a partitions file; one is that of many snapshots, so the last is remembered."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from functools import cache, partial
 
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import NotFound
+from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.dynamodb.store import DynamoDBStateStore
@@ -18,6 +19,16 @@ from sleeper_nb.storage.filesystem import Storage
 STATE_STORES: Mapping[str, type[StateStore]] = {
     kind.__name__: kind for kind in (S3StateStore, DynamoDBStateStore, TransactionLogStateStore)
 }
+
+
+def erase_state(table_id: str, catalog: Catalog, storage: Storage, clock: Clock) -> None:
+    """Delete what state stores keep of a deleted table outside its folder, whichever have kept it; safe to run again.
+
+    Parameters are those of `StateStore`.
+    """
+    for kind in STATE_STORES.values():
+        with contextlib.suppress(InvalidInput):  # a class that this catalog cannot serve
+            kind(table_id, catalog, storage, clock, Retry()).erase()
 
 
 def open_state_store(

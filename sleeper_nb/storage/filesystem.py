@@ -188,6 +188,15 @@ class Storage:
         with self._explained(path):
             self.place.delete(path)
 
+    def delete_all(self, folder: str) -> None:
+        """Delete every file below a folder, and the folder itself; what one call did not finish another does.
+
+        Nothing happens when it is not there.
+        """
+        assert folder  # noqa: S101 - nobody means all there is
+        with self._explained(folder):
+            self.place.delete_all(folder)
+
     @contextlib.contextmanager
     def _explained(self, path: str) -> Iterator[Any]:
         try:

@@ -86,6 +86,12 @@ class LocalPlace:
         except FileNotFoundError:
             return
 
+    def delete_all(self, folder: str) -> None:  # noqa: D102
+        try:
+            self.filesystem.delete_dir(self._at(folder))
+        except FileNotFoundError:
+            return
+
     def explain(self, error: Exception, located: str) -> SleeperError | None:  # noqa: D102
         if isinstance(error, FileNotFoundError):
             return NotFound(f"no file {located}", hint="was it deleted by hand?")

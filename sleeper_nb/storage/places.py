@@ -88,5 +88,8 @@ class Place(Protocol):
     def delete(self, path: str) -> None:
         """Delete a file, if it is there."""
 
+    def delete_all(self, folder: str) -> None:
+        """Delete every file below a folder, and the folder, if it is there."""
+
     def explain(self, error: Exception, located: str) -> SleeperError | None:
         """Return what an error means for a user; None when it is not one of storage."""

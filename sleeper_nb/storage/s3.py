@@ -179,6 +179,16 @@ class S3Place:
     def delete(self, path: str) -> None:  # noqa: D102
         self.connection.client.delete_object(Bucket=self.bucket, Key=self._at(path))
 
+    def delete_all(self, folder: str) -> None:  # noqa: D102
+        client, prefix = self.connection.client, f"{self._at(folder)}/"
+        for page in client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix):
+            objects = [{"Key": found["Key"]} for found in page.get("Contents", ())]  # a request takes as many as a page
+            failed = objects and client.delete_objects(
+                Bucket=self.bucket, Delete={"Objects": objects, "Quiet": True}
+            ).get("Errors")
+            if failed:
+                raise OSError(f"{len(failed)} objects were not deleted: {failed[0]['Key']}: {failed[0]['Message']}")
+
     def explain(self, error: Exception, located: str) -> SleeperError | None:  # noqa: D102
         from sleeper_nb.storage import s3_errors
 

@@ -116,6 +116,60 @@ def test_of_many_commits_on_one_snapshot_one_wins(catalog: Catalog, opened: Call
     assert len(catalog.snapshots("t")) == 2
 
 
+def test_a_deleted_table_is_gone_at_once_and_its_name_is_free(catalog: Catalog, opened: Callable[[], Catalog]):
+    commit(catalog, 2)
+    other = opened()
+    catalog.delete_table("t", "table")
+    assert (other.tables(), other.deleted(), other.snapshots("t")) == ((), ("t",), ())
+    with pytest.raises(NotFound, match="'t'"):
+        other.current("t")
+    assert not other.commit("t", snapshot(2), snapshot(3))
+    assert not other.has_commit("t", "commit-3")
+    saved = savepoint(other.reserve_savepoint_id("t"), snapshot(2))
+    with pytest.raises(NotFound):
+        other.add_savepoint("t", saved)
+    with pytest.raises(NotFound):
+        other.add_lease("t", Lease("a", 2, START, LATER, "scan"))
+    for again in (lambda: other.delete_table("t", "table"), lambda: other.rename_table("t", "table", "new")):
+        with pytest.raises(NotFound, match="'table'"):
+            again()
+    with pytest.raises(NotFound):
+        other.set_online("t", online=False)
+    with pytest.raises(AlreadyExists):  # its files may be there still
+        other.create_table(TableEntry("t", "new"), snapshot(1, "new"))
+    catalog.create_table(TableEntry("u", "table"), snapshot(1, "another"))
+    assert catalog.tables() == (TableEntry("u", "table"),)
+
+
+def test_nothing_is_left_of_a_deleted_table_that_was_forgotten_and_all_of_others(catalog: Catalog):
+    catalog.create_table(TableEntry("u", "other"), snapshot(1, "another"))
+    assert catalog.commit("t", snapshot(1), snapshot(2, job_id="once"), log=[b"2"])
+    for table_id in ("t", "u"):
+        first = catalog.snapshots(table_id)[-1]
+        catalog.add_savepoint(table_id, savepoint(catalog.reserve_savepoint_id(table_id), first, "name"))
+        catalog.add_garbage(table_id, ["x"], START)
+        catalog.put_job(table_id, job("1"))
+        catalog.add_lease(table_id, Lease("a", 1, START, LATER, "scan"))
+    catalog.delete_table("t", "table")
+    catalog.put_job("t", job("2"))  # by who has not heard of it
+    catalog.forget_deleted("u")  # which is none
+    for _ in range(2):
+        catalog.forget_deleted("t")
+        assert catalog.deleted() == ()
+    kept = [(catalog.savepoints(of), catalog.garbage(of), catalog.jobs(of, 9), catalog.leases(of)) for of in ("t", "u")]
+    assert (kept[0], [len(each) for each in kept[1]]) == (((), (), (), ()), [1, 1, 1, 1])
+    catalog.create_table(TableEntry("t", "table"), snapshot(1, "new"))
+    assert catalog.snapshot_of_job("t", "once") is None
+    assert catalog.reserve_savepoint_id("t") == 1
+
+
+def test_a_table_is_deleted_by_the_name_that_it_has(catalog: Catalog):
+    catalog.rename_table("t", "table", "new")
+    with pytest.raises(NotFound, match="'table'"):
+        catalog.delete_table("t", "table")
+    assert (catalog.current("t"), catalog.deleted()) == (snapshot(1), ())
+
+
 def test_commit_ids_are_looked_for_in_their_own_table(catalog: Catalog):
     catalog.create_table(TableEntry("u", "other"), snapshot(1, "another"))
     assert not catalog.has_commit("t", "another")
@@ -422,6 +476,20 @@ def test_a_savepoint_of_an_older_format_keeps_its_version_for_readers(tmp_path: 
     catalog.expire_snapshots("t", [1], LATER)
     catalog.add_lease("t", Lease("a", 1, START, LATER, "scan"))
     assert [lease.id for lease in catalog.leases("t")] == ["a"]
+
+
+def test_a_catalog_from_before_deletions_opens_and_deletes(tmp_path: Path):
+    path = tmp_path / "catalog.sqlite"
+    catalog = SqliteCatalog(path)
+    catalog.create_table(TableEntry("t", "table"), snapshot(1))
+    catalog.close()
+    with sqlite3.connect(path) as behind:
+        behind.executescript("DROP TABLE deleted; PRAGMA user_version = 3")
+    behind.close()
+    catalog = SqliteCatalog(path)
+    catalog.delete_table("t", "table")
+    assert catalog.deleted() == ("t",)
+    catalog.close()
 
 
 def test_processes_may_upgrade_a_catalog_at_once(tmp_path: Path):

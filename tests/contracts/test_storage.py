@@ -75,6 +75,15 @@ def test_an_output_is_there_when_its_block_ends(storage):
     assert storage.read("a/b/file") == b"one two"
 
 
+def test_a_folder_goes_with_all_that_is_below_it_and_nothing_else(storage):
+    for path in ("gone/a", "gone/b/c d", "gone/b/größe", "gone-not/a", "other/gone/a", "gone.txt"):
+        storage.write(path, b"x")
+    for _ in range(2):
+        storage.delete_all("gone")
+        assert paths_in(storage) == ["gone-not/a", "gone.txt", "other/gone/a"]
+    storage.delete_all("never/there")
+
+
 @pytest.mark.parametrize("size", [0, 10, 12_000_000])
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), StorageError("no")])
 def test_an_output_that_fails_leaves_no_file_and_tells_its_own_error(storage, size, error):

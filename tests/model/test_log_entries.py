@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sleeper_nb.errors import StorageError
+from sleeper_nb.model.clear_table import ClearTable
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.log_entries import from_entry, to_entry
 from sleeper_nb.model.partitions import Partition, PartitionSplit, PartitionTree, Range, Region
@@ -18,7 +19,7 @@ from sleeper_nb.model.transactions import (
     Rollback,
     SplitPartitions,
 )
-from tests.builders import START
+from tests.builders import KEYED, START
 
 texts = st.text(max_size=5)
 key_values = st.integers(-(2**63), 2**63 - 1) | texts | st.binary(max_size=3)
@@ -46,6 +47,8 @@ transactions = (
     )
     | st.builds(DeleteFiles, st.lists(texts).map(tuple))
     | st.builds(MigrateStateStore, texts)
+    | st.builds(ClearTable, st.none() | trees)
+    | st.builds(ClearTable, st.none() | trees, st.integers(2), st.just(KEYED))
 )
 
 

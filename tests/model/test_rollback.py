@@ -35,5 +35,7 @@ def test_a_file_that_is_garbage_for_good_is_not_used_again():
 
 def test_a_partition_that_is_no_more_takes_no_files():
     state = a_state()
-    with pytest.raises(StateRuleBroken, match="'left' is no more, by a rollback, while f was written"):
+    with pytest.raises(
+        StateRuleBroken, match="'left' is no more, by a rollback or a reinitialisation, while f was written"
+    ):
         AddFiles((a_file("f", "left"),)).validate(state)

@@ -74,6 +74,12 @@ class MemoryDynamoDB:
             self._tables[TableName] = _Table(names["HASH"], names["RANGE"])
             return {}
 
+    def delete_table(self, TableName: str) -> Item:  # noqa: N803
+        with self._turn:
+            self._table(TableName, "DeleteTable")
+            del self._tables[TableName]
+            return {}
+
     def describe_table(self, TableName: str) -> Item:  # noqa: N803
         with self._turn:
             self._table(TableName, "DescribeTable")

@@ -18,8 +18,10 @@ from typing import Any
 from sleeper_nb.catalog.base import Assignment, Catalog, CommitLimits, TableEntry
 from sleeper_nb.catalog.dynamodb import claims, commits, expiry, jobs, leases, log, savepoints
 from sleeper_nb.catalog.dynamodb.client import DynamoDB
+from sleeper_nb.catalog.dynamodb.index import Index
 from sleeper_nb.catalog.dynamodb.items import (
     CURRENT,
+    DELETED,
     GARBAGE,
     REFUSED,
     SNAPSHOT,
@@ -90,6 +92,10 @@ class DynamoDBCatalog(Catalog):
     def _index(self, kind: str) -> Rows:
         return Rows(self.db, self._index_table, kind)
 
+    @property
+    def _list(self) -> Index:
+        return Index(*map(self._index, ("name", "id", "deleted")))
+
     def rows(self, table_id: str) -> Rows:
         """Return what the catalog's items of a table are read and written by."""
         self._is_made()
@@ -125,6 +131,7 @@ class DynamoDBCatalog(Catalog):
             rows.put(CURRENT, commits.current_values(first), new=True),
             rows.put(numbered(SNAPSHOT, first.id), snapshot_item(first, first.id), new=True),
             rows.absent(REFUSED + first.commit_id),
+            rows.absent(DELETED),
         ])  # fmt: skip
         if lost is None or (lost.items[1] or {}).get("first") == first.commit_id:
             return  # done now, or by an earlier try whose answer was lost
@@ -134,21 +141,18 @@ class DynamoDBCatalog(Catalog):
 
     def rename_table(self, table_id: str, old: str, new: str) -> None:
         self._is_made()
-        names, gone = self._index("name"), NotFound(f"no table {old!r}", hint="it was renamed or deleted meanwhile")
-        if old == new:
-            if (self._index("id").get(table_id) or {}).get("name") != old:
-                raise gone
-            return
-        lost = self.db.transact([
-            names.delete(old, "#table_id = :id", id=table_id),
-            names.put(new, {"table_id": table_id}, new=True),
-            self._index("id").update(table_id, "SET #name = :new", "#name = :old", new=new, old=old),
-        ])  # fmt: skip
-        if lost is None:
-            return
-        if lost.parts[1] and (lost.items[1] or {}).get("table_id") != table_id:
-            raise AlreadyExists(f"table {new!r} is there already", hint="choose another name")
-        raise gone
+        self._list.rename(table_id, old, new)
+
+    def delete_table(self, table_id: str, name: str) -> None:
+        self._list.delete(self.rows(table_id), name)
+
+    def deleted(self) -> tuple[str, ...]:
+        self._is_made()
+        return tuple(row["key"] for row in self._list.deleted.query())
+
+    def forget_deleted(self, table_id: str) -> None:
+        if table_id in self.deleted():
+            self._list.forget(self.rows(table_id))
 
     def set_online(self, table_id: str, online: bool) -> None:
         change = self._index("id").update(table_id, "SET #online = :online", "attribute_exists(#name)", online=online)
@@ -157,14 +161,14 @@ class DynamoDBCatalog(Catalog):
 
     def tables(self) -> tuple[TableEntry, ...]:
         self._is_made()
-        # By id: a table that is just being renamed has two items under "name" or, for a moment, none.
-        entries = [TableEntry(row["key"], row["name"], row["online"]) for row in self._index("id").query()]
-        return tuple(sorted(entries, key=lambda entry: entry.name.encode()))
+        return self._list.entries()
 
     def current(self, table_id: str) -> Snapshot:
         # The newest snapshot is the current one: both are written by one transaction, so one read is enough. Of several
         # that one commit makes, an earlier one may show first: a version like any other, on which no commit can win.
         for row in self.rows(table_id).query(SNAPSHOT, newest_first=True, page=1):
+            if row["item"] == DELETED:
+                break
             return to_snapshot(row)
         raise NotFound(f"no table with id {table_id!r}", hint="it was deleted meanwhile")
 
@@ -199,7 +203,8 @@ class DynamoDBCatalog(Catalog):
         change = "SET #files_path = :files, #partitions_path = :partitions"
         bare = "attribute_exists(#item) AND attribute_not_exists(#files_path) AND attribute_not_exists(#expired)"
         item = numbered(SNAPSHOT, snapshot_id)
-        lost = self.db.transact([rows.update(item, change, bare, files=files_path, partitions=partitions_path)])
+        named = rows.update(item, change, bare, files=files_path, partitions=partitions_path)
+        lost = self.db.transact([named, rows.absent(DELETED)])
         return lost is None or (lost.items[0] or {}).get("files_path") == files_path
 
     def has_commit(self, table_id: str, commit_id: str) -> bool:

@@ -223,6 +223,11 @@ class DynamoDB:
         for table in tables:
             self._await(table)
 
+    def drop_tables(self, tables: Sequence[KeyedTable]) -> None:
+        """Delete the tables that are there; those that are just being deleted are let be."""
+        for table in tables:
+            self.call("DeleteTable", handled=(errors.MISSING, "ResourceInUseException"), TableName=table.name)
+
     def _status(self, table: KeyedTable) -> str | None:
         answer = self.call("DescribeTable", handled=(errors.MISSING,), TableName=table.name)
         return answer["Table"]["TableStatus"] if "Table" in answer else None

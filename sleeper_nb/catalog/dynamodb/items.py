@@ -24,6 +24,8 @@ REFUSED = "refused#"
 RUN = "run#"
 JOB_ID = "job-id#"
 LEASE = "lease#"
+DELETED = f"{SNAPSHOT}~deleted"
+"""The item of a table that was deleted: behind all its snapshots, so that who looks for the newest one finds it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import fields
 from datetime import datetime
 
-from sleeper_nb.catalog.dynamodb.items import LEASE, SNAPSHOT, Item, numbered
+from sleeper_nb.catalog.dynamodb.items import DELETED, LEASE, SNAPSHOT, Item, numbered
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.catalog.dynamodb.savepoints import listed as savepoints
 from sleeper_nb.errors import NotFound
@@ -30,6 +30,8 @@ def add(rows: Rows, lease: Lease) -> None:
 
 
 def _is_kept(rows: Rows, lease: Lease) -> bool:
+    if rows.get(DELETED) is not None:
+        return False
     found = rows.get(numbered(SNAPSHOT, lease.snapshot_id))
     if found is not None and not found.get("expired"):
         return True

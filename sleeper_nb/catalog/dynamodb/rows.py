@@ -8,7 +8,15 @@ from typing import Any
 
 from sleeper_nb.catalog.dynamodb import items
 from sleeper_nb.catalog.dynamodb.client import DynamoDB
-from sleeper_nb.catalog.dynamodb.items import SNAPSHOT, Item, KeyedTable, encode_item, expression_parts, numbered
+from sleeper_nb.catalog.dynamodb.items import (
+    DELETED,
+    SNAPSHOT,
+    Item,
+    KeyedTable,
+    encode_item,
+    expression_parts,
+    numbered,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +104,14 @@ class Rows:
 
 
 def snapshot_rows(rows: Rows) -> list[Item]:
-    """Return the items of all snapshots, hidden ones too, newest first.
+    """Return the items of all snapshots, hidden ones too, newest first; none of a table that was deleted.
 
     The snapshots of one commit can show one after the other, for a moment; those that the newest one came with are
     waited for.
     """
     found = list(rows.query(SNAPSHOT, newest_first=True))
+    if found and found[0]["item"] == DELETED:
+        return []
     if found:
         unseen = set(range(found[0]["first"], found[0]["id"])) - {row["id"] for row in found}
         found += rows.settled(numbered(SNAPSHOT, number) for number in sorted(unseen))

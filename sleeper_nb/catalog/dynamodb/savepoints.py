@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sleeper_nb.catalog.dynamodb.items import SAVEPOINT, SAVEPOINT_COUNTER, SAVEPOINT_NAME, SNAPSHOT, numbered
+from sleeper_nb.catalog.dynamodb.items import DELETED, SAVEPOINT, SAVEPOINT_COUNTER, SAVEPOINT_NAME, SNAPSHOT, numbered
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import AlreadyExists, ConflictError, NotFound
 from sleeper_nb.model.savepoints import Savepoint
@@ -44,13 +44,14 @@ def add(rows: Rows, savepoint: Savepoint) -> None:
             numbered(SNAPSHOT, savepoint.saved_snapshot_id), "ADD #saved :ids", retained, ids=frozenset({savepoint.id})
         ),
         rows.put(numbered(SAVEPOINT, savepoint.id), kept, new=True),
+        rows.absent(DELETED),
     ]
     if savepoint.name is not None:
         parts.append(rows.put(SAVEPOINT_NAME + savepoint.name, {"id": savepoint.id}, new=True))
     lost = rows.db.transact(parts)
     if lost is None or (lost.parts[1] and (lost.items[1] or {}).get("body") == kept["body"]):
         return  # done now, or by an earlier try whose answer was lost
-    if lost.parts[0]:
+    if lost.parts[0] or lost.parts[2]:
         raise NotFound(
             f"snapshot {savepoint.saved_snapshot_id} has expired, so it cannot be saved",
             hint="save a snapshot that history shows",

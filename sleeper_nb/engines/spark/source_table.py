@@ -58,7 +58,7 @@ class SourceTable:
 
     def guard(self, snapshot_id: int, size: int) -> ReadGuard:
         """Return what keeps a version's files while this process, or one that lives as long, reads so many bytes."""
-        return ReadGuard(self.leases, self.store.table_id, snapshot_id, is_old=True, bytes=size)
+        return ReadGuard(self.leases, self.store.table_id, snapshot_id, is_old=True, bytes=size, table=self.name)
 
     def handed_on(self, snapshot_id: int, size: int) -> TaskLease | None:
         """Return what keeps a version's files while tasks read them, when that takes long.

@@ -13,11 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import OutcomeUnknown, SleeperError
+from sleeper_nb.model.clear_table import check_rows_fit
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.properties import INGEST_STRATEGY, ONE_FILE_PER_LEAF, TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import AddFiles
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
@@ -103,12 +105,18 @@ def add_written(
     head = store.head()
     state = store.load(head)
     references: list[FileReference] = []
+
+    def added(current: TableState) -> AddFiles:
+        if current.schema_id != state.schema_id:
+            check_rows_fit(state.schema, current.schema)
+        return AddFiles(tuple(references))
+
     try:
         for reference in write(state.schema, state.tree):
             references.append(reference)  # noqa: PERF402 - what an error finds here is deleted
         if not references:
             return head
-        return store.commit(AddFiles(tuple(references)), message=message, author=author, job_id=job_id)
+        return store.commit(added, message=message, author=author, job_id=job_id)
     except OutcomeUnknown:
         raise  # the files may be in the table: they must stay
     except BaseException:
@@ -122,11 +130,11 @@ def discard_files(store: StateStore, filenames: Iterable[str]) -> None:
     Where that cannot be told, the files stay; no snapshot names them.
     """
     try:
-        tracked = store.load().files
+        tracked = store.load().files if store.catalog.has_table(store.table_id) else None  # else it was deleted
     except SleeperError:
         return
     for filename in filenames:
-        if not tracked.knows(filename):
+        if tracked is None or not tracked.knows(filename):
             store.storage.delete(filename)
 
 

@@ -14,6 +14,16 @@ from sleeper_nb.operations.loading.source_files import find_files
 from sleeper_nb.storage.filesystem import Storage
 
 
+def with_splits(properties: TableProperties, given: bool, file: str | None, strings_base64: bool) -> TableProperties:
+    """Return a table's properties with another split points file, or with none when points are given by themselves."""
+    if file is None and not given:
+        return properties
+    texts = {name: text for name, text in properties.texts.items() if name not in {SPLITS_FILE, SPLITS_BASE64}}
+    if file is not None:
+        texts |= {SPLITS_FILE: file, SPLITS_BASE64: "true" if strings_base64 else "false"}
+    return TableProperties(texts)
+
+
 def initial_split_points(schema: Schema, given: Iterable[Any], properties: TableProperties, home: Storage) -> list[Any]:
     """Return values of the first row key; none where neither points nor a file is given.
 

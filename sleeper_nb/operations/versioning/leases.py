@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import StorageError
+from sleeper_nb.errors import NotFound, StorageError
 from sleeper_nb.model.leases import Lease
 
 DURATION = timedelta(minutes=15)
@@ -86,6 +86,13 @@ class Leases:
         self._catalog.add_lease(table_id, lease)
         return lease
 
+    def is_deleted(self, table_id: str) -> bool:
+        """Return whether a table is no more, as far as the catalog can tell now."""
+        try:
+            return not self._catalog.has_table(table_id)
+        except StorageError:
+            return False
+
     def _let_go(self, key: tuple[str, int], held: _Held) -> None:
         with self._lock:
             held.readers -= 1
@@ -145,6 +152,8 @@ class ReadGuard:
         garbage collector's delay anyway.
     bytes
         What is read.
+    table
+        The table's name, for errors.
     """
 
     leases: Leases
@@ -152,17 +161,32 @@ class ReadGuard:
     snapshot_id: int
     is_old: bool
     bytes: int
+    table: str = ""
 
     @property
     def is_long(self) -> bool:
         """Whether the read needs a lease: a shorter one has ended before anybody can take its files."""
         return self.bytes >= LONG_READ
 
-    def during(self, purpose: str) -> contextlib.AbstractContextManager[None]:
-        """Return a block that holds the version when reading it takes long."""
-        if self.is_long:
-            return self.leases.held(self.table_id, self.snapshot_id, purpose)
-        return contextlib.nullcontext()
+    @contextlib.contextmanager
+    def during(self, purpose: str) -> Iterator[None]:
+        """Hold the version while a block reads it, when that takes long; errors as `explained`."""
+        with self.explained(), contextlib.ExitStack() as held:
+            if self.is_long:
+                held.enter_context(self.leases.held(self.table_id, self.snapshot_id, purpose))
+            yield
+
+    @contextlib.contextmanager
+    def explained(self) -> Iterator[None]:
+        """Read in a block; when that fails as the table was deleted meanwhile, say so."""
+        try:
+            yield
+        except Exception as error:
+            if not self.leases.is_deleted(self.table_id):
+                raise
+            raise NotFound(
+                f"table {self.table!r} was deleted while it was read", hint="its rows are gone for good"
+            ) from error
 
     def until_closed(self, purpose: str) -> None:
         """Hold the version until the session is closed: what reads it is handed out, and nobody says when it has."""

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from sleeper_nb.catalog.dynamodb.items import Item, put
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.clear_table import ClearTable
 from sleeper_nb.model.evolution import SetSchema
 from sleeper_nb.model.file_reference import PAIR, Addition, FileReference, to_batch
 from sleeper_nb.model.snapshots import to_micros
@@ -25,7 +26,7 @@ from sleeper_nb.model.transactions import (
 from sleeper_nb.state_store.dynamodb.items import KEY, Items, Tables, partition_items, reference_items, reference_key
 from sleeper_nb.state_store.steps import Step
 
-CHANGES_TREE = frozenset({SplitPartitions.operation, Rollback.operation})
+CHANGES_TREE = frozenset({SplitPartitions.operation, Rollback.operation, ClearTable.operation})
 """The operations of which each commit adds items of partitions."""
 
 
@@ -101,6 +102,11 @@ def difference(step: Step) -> Change:
             # the whole tree, also one that is the same: so that readers can tell that they see the commit
             tree = partition_items(step.after.tree.partitions, new.id, new.commit_id)
             return Change(_added(references, step), ready, tree, leaving=[*ready])
+        case ClearTable():
+            ready = _leaving(files.active, step)
+            # the whole tree, as behind a rollback
+            tree = partition_items(step.after.tree.partitions, new.id, new.commit_id)
+            return Change(ready=ready, partitions=tree, leaving=[*ready])
         case DeleteFiles(filenames):
             gone = _named(files.ready_for_gc, filenames).select(KEY).to_pylist()
             return Change(forgotten=[reference_key(**row) for row in gone])

@@ -41,6 +41,8 @@ class Tables:
     active: Rows
     ready: Rows
     partitions: Rows
+    own: bool = False
+    """Whether no other Sleeper table has items there."""
 
     @classmethod
     def of(cls, catalog: DynamoDBCatalog, table_id: str) -> Tables:
@@ -49,7 +51,8 @@ class Tables:
         own = f"table-{table_id}-" if chosen is not None and chosen["own"] else ""
         names = (("active-files", REFERENCE), ("ready-for-gc-files", REFERENCE), ("partitions", PARTITION))
         found = (KeyedTable(catalog.table_name(f"{own}{suffix}"), "table_id", key) for suffix, key in names)
-        return cls(*(Rows(catalog.db, table, table_id) for table in found))
+        active, ready, partitions = (Rows(catalog.db, table, table_id) for table in found)
+        return cls(active, ready, partitions, own=bool(own))
 
     @classmethod
     def chosen_for(cls, catalog: DynamoDBCatalog, table_id: str) -> Tables:
@@ -65,6 +68,14 @@ class Tables:
     def all(self) -> tuple[Rows, Rows, Rows]:
         """The three of them, in the order in which they are read: a reference only ever moves to a later one."""
         return self.active, self.ready, self.partitions
+
+    def erase(self) -> None:
+        """Delete all that the Sleeper table has there; safe to run again."""
+        if self.own:
+            self.active.db.drop_tables([rows.table for rows in self.all])
+            return
+        for rows in self.all:
+            rows.write_each({}, [item[rows.table.range] for item in rows.query(columns=f"#{rows.table.range}")])
 
 
 def reference_key(partition_id: str, filename: str, added_snapshot: int) -> str:

@@ -179,5 +179,9 @@ class DynamoDBStateStore(StateStore):
             mine = (written_by(of, commit_id, key) for of, commit_id, key in found if of is rows)
             rows.db.transact_each(mine, self._shared.max_items)
 
+    def erase(self) -> None:
+        """Delete every item of a table that was deleted; its own DynamoDB tables too, where it has some."""
+        self._tables.erase()
+
     def _make(self) -> None:
         self._known_tables = Tables.chosen_for(self._shared, self.table_id)

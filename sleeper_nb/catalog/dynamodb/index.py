@@ -1,0 +1,70 @@
+"""The list of tables in DynamoDB: an item by name and one by id, always changed together; and those that were deleted.
+
+Deleting a table is one transaction after which it is no more, then the removal of its many items, in any number of
+runs. The transaction takes both entries of the list away and the item `current`, on which every commit depends, and
+writes an item behind those of all snapshots, on which savepoints and leases depend: so a table is gone for everyone at
+once, though most of its items are still there. The list of the deleted has its id until the last of them is gone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sleeper_nb.catalog.base import TableEntry
+from sleeper_nb.catalog.dynamodb.items import CURRENT, DELETED
+from sleeper_nb.catalog.dynamodb.rows import Rows
+from sleeper_nb.errors import AlreadyExists, NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The tables by name, by id, and the deleted ones of which something may be left."""
+
+    names: Rows
+    ids: Rows
+    deleted: Rows
+
+    def entries(self) -> tuple[TableEntry, ...]:
+        """Return all tables, by name."""
+        # By id: a table that is just being renamed has two items under "name" or, for a moment, none.
+        entries = [TableEntry(row["key"], row["name"], row["online"]) for row in self.ids.query()]
+        return tuple(sorted(entries, key=lambda entry: entry.name.encode()))
+
+    def rename(self, table_id: str, old: str, new: str) -> None:
+        """Give a table another name; errors as `Catalog.rename_table`."""
+        if old == new:
+            if (self.ids.get(table_id) or {}).get("name") != old:
+                raise _gone(old)
+            return
+        lost = self.ids.db.transact([
+            self.names.delete(old, "#table_id = :id", id=table_id),
+            self.names.put(new, {"table_id": table_id}, new=True),
+            self.ids.update(table_id, "SET #name = :new", "#name = :old", new=new, old=old),
+        ])  # fmt: skip
+        if lost is None:
+            return
+        if lost.parts[1] and (lost.items[1] or {}).get("table_id") != table_id:
+            raise AlreadyExists(f"table {new!r} is there already", hint="choose another name")
+        raise _gone(old)
+
+    def delete(self, rows: Rows, name: str) -> None:
+        """Make the table that has these rows be no more; `NotFound` when it has another name, or is gone."""
+        lost = rows.db.transact([
+            self.names.delete(name, "#table_id = :id", id=rows.owner),
+            self.ids.delete(rows.owner, "#name = :name", name=name),
+            self.deleted.put(rows.owner, {}),
+            rows.delete(CURRENT),
+            rows.put(DELETED, {}),
+        ])  # fmt: skip
+        if lost is not None:
+            raise _gone(name)
+
+    def forget(self, rows: Rows) -> None:
+        """Remove every item of a deleted table, then the one that says so, and last its id from the list."""
+        rows.write_each({}, [row["item"] for row in rows.query(columns="#item") if row["item"] != DELETED])
+        rows.write_each({}, [DELETED])
+        self.deleted.write_each({}, [rows.owner])
+
+
+def _gone(name: str) -> NotFound:
+    return NotFound(f"no table {name!r}", hint="it was renamed or deleted meanwhile")

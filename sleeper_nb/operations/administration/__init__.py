@@ -1,0 +1,1 @@
+"""What makes tables, names them, empties them and deletes them."""

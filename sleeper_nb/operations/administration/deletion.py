@@ -1,0 +1,144 @@
+"""Deletion of a table, for good: its rows, its metadata, its snapshots and savepoints.
+
+Why nobody ever sees a half-deleted table, in steps:
+
+1. The catalog forgets the table in one step, which frees its name, and keeps its id among those that were deleted.
+   From then on no commit, savepoint or lease of it can win; who reads it is told so by the first file that is missing.
+2. Its folder goes, then its properties, then what its state store keeps elsewhere.
+3. The catalog forgets the id.
+
+A crash in between leaves an id with the catalog. Whoever deletes next, or maintains the instance, does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sleeper_nb.catalog.base import Catalog, TableEntry
+from sleeper_nb.clock import Clock
+from sleeper_nb.errors import StorageError
+from sleeper_nb.model.leases import Lease
+from sleeper_nb.report import Bytes, Grid, Report, cell_text, counted
+from sleeper_nb.state_store.opening import erase_state
+from sleeper_nb.storage import paths
+from sleeper_nb.storage.filesystem import Storage
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DeletionReport(Report):
+    """What went with a table; of a plan, what would go.
+
+    Parameters
+    ----------
+    table
+        Its name.
+    rows
+        Of the current version, in files.
+    files, bytes
+        All in its folder: data and metadata of every version.
+    snapshots
+        How many are retained.
+    savepoints
+        The name of each, or its id; oldest first.
+    leases
+        Of those who read the table now.
+    dry_run
+        Whether this is a plan.
+    """
+
+    table: str
+    rows: int
+    files: int
+    bytes: int
+    snapshots: int
+    savepoints: tuple[str, ...]
+    leases: tuple[Lease, ...]
+    dry_run: bool
+
+    @property
+    def summary(self) -> str:
+        """What goes, in one line."""
+        parts = [counted(self.rows, "row"), f"{counted(self.files, 'file')} ({Bytes(self.bytes)})"]
+        parts += [counted(self.snapshots, "snapshot"), counted(len(self.savepoints), "savepoint")]
+        named = f" ({', '.join(self.savepoints)})" if self.savepoints else ""
+        return f"{', '.join(parts[:-1])} and {parts[-1]}{named}"
+
+    def grid(self) -> Grid:
+        """Return what goes, a row for each kind of it."""
+        rows: list[tuple[object, ...]] = [
+            ("rows", cell_text(self.rows)),
+            ("files", cell_text(self.files)),
+            ("bytes", str(Bytes(self.bytes))),
+            ("snapshots", cell_text(self.snapshots)),
+            ("savepoints", ", ".join(self.savepoints) or "none"),
+        ]
+        rows += [("reader", f"{e.author or 'somebody'}: {e.purpose} of snapshot {e.snapshot_id}") for e in self.leases]
+        verb = "would delete" if self.dry_run else "deleted"
+        footer = ""
+        if self.dry_run:
+            footer = f"nothing was changed; delete {self.table} --force does it (in Python: force=True)"
+            if self.savepoints:
+                footer = f"{counted(len(self.savepoints), 'savepoint')} would go too, for good\n{footer}"
+        return Grid(("", ""), tuple(rows), f"{verb} table {self.table} for good", footer)
+
+
+def plan_deletion(catalog: Catalog, home: Storage, entry: TableEntry, clock: Clock) -> DeletionReport:
+    """Return what the deletion of a table takes away; its metadata is not read, so it may be damaged.
+
+    Parameters
+    ----------
+    catalog, clock
+        The instance's.
+    home
+        The instance's folder.
+    entry
+        The table.
+    """
+    head, now = catalog.current(entry.id), clock.now()
+    files = home.list(entry.id)
+    return DeletionReport(
+        table=entry.name,
+        rows=head.rows,
+        files=len(files),
+        bytes=sum(file.bytes for file in files),
+        snapshots=len(catalog.snapshots(entry.id)),
+        savepoints=tuple(point.name or str(point.id) for point in catalog.savepoints(entry.id)),
+        leases=tuple(lease for lease in catalog.leases(entry.id) if not lease.has_ended(now)),
+        dry_run=True,
+    )
+
+
+def delete_table(catalog: Catalog, home: Storage, entry: TableEntry, clock: Clock) -> None:
+    """Delete a table for good; parameters as of `plan_deletion`.
+
+    Raises
+    ------
+    NotFound
+        When it was renamed or deleted meanwhile; nothing was changed.
+    StorageError
+        When files could not be deleted. The table is gone all the same, and the next run deletes the rest.
+    """
+    catalog.delete_table(entry.id, entry.name)
+    try:
+        _remove(catalog, home, [entry.id], clock)
+    except StorageError as error:
+        raise StorageError(
+            f"table {entry.name!r} is deleted, but some of its files are still there: {error.message}",
+            hint="maintain, or the next delete of any table, deletes them",
+        ) from error
+
+
+def finish_deletions(catalog: Catalog, home: Storage, clock: Clock) -> int:
+    """Delete what runs that did not end have left of deleted tables; return of how many tables."""
+    left = catalog.deleted()
+    _remove(catalog, home, left, clock)
+    return len(left)
+
+
+def _remove(catalog: Catalog, home: Storage, table_ids: Iterable[str], clock: Clock) -> None:
+    for table_id in table_ids:
+        home.delete_all(table_id)
+        home.delete(paths.table_properties(table_id))
+        erase_state(table_id, catalog, home.below(table_id), clock)
+        catalog.forget_deleted(table_id)

@@ -1,0 +1,177 @@
+"""Reinitialising: delete a table's contents in one commit, and with it, perhaps, make its partitions and schema anew.
+
+1. A changed schema is written under an id that nobody has taken.
+2. One commit makes every file unused, with the tree and the schema that the table has from then on. So the table is
+   never without partitions, and who reads an older version goes on.
+3. The older snapshots are forgotten. Savepoints stay, with the files of their versions.
+4. Garbage collection deletes, after its delay, what no savepoint and no reader keeps.
+
+A crash leaves the table as it was, or empty; running it again does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sleeper_nb.errors import ConfirmationNeeded
+from sleeper_nb.model.clear_table import ClearTable
+from sleeper_nb.model.files import data_files
+from sleeper_nb.model.keys import KeyValue
+from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.state import TableState
+from sleeper_nb.report import Bytes, Grid, Report, cell_text, counted
+from sleeper_nb.state_store.base import StateStore
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """What a table has from its reinitialising on.
+
+    Parameters
+    ----------
+    schema
+        Its schema, when that is another than it has now; None when it stays.
+    points
+        Values of the first row key at which new partitions are cut; None when the partitions stay.
+    """
+
+    schema: Schema | None = None
+    points: Sequence[KeyValue] | None = None
+
+    def leaves_alone(self, state: TableState) -> bool:
+        """Return whether a table is what it would be already."""
+        return self.points is None and self.schema is None and not state.totals().files
+
+    def change(self, store: StateStore, state: TableState, schema_id: int) -> ClearTable:
+        """Return the change of a state; the id is that of the new schema, if there is one."""
+        tree = None
+        if self.points is not None:
+            tree = PartitionTree.from_split_points(self.schema or state.schema, self.points, store.clock.new_id)
+        return ClearTable(tree) if self.schema is None else ClearTable(tree, schema_id, self.schema)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ReinitialiseReport(Report):
+    """What a reinitialising did; of a plan, what it would do.
+
+    Parameters
+    ----------
+    table
+        The table's name.
+    snapshot
+        The new snapshot; None for a plan, and when the table was empty already.
+    rows, files, bytes
+        That the table had; data files.
+    snapshots
+        Older ones, which are forgotten.
+    savepoints
+        The name of each, or its id; they stay, and can be read.
+    partitions_before, partitions_after
+        Leaf partitions.
+    new_schema
+        Whether the table gets the schema of its properties file.
+    dry_run
+        Whether this is a plan.
+    """
+
+    table: str
+    snapshot: Snapshot | None
+    rows: int
+    files: int
+    bytes: int
+    snapshots: int
+    savepoints: tuple[str, ...]
+    partitions_before: int
+    partitions_after: int
+    new_schema: bool
+    dry_run: bool
+
+    def grid(self) -> Grid:
+        """Return what goes and what stays."""
+        rows: tuple[tuple[object, ...], ...] = (
+            ("rows", cell_text(self.rows)),
+            ("data files", f"{self.files:,}, {Bytes(self.bytes)}"),
+            ("older snapshots", cell_text(self.snapshots)),
+            ("leaf partitions", f"{self.partitions_before:,}, then {self.partitions_after:,}"),
+            ("schema", "the changed one of the properties file" if self.new_schema else "stays"),
+            ("savepoints", f"{', '.join(self.savepoints)}: stay, and can be read" if self.savepoints else "none"),
+        )
+        title = f"{'would delete' if self.dry_run else 'deleted'} all contents of table {self.table}"
+        if self.dry_run:
+            footer = f"nothing was changed; reinitialise {self.table} --force does it (in Python: dry_run=False)"
+        else:
+            footer = "garbage collection deletes the files after its delay"
+            footer += "; delete-savepoint lets go of the others" if self.savepoints else ""
+        return Grid(("", ""), rows, title, footer)
+
+
+def reinitialise(
+    store: StateStore, name: str, fresh: Fresh, *, force: bool, dry_run: bool, author: str | None = None
+) -> ReinitialiseReport:
+    """Delete all contents of a table.
+
+    Parameters
+    ----------
+    store, name
+        The table's.
+    fresh
+        What it has from then on.
+    force
+        Do it also when the table has savepoints.
+    dry_run
+        Only return what would be done.
+    author
+        Who history says it was.
+
+    Raises
+    ------
+    ConfirmationNeeded
+        When the table has savepoints, which are named; nothing was changed.
+    StateRuleBroken
+        When the row keys would change; nothing was changed.
+    """
+    state = store.load()
+    fresh.change(store, state, state.schema_id + 1).validate(state)
+    plan = _plan(store, name, fresh, state)
+    if dry_run:
+        return plan
+    if plan.savepoints and not force:
+        raise ConfirmationNeeded(
+            f"table {name!r} has {counted(len(plan.savepoints), 'savepoint')}: {', '.join(plan.savepoints)}",
+            hint="nothing was changed; --force (in Python: force=True) deletes all else, and leaves these to be read",
+        )
+    made = _clear(store, fresh, state, author)
+    last = made or store.head()
+    older = [snapshot.id for snapshot in store.catalog.snapshots(store.table_id) if snapshot.id < last.id]
+    store.catalog.expire_snapshots(store.table_id, older, store.clock.now())
+    return replace(plan, snapshot=made, snapshots=len(older), dry_run=False)
+
+
+def _clear(store: StateStore, fresh: Fresh, state: TableState, author: str | None) -> Snapshot | None:
+    if fresh.leaves_alone(state):
+        return None
+    schema_id, schema = state.schema_id, fresh.schema
+    if schema is not None:
+        schema_id, _ = store.history.new_schema(lambda _: schema, state.schema_id)
+    return store.commit(lambda now: fresh.change(store, now, schema_id), author=author)
+
+
+def _plan(store: StateStore, name: str, fresh: Fresh, state: TableState) -> ReinitialiseReport:
+    files, size = data_files(state.files.active)
+    leaves = len(state.tree.leaves)
+    return ReinitialiseReport(
+        table=name,
+        snapshot=None,
+        rows=state.totals().rows,
+        files=files,
+        bytes=size,
+        snapshots=len(store.catalog.snapshots(store.table_id)) - fresh.leaves_alone(state),
+        savepoints=tuple(point.name or str(point.id) for point in store.catalog.savepoints(store.table_id)),
+        partitions_before=leaves,
+        partitions_after=leaves if fresh.points is None else len(fresh.points) + 1,
+        new_schema=fresh.schema is not None,
+        dry_run=True,
+    )
