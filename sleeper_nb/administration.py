@@ -14,9 +14,11 @@ from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import STATE_STORE, TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.operations.administration import property_listing
 from sleeper_nb.operations.partitioning.first_splits import initial_split_points
 from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.operations.versioning import migration
+from sleeper_nb.report import Listing
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
@@ -28,6 +30,7 @@ _NAME = re.compile(r"[^\W\d][\w-]*")
 class Administration(ABC):
     """The part of `Session` that administers tables."""
 
+    instance: str
     components: Components
     _storage: Storage
     _stores: dict[str, StateStore]
@@ -45,7 +48,7 @@ class Administration(ABC):
         schema: Schema,
         split_points: Iterable[Any] = (),
         *,
-        state_store: str = "S3StateStore",
+        state_store: str | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> Table:
         """Make a table.
@@ -63,9 +66,11 @@ class Administration(ABC):
         state_store
             Where its metadata is kept: ``S3StateStore``, full metadata as Parquet with each commit;
             ``TransactionLogStateStore``, a log with full metadata now and then, for many files or frequent commits; or
-            ``DynamoDBStateStore``, items of DynamoDB, in a warehouse at ``s3://…``.
+            ``DynamoDBStateStore``, items of DynamoDB, in a warehouse at ``s3://…``. None: what the properties say, or
+            the instance, or ``S3StateStore``.
         properties
-            Values of table properties (`sleeper_nb.model.properties`); the others have their defaults.
+            Values of table properties (`sleeper_nb.model.properties`); the others are those that the instance sets
+            for its tables (``sleeper.default.table.…``), or have their defaults.
 
         Raises
         ------
@@ -80,19 +85,26 @@ class Administration(ABC):
             )
         if name.casefold() in {entry.name.casefold() for entry in self.components.catalog.tables()}:
             raise AlreadyExists(f"table {name!r} is there already", hint="choose another name, or use that table")
-        settings = TableProperties({STATE_STORE: state_store, **(properties or {})})
+        files = self.components.property_files
+        kind = (properties or {}).get(STATE_STORE) or state_store or files.new({})[STATE_STORE]
+        settings = files.new({STATE_STORE: kind, **(properties or {})})
         Processor.of(DataProcessing.of(settings, schema, self.components.clock.now()), schema)  # or raises
         points = initial_split_points(schema, split_points, settings, self._storage)
         tree = PartitionTree.from_split_points(schema, points, self.components.clock.new_id)
         table_id = self.components.clock.new_id()[:8]
         store = self._store(table_id, settings, settings[STATE_STORE])
-        self._storage.write(paths.table_properties(table_id), settings.to_text().encode())
+        files.add(table_id, settings.to_text())
         try:
             store.create(name, schema, tree, author=self.components.author)
         except AlreadyExists:
             self._storage.delete(paths.table_properties(table_id))
             raise
         return self.table(name)
+
+    def property_values(self) -> Listing[property_listing.PropertyValue]:
+        """Return the instance's own properties, and the defaults that it sets for its tables; with who set them."""
+        values = property_listing.instance_values(self.components.property_files.instance)
+        return property_listing.listing(values, f"properties of instance {self.instance}")
 
     def migrate_state_store(self, name: str, to: str, *, message: str | None = None) -> Snapshot:
         """Move the metadata of a table to another state store; sessions that use the table follow by themselves.

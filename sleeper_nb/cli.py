@@ -65,7 +65,7 @@ def _run(invocation: Invocation) -> int:
     context = Context("console", partial(_connect, progress=progress), progress=progress)
     try:
         try:
-            if invocation.command.warehouse != "none":
+            if not invocation.is_free:
                 context.session = _open(invocation, context)
             answer = invocation.run(context)
             _print(repr(answer))

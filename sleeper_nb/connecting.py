@@ -16,6 +16,7 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.properties import OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
+from sleeper_nb.operations.administration.property_files import read_text
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.session import Session
@@ -93,6 +94,7 @@ def connect(
         instance, storage, catalog, clock=clock, progress=progress, author=author or _user(),
         spark=spark, spark_config=spark_config or {},
         on_spark=_registration(InstancePlace(whole.root, instance, region, endpoint_url), storage),
+        properties=settings,
     )  # fmt: skip
 
 
@@ -146,7 +148,7 @@ def open_leases(place: InstancePlace) -> Iterator[Leases]:
 
 def _settings(storage: Storage, given: Mapping[str, str]) -> InstanceProperties:
     try:
-        content = storage.read(paths.INSTANCE_PROPERTIES).decode()
+        content = read_text(storage, paths.INSTANCE_PROPERTIES)
     except NotFound:
         return InstanceProperties(given)
     kept = InstanceProperties.from_text(content, storage.locate(paths.INSTANCE_PROPERTIES))

@@ -122,6 +122,8 @@ class Command:
         Whether the lines of a ``%%sleeper`` cell are an argument.
     warehouse
         Whether it works in an open warehouse, may start a new one on the console, or needs none.
+    free
+        The flag with which it needs none, when it has such a flag.
     """
 
     name: str
@@ -133,6 +135,7 @@ class Command:
     words: tuple[str, ...] = ()
     body: bool = False
     warehouse: Literal["open", "new", "none"] = "open"
+    free: str = ""
 
     @property
     def usage(self) -> str:

@@ -27,6 +27,12 @@ class Invocation:
     command: Command
     arguments: Namespace
 
+    @property
+    def is_free(self) -> bool:
+        """Whether it needs no open warehouse."""
+        free = self.command.free
+        return self.command.warehouse == "none" or bool(free and getattr(self.arguments, free))
+
     def run(self, context: Context) -> Any:
         """Run it and return its value."""
         return self.command.run(context, self.arguments)
