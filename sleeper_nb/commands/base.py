@@ -26,6 +26,9 @@ Kind = Literal[
 """What an argument's value is. Completion offers what there is of it; ``sql`` is the rest of the line, untouched."""
 
 
+_MOST_CHOICES = 40
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """One argument of a command; made by `positional`, `option` and `flag`."""
@@ -56,9 +59,15 @@ class Argument:
         return self.names[-1].lstrip("-").replace("-", "_")
 
     @property
+    def value(self) -> str:
+        """What stands for its value: its choices, when they are not too long to read, or a word."""
+        choices = "|".join(self.choices)
+        return choices if 0 < len(choices) <= _MOST_CHOICES else self.metavar or self.dest.upper()
+
+    @property
     def usage(self) -> str:
         """How it is written: ``T``, ``[-m MSG]``, ``SRC…``."""
-        shown = "|".join(self.choices) or self.metavar or self.dest.upper()
+        shown = self.value
         if self.is_option:
             again = "…" if self.many else ""
             return f"[{self.names[0]}{'' if self.is_flag else ' ' + shown}]{again}"

@@ -116,8 +116,8 @@ class PropertyGuide(Report):
             lines.append(title)
             for each in known:
                 lines.append(f"  {each.name}")
-                said = f"{each.effect}. {sentence_of(each)}"
-                lines += textwrap.wrap(said, WIDTH, initial_indent="      ", subsequent_indent="      ")
+                for said in (each.effect, sentence_of(each)):
+                    lines += textwrap.wrap(said, WIDTH, initial_indent="      ", subsequent_indent="      ")
         return "\n".join([*lines, "", *textwrap.wrap(DEFAULTS_NOTE, WIDTH)])
 
 
@@ -129,7 +129,7 @@ DEFAULTS_NOTE = (
 
 def sentence_of(known: Property) -> str:
     """Return the type and the default of a property as words."""
-    return f"It is {known.kind}; {f'by default {known.default}' if known.default else 'by default nothing'}."
+    return f"Type: {known.kind}. Default: {known.default or 'nothing'}."
 
 
 def guide(names: Iterable[str] = ()) -> PropertyGuide:
