@@ -21,7 +21,7 @@ from sleeper_nb.operations.versioning import migration
 from sleeper_nb.report import Listing
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.filesystem import Storage, open_near
 from sleeper_nb.table import Table
 
 _NAME = re.compile(r"[^\W\d][\w-]*")
@@ -100,6 +100,10 @@ class Administration(ABC):
             self._storage.delete(paths.table_properties(table_id))
             raise
         return self.table(name)
+
+    def warehouse(self) -> Storage:
+        """Return the warehouse that the instance is in: its folder, or the bucket's prefix."""
+        return open_near(self._storage.root.removesuffix(f"/{self.instance}"), self._storage)
 
     def property_values(self) -> Listing[property_listing.PropertyValue]:
         """Return the instance's own properties, and the defaults that it sets for its tables; with who set them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -14,8 +13,9 @@ from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.source_options import InstancePlace
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import NotFound
 from sleeper_nb.model.properties import OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
+from sleeper_nb.operations.administration.instances import check_name
 from sleeper_nb.operations.administration.property_files import read_text
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import SILENT, Progress
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sleeper_nb.engines.spark.source_table import SourceTable
-
-_INSTANCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def connect(
@@ -68,8 +66,7 @@ def connect(
     clock, progress
         For tests and faces.
     """
-    if not _INSTANCE.fullmatch(instance):
-        raise InvalidInput(f"no instance can be called {instance!r}", hint="use letters, digits, - and _")
+    check_name(instance)
     whole = open_storage(warehouse, region=region, endpoint_url=endpoint_url)
     storage = whole.below(instance)
     settings = _settings(storage, properties or {})

@@ -6,6 +6,7 @@ A new command is a module here with a `Command` in its ``COMMANDS``, a name in t
 from __future__ import annotations
 
 from sleeper_nb.commands import (
+    adding,
     checking,
     cleaning,
     compacting,
@@ -18,6 +19,7 @@ from sleeper_nb.commands import (
     exporting,
     helping,
     ingesting,
+    instances,
     jobs,
     leasing,
     maintaining,
@@ -55,6 +57,8 @@ COMMANDS = CommandTable(
         switching,
         migrating,
         configuring,
+        adding,
+        instances,
         exploring,
         demonstrating,
         helping,

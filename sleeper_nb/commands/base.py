@@ -76,10 +76,17 @@ class Argument:
 
 
 def positional(
-    name: str, text: str, kind: Kind = "text", *, metavar: str = "", many: bool = False, optional: bool = False
+    name: str,
+    text: str,
+    kind: Kind = "text",
+    *,
+    metavar: str = "",
+    many: bool = False,
+    optional: bool = False,
+    default: str | None = None,
 ) -> Argument:
-    """Return an argument that stands at its place."""
-    return Argument((name,), text, kind, metavar, many=many, optional=optional)
+    """Return an argument that stands at its place; `default` is for one that can be left out."""
+    return Argument((name,), text, kind, metavar, default=default, many=many, optional=optional)
 
 
 def option(
@@ -130,7 +137,7 @@ class Command:
     body
         Whether the lines of a ``%%sleeper`` cell are an argument.
     warehouse
-        Whether it works in an open warehouse, may start a new one on the console, or needs none.
+        Whether it works in an open warehouse, may start a new one on the console, only asks where it is, or needs none.
     free
         The flag with which it needs none, when it has such a flag.
     """
@@ -143,7 +150,7 @@ class Command:
     aliases: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     body: bool = False
-    warehouse: Literal["open", "new", "none"] = "open"
+    warehouse: Literal["open", "new", "place", "none"] = "open"
     free: str = ""
 
     @property

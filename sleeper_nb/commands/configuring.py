@@ -54,7 +54,7 @@ COMMANDS = (
         _run,
         (
             "properties trips",
-            "properties trips snapshot.num-retained.min=5 'snapshot.time-retained=30 d'",
+            "properties trips 'snapshot.time-retained=30 d'",
             "properties trips --unset snapshot.time-retained",
             "properties --describe",
         ),

@@ -15,6 +15,7 @@ from sleeper_nb.progress import Progress, Silent
 if TYPE_CHECKING:
     from sleeper_nb.query import Engine
     from sleeper_nb.session import Session
+    from sleeper_nb.storage.filesystem import Storage
     from sleeper_nb.table import Table
     from sleeper_nb.table_at import TableAt
 
@@ -39,6 +40,8 @@ class Context:
         Watches work that no session does.
     engine
         What answers SQL when the statement's command does not say.
+    place
+        The warehouse, for commands that work in no instance of it; None: the one of the open session.
     """
 
     face: Literal["notebook", "console"]
@@ -48,6 +51,7 @@ class Context:
     hidden: Mapping[str, Any] = field(default_factory=dict)
     progress: Progress = field(default_factory=Silent)
     engine: Engine = "spark"
+    place: Storage | None = None
 
     @property
     def prefix(self) -> str:
@@ -65,6 +69,28 @@ class Context:
         if self.session is None:
             raise InvalidInput("no warehouse is open", hint=f"{self.prefix} use ./warehouse")
         return self.session
+
+    def warehouse(self) -> Storage:
+        """Return the warehouse that instances are in."""
+        return self.opened().warehouse() if self.place is None else self.place
+
+    def instance(self, instance_id: str) -> Session:
+        """Return an instance of the warehouse that is open; the open session when it is that one.
+
+        Raises
+        ------
+        NotFound
+            When there is none of the name: no instance is made by asking.
+        """
+        session = self.opened()
+        if session.instance == instance_id:
+            return session
+        from sleeper_nb.operations.administration.instances import instance_names
+
+        names = instance_names(session.warehouse())
+        if instance_id not in names:
+            raise NotFound.of("instance", instance_id, names)
+        return self.connect(session.warehouse().root, instance_id)
 
     def table(self, text: str) -> Table:
         """Return a table of the open warehouse; a version behind ``@`` is an error here."""

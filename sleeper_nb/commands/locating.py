@@ -1,0 +1,101 @@
+"""Where an instance lives: what the console was told, its environment, or the nearest ``sleeper.toml``.
+
+::
+
+    warehouse = "./warehouse"            # a folder, from the file's own one; or s3://bucket/prefix
+    region = "eu-west-2"                 # of S3 and DynamoDB; may be left out, as may
+    endpoint-url = "http://host:9000"    # the server
+
+    [instances.prod]                     # the same words, for one instance
+    warehouse = "s3://bucket/prefix"
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sleeper_nb.errors import InvalidInput, NotFound
+
+FILE = "sleeper.toml"
+VARIABLE = "SLEEPER_WAREHOUSE"
+DEFAULT = "./warehouse"
+_KEYS = ("warehouse", "region", "endpoint-url")
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The address of a warehouse, and the region and server of its S3 and DynamoDB where they are said."""
+
+    warehouse: str
+    region: str | None = None
+    endpoint_url: str | None = None
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of a warehouse of this machine; None when it is elsewhere."""
+        if "://" in self.warehouse and not self.warehouse.startswith("file://"):
+            return None
+        return Path(self.warehouse.removeprefix("file://")).expanduser()
+
+
+def find_home(instance: str, given: str | None, environment: Mapping[str, str], folder: Path) -> Home:
+    """Return where an instance lives.
+
+    Parameters
+    ----------
+    instance
+        Its name.
+    given
+        What ``--warehouse`` says.
+    environment
+        ``SLEEPER_WAREHOUSE`` counts where nothing is given, then the file, then ``./warehouse``.
+    folder
+        The file is looked for here and in the folders above.
+
+    Raises
+    ------
+    InvalidInput
+        When the file cannot be read, naming it and the line.
+    """
+    asked = given or environment.get(VARIABLE)
+    if asked:
+        return Home(asked)
+    path = next((place / FILE for place in (folder, *folder.parents) if (place / FILE).is_file()), None)
+    return Home(DEFAULT) if path is None else _home_in(path, instance)
+
+
+def _home_in(path: Path, instance: str) -> Home:
+    try:
+        text = path.read_text(encoding="utf-8")
+        said = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise InvalidInput(f"cannot read {path}: {error}", hint='write warehouse = "./warehouse"') from error
+    instances = said.pop("instances", {})
+    own = instances.get(instance, {}) if isinstance(instances, dict) else instances
+    for part, name in ((said, ""), (own, f"instances.{instance}")):
+        _check(part, name, path, text)
+    found = {**said, **own}
+    warehouse = found.get("warehouse", DEFAULT)
+    if "://" not in warehouse:
+        warehouse = str(path.parent / Path(warehouse).expanduser())
+    return Home(warehouse, found.get("region"), found.get("endpoint-url"))
+
+
+def _check(part: Any, name: str, path: Path, text: str) -> None:
+    if not isinstance(part, dict):
+        raise InvalidInput(
+            f"{name or 'instances'} of {path} is no table", hint="write [instances.NAME] above its lines"
+        )
+    for key, value in part.items():
+        line = next((n for n, said in enumerate(text.splitlines(), 1) if re.match(rf"\s*[\"']?{key}\b", said)), 1)
+        where = f"line {line} of {path}"
+        if key not in _KEYS:
+            near = NotFound.of("setting", key, (*_KEYS, "[instances.NAME]"))
+            raise InvalidInput(f"{where}: {near.message}", hint=near.hint)
+        if not isinstance(value, str):
+            raise InvalidInput(f"{where}: {key} is no text", hint=f'write {key} = "…"')
