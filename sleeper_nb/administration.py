@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from sleeper_nb.components import Components
@@ -14,7 +15,8 @@ from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import STATE_STORE, TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.administration import property_listing
+from sleeper_nb.operations.administration import applying, property_listing
+from sleeper_nb.operations.administration.declared_file import declarations_of
 from sleeper_nb.operations.partitioning.first_splits import initial_split_points
 from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.operations.versioning import migration
@@ -79,6 +81,26 @@ class Administration(ABC):
         InvalidInput, NotFound
             When a property has no such value, or one that does not fit the schema.
         """
+        settings, tree = self._checked(name, schema, split_points, state_store, properties)
+        table_id = self.components.clock.new_id()[:8]
+        store = self._store(table_id, settings, settings[STATE_STORE])
+        self.components.property_files.add(table_id, settings.to_text())
+        try:
+            store.create(name, schema, tree, author=self.components.author)
+        except AlreadyExists:
+            self._storage.delete(paths.table_properties(table_id))
+            raise
+        return self.table(name)
+
+    def _checked(
+        self,
+        name: str,
+        schema: Schema,
+        split_points: Iterable[Any],
+        state_store: str | None,
+        properties: Mapping[str, str] | None,
+    ) -> tuple[TableProperties, PartitionTree]:
+        """Return what a new table begins with; raise when it could not be made."""
         if not _NAME.fullmatch(name):
             raise InvalidInput(
                 f"no table can be called {name!r}", hint="start with a letter; then letters, digits, - _"
@@ -88,18 +110,60 @@ class Administration(ABC):
         files = self.components.property_files
         kind = (properties or {}).get(STATE_STORE) or state_store or files.new({})[STATE_STORE]
         settings = files.new({STATE_STORE: kind, **(properties or {})})
-        Processor.of(DataProcessing.of(settings, schema, self.components.clock.now()), schema)  # or raises
+        self._check_fit(schema, settings)
         points = initial_split_points(schema, split_points, settings, self._storage)
-        tree = PartitionTree.from_split_points(schema, points, self.components.clock.new_id)
-        table_id = self.components.clock.new_id()[:8]
-        store = self._store(table_id, settings, settings[STATE_STORE])
-        files.add(table_id, settings.to_text())
-        try:
-            store.create(name, schema, tree, author=self.components.author)
-        except AlreadyExists:
-            self._storage.delete(paths.table_properties(table_id))
-            raise
-        return self.table(name)
+        return settings, PartitionTree.from_split_points(schema, points, self.components.clock.new_id)
+
+    def _check_fit(self, schema: Schema, settings: TableProperties) -> None:
+        """Raise when properties do not fit a schema."""
+        Processor.of(DataProcessing.of(settings, schema, self.components.clock.now()), schema)
+
+    def apply(
+        self, declared: str | Path | Mapping[str, Any], *, dry_run: bool = False, force: bool = False
+    ) -> applying.ApplyReport:
+        """Make tables as they are declared: those that are not there, and properties that differ.
+
+        All is checked before anything is changed, and doing it again changes nothing. Tables that are not declared, and
+        properties that are not named, are left alone; so are the partitions of a table that is there.
+
+        Parameters
+        ----------
+        declared
+            The path of a TOML file, or what it would say: ``{"tables": {"trips": {"schema": "city STRING KEY",
+            "split-points": ["g"], "properties": {"snapshot.time-retained": "30 d"}}}}``. Instead of ``schema``:
+            ``row-keys``, ``sort-keys`` and ``values``, types by names.
+        dry_run
+            Only return what would be done.
+        force
+            When a table cannot be as it is declared, leave it alone and do the others.
+
+        Raises
+        ------
+        InvalidInput
+            When the file cannot be read, naming the line; or, without `force`, when a table cannot be as it is
+            declared: its schema differs, for instance. Nothing is changed then.
+        """
+        tables = [self.table(entry.name) for entry in self.components.catalog.tables()]
+        there = {t.name.casefold(): applying.Existing(t.name, t.schema, t.properties) for t in tables}
+        plans = tuple(
+            applying.plan(
+                each,
+                there.get(each.name.casefold()),
+                lambda new: self._checked(new.name, new.schema, new.split_points, None, new.properties),
+                lambda old, settings: self._check_fit(old.schema, settings),
+            )
+            for each in declarations_of(declared)
+        )
+        if not dry_run and not force:
+            applying.check_all_can(plans)
+        named = {each.declared.name.casefold() for each in plans}
+        for each in () if dry_run else plans:
+            new = each.declared
+            if each.action == "create":
+                self.create_table(new.name, new.schema, new.split_points, properties=new.properties)
+            elif each.action == "change":
+                self.table(new.name).set_properties(each.changes)
+        return applying.ApplyReport(plans, tuple(t.name for t in tables if t.name.casefold() not in named), dry_run)
 
     def warehouse(self) -> Storage:
         """Return the warehouse that the instance is in: its folder, or the bucket's prefix."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from sleeper_nb.commands import (
     adding,
+    applying,
     checking,
     cleaning,
     compacting,
@@ -58,6 +59,7 @@ COMMANDS = CommandTable(
         migrating,
         configuring,
         adding,
+        applying,
         instances,
         exploring,
         demonstrating,

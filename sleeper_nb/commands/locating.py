@@ -12,14 +12,13 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model import toml_text
 
 FILE = "sleeper.toml"
 VARIABLE = "SLEEPER_WAREHOUSE"
@@ -70,11 +69,12 @@ def find_home(instance: str, given: str | None, environment: Mapping[str, str], 
 
 
 def _home_in(path: Path, instance: str) -> Home:
+    hint = 'write warehouse = "./warehouse"'
     try:
         text = path.read_text(encoding="utf-8")
-        said = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise InvalidInput(f"cannot read {path}: {error}", hint='write warehouse = "./warehouse"') from error
+    except (UnicodeDecodeError, OSError) as error:
+        raise InvalidInput(f"cannot read {path}: {error}", hint=hint) from error
+    said = toml_text.load(text, str(path), hint)
     instances = said.pop("instances", {})
     own = instances.get(instance, {}) if isinstance(instances, dict) else instances
     for part, name in ((said, ""), (own, f"instances.{instance}")):
@@ -91,11 +91,9 @@ def _check(part: Any, name: str, path: Path, text: str) -> None:
         raise InvalidInput(
             f"{name or 'instances'} of {path} is no table", hint="write [instances.NAME] above its lines"
         )
+    toml_text.check_keys(part, _KEYS, (text, str(path), name))
     for key, value in part.items():
-        line = next((n for n, said in enumerate(text.splitlines(), 1) if re.match(rf"\s*[\"']?{key}\b", said)), 1)
-        where = f"line {line} of {path}"
-        if key not in _KEYS:
-            near = NotFound.of("setting", key, (*_KEYS, "[instances.NAME]"))
-            raise InvalidInput(f"{where}: {near.message}", hint=near.hint)
         if not isinstance(value, str):
-            raise InvalidInput(f"{where}: {key} is no text", hint=f'write {key} = "…"')
+            raise InvalidInput(
+                f"{toml_text.where(text, str(path), key, name)}: {key} is no text", hint=f'write {key} = "…"'
+            )
