@@ -52,6 +52,14 @@ def test_what_was_written_is_read_and_a_second_write_replaces_it(storage):
     assert (storage.read("empty"), storage.size("empty")) == (b"", 0)
 
 
+def test_folders_are_told_without_what_is_below_them(storage):
+    assert storage.folders() == storage.folders("none") == ()
+    for path in ("file", "a/b/file", "c d/file", "a/file"):
+        storage.write(path, b"x")
+    assert (storage.folders(), storage.folders("a"), storage.folders("a/b")) == (("a", "c d"), ("b",), ())
+    assert (storage.has("a/file"), storage.has("a/none"), storage.has("a")) == (True, False, False)
+
+
 def test_an_output_is_there_when_its_block_ends(storage):
     with storage.output("a/b/file") as stream:
         stream.write(b"one ")
