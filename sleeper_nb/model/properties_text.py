@@ -92,10 +92,10 @@ def line_of(name: str, text: str) -> str:
     """Return the line that sets a property, so that Java reads it back; it is ASCII."""
     key = re.sub(r"[=: #!]", r"\\\g<0>", _ascii(name))
     value = _ascii(text)
-    if value.startswith(" "):
-        value = f"\\{value}"
     if value.endswith(" "):
         value = f"{value[:-1]}\\u0020"  # white space at the end that nobody sees would be cut off
+    if value.startswith(" "):
+        value = f"\\{value}"
     return f"{key}={value}"
 
 

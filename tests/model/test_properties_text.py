@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sleeper_nb.errors import InvalidInput
@@ -48,11 +48,12 @@ def test_java_reads_the_same(spark_engine):
         return {name: found.getProperty(name) for name in found.stringPropertyNames()}
 
     assert by_java(HARD) == {name: value + "\t" * (name == "c") for name, value in read(HARD).items()}
-    mine = {"key with: = # ! \\": " é\t中😀 \\ ", "#": "# no comment ", "plain": "a=b:c"}
+    mine = {"key with: = # ! \\": " é\t中😀 \\ ", "#": "# no comment ", "plain": "a=b:c", "blank": " "}
     assert by_java("".join(f"{line_of(name, value)}\n" for name, value in mine.items())) == mine
 
 
 @given(st.dictionaries(KEYS, VALUES, max_size=4))
+@example({"a": " ", "b": "  ", "c": " \\ ", "d": "\\", " ": "\t"})
 def test_what_is_written_is_read_and_is_ascii(values):
     content = "".join(f"{line_of(name, value)}\n" for name, value in values.items())
     assert content.isascii()
