@@ -13,7 +13,7 @@ from magics.completion import sleeper_matcher
 from magics.progress import notebook_progress
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context, explained
-from sleeper_nb.commands.helping import overview
+from sleeper_nb.commands.helping import HelpPage, overview
 from sleeper_nb.errors import SleeperError
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         finally:
             self._watch.finish()
 
-    sleeper.__doc__ = f"Work with tables: %sleeper COMMAND …\n\n{overview(COMMANDS.commands, '%sleeper').text()}\n"
+    sleeper.__doc__ = f"Work with tables: %sleeper COMMAND …\n\n{HelpPage(overview(COMMANDS.commands, '%sleeper'))!r}\n"
 
     def _connect(self, uri: str, instance: str) -> Session:
         from sleeper_nb.connecting import connect

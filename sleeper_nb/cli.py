@@ -13,15 +13,17 @@ from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.base import option
 from sleeper_nb.commands.context import Context, explained
 from sleeper_nb.commands.line_progress import LineProgress
+from sleeper_nb.commands.locating import DEFAULT, Home, find_home
 from sleeper_nb.commands.parsing import Invocation
 from sleeper_nb.errors import NotFound, SleeperError
 
 if TYPE_CHECKING:
     from sleeper_nb.session import Session
+    from sleeper_nb.storage.filesystem import Storage
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
 _SHARED = (
-    option("--warehouse", text="its folder; SLEEPER_WAREHOUSE or ./warehouse when not given", kind="path"),
+    option("--warehouse", text="its folder; SLEEPER_WAREHOUSE, sleeper.toml or ./warehouse if not", kind="path"),
     option("--instance", text="which of its instances; default when not given"),
 )
 _SHARED_NAMES = tuple(name for argument in _SHARED for name in argument.names)
@@ -63,11 +65,14 @@ def _shared_last(words: list[str]) -> list[str]:
 def _run(invocation: Invocation) -> int:
     progress = LineProgress(lambda: sys.stderr, _is_watched, lasting=lambda: True)
     ask = _ask if sys.stdin is not None and sys.stdin.isatty() and _is_watched() else None
-    context = Context("console", partial(_connect, progress=progress), progress=progress, ask=ask)
     try:
+        home = Home(DEFAULT) if invocation.is_free else _home(invocation)
+        context = Context("console", partial(_connect, home=home, progress=progress), progress=progress, ask=ask)
         try:
-            if invocation.command.warehouse != "none":
-                context.session = _open(invocation, context)
+            if invocation.command.warehouse == "place":
+                context.place = _place(home)
+            elif not invocation.is_free:
+                context.session = _open(invocation, home, context)
             answer = invocation.run(context)
             _print(repr(answer))
             return FAILED if getattr(answer, "failed", ()) else DONE
@@ -97,22 +102,35 @@ def _ask(text: str) -> str:
     return sys.stdin.readline().strip()
 
 
-def _open(invocation: Invocation, context: Context) -> Session:
+def _home(invocation: Invocation) -> Home:
     given = vars(invocation.arguments)
-    warehouse = given.get("warehouse") or os.environ.get("SLEEPER_WAREHOUSE") or "./warehouse"
-    instance = given.get("instance_id") or given.get("instance") or "default"
-    local = "://" not in warehouse or warehouse.startswith("file://")
-    folder = Path(warehouse.removeprefix("file://")).expanduser() / instance
-    if invocation.command.warehouse == "open" and local and not folder.is_dir():
-        where = f"sleeper --warehouse FOLDER {invocation.command.name} …, or make one: sleeper use {warehouse}"
-        raise NotFound(f"no warehouse at {warehouse} with an instance {instance!r}", hint=where)
-    return context.connect(warehouse, instance)
+    return find_home(_instance(invocation), given.get("warehouse"), os.environ, Path.cwd())
 
 
-def _connect(uri: str, instance: str, *, progress: LineProgress) -> Session:
+def _instance(invocation: Invocation) -> str:
+    given = vars(invocation.arguments)
+    return given.get("instance_id") or given.get("instance") or "default"
+
+
+def _open(invocation: Invocation, home: Home, context: Context) -> Session:
+    instance, folder = _instance(invocation), home.folder
+    if invocation.command.warehouse == "open" and folder is not None and not (folder / instance).is_dir():
+        where = f"sleeper --warehouse FOLDER {invocation.command.name} …, or make one: sleeper use {home.warehouse}"
+        raise NotFound(f"no warehouse at {home.warehouse} with an instance {instance!r}", hint=where)
+    return context.connect(home.warehouse, instance)
+
+
+def _place(home: Home) -> Storage:
+    from sleeper_nb.storage.filesystem import open_storage
+
+    return open_storage(home.warehouse, region=home.region, endpoint_url=home.endpoint_url)
+
+
+def _connect(uri: str, instance: str, *, home: Home, progress: LineProgress) -> Session:
     from sleeper_nb.connecting import connect
 
-    return connect(uri, instance, progress=progress)
+    near = home if uri.startswith(home.warehouse.rstrip("/")) else Home(uri)  # of another place nothing is known
+    return connect(uri, instance, region=near.region, endpoint_url=near.endpoint_url, progress=progress)
 
 
 def _print(text: str) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sleeper_nb.background import BackgroundJobs
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.clock import Clock
+from sleeper_nb.operations.administration.property_files import PropertyFiles
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import Progress
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 class Components:
     """The catalog, the clock, who watches, what runs Spark (started with its first work), and who history names.
 
-    `background` is the work that goes on beside the notebook's, `leases` what keeps the files of long readers.
+    `background` is the work that goes on beside the notebook's, `leases` what keeps the files of long readers,
+    `property_files` what tables and their instance are told.
     """
 
     catalog: Catalog
@@ -30,3 +32,4 @@ class Components:
     author: str | None
     background: BackgroundJobs
     leases: Leases
+    property_files: PropertyFiles

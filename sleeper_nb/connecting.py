@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -14,8 +13,10 @@ from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.source_options import InstancePlace
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import NotFound
 from sleeper_nb.model.properties import OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
+from sleeper_nb.operations.administration.instances import check_name
+from sleeper_nb.operations.administration.property_files import read_text
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.session import Session
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from sleeper_nb.engines.spark.source_table import SourceTable
-
-_INSTANCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def connect(
@@ -67,8 +66,7 @@ def connect(
     clock, progress
         For tests and faces.
     """
-    if not _INSTANCE.fullmatch(instance):
-        raise InvalidInput(f"no instance can be called {instance!r}", hint="use letters, digits, - and _")
+    check_name(instance)
     whole = open_storage(warehouse, region=region, endpoint_url=endpoint_url)
     storage = whole.below(instance)
     settings = _settings(storage, properties or {})
@@ -93,6 +91,7 @@ def connect(
         instance, storage, catalog, clock=clock, progress=progress, author=author or _user(),
         spark=spark, spark_config=spark_config or {},
         on_spark=_registration(InstancePlace(whole.root, instance, region, endpoint_url), storage),
+        properties=settings,
     )  # fmt: skip
 
 
@@ -146,7 +145,7 @@ def open_leases(place: InstancePlace) -> Iterator[Leases]:
 
 def _settings(storage: Storage, given: Mapping[str, str]) -> InstanceProperties:
     try:
-        content = storage.read(paths.INSTANCE_PROPERTIES).decode()
+        content = read_text(storage, paths.INSTANCE_PROPERTIES)
     except NotFound:
         return InstanceProperties(given)
     kept = InstanceProperties.from_text(content, storage.locate(paths.INSTANCE_PROPERTIES))

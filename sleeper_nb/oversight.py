@@ -1,17 +1,20 @@
-"""`Oversight`: how a table is, what runs on it, and whether anything may."""
+"""`Oversight`: how a table is and shall be, what runs on it, and whether anything may."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.components import Components
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.leases import Lease
+from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
+from sleeper_nb.operations.administration import property_files, property_listing
 from sleeper_nb.operations.health import checking, findings, status
+from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.operations.tracking import job_listing
 from sleeper_nb.operations.upkeep.online import check_online
 from sleeper_nb.progress import Progress
@@ -23,7 +26,7 @@ SPARK_BYTES = 256 * 2**20
 
 
 class Oversight:
-    """The part of `Table` that tells how it is, and that takes it offline."""
+    """The part of `Table` that tells how it is, and that is told how to be."""
 
     name: str
     entry: TableEntry
@@ -38,6 +41,39 @@ class Oversight:
         orphans refuse, but for their dry runs. What runs already is not stopped. Sleeper's ``sleeper.table.online``.
         """
         self._components.catalog.set_online(self.entry.id, online)
+
+    def property_values(self, names: Iterable[str] = ()) -> Listing[property_listing.PropertyValue]:
+        """Return the properties with their values, their defaults, and who set them; all when none is named."""
+        values = property_listing.values_of(self.properties, names)
+        return property_listing.listing(values, f"properties of {self.name}")
+
+    def set_properties(self, changes: Mapping[str, str | None]) -> Listing[property_listing.PropertyValue]:
+        """Set properties of the table, all or none, and return those that were named.
+
+        Comments, order and other lines of its file stay as they are. Of two changes at once the later may take back
+        the earlier. They count for this object and for every `Session.table` from now on; how often commits are tried
+        counts with the next session.
+
+        Parameters
+        ----------
+        changes
+            Texts by the names of properties; None unsets one, so that the instance's value or the default counts.
+
+        Raises
+        ------
+        NotFound
+            When there is no such property; the nearest is named.
+        InvalidInput
+            When a value is none of its property or does not fit the schema, or when the property is never changed by
+            itself, as the state store's class: the hint says what to type instead. Nothing is changed then.
+        """
+        files, schema = self._components.property_files, self._store.load().schema
+        now = self._components.clock.now()
+        property_files.check_changes(self.name, self.properties, changes)
+        self.properties = files.change(
+            self.entry.id, changes, lambda found: Processor.of(DataProcessing.of(found, schema, now), schema)
+        )
+        return self.property_values(changes)
 
     def _check_online(self, work: str, dry_run: bool) -> None:
         if not dry_run:

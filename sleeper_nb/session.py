@@ -15,8 +15,9 @@ from sleeper_nb.components import Components
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.lookup import lookup_in
 from sleeper_nb.model.jobs import Job
-from sleeper_nb.model.properties import STATE_STORES, TableProperties
+from sleeper_nb.model.properties import STATE_STORES, InstanceProperties, TableProperties
 from sleeper_nb.operations.administration.deletion import finish_deletions
+from sleeper_nb.operations.administration.property_files import PropertyFiles
 from sleeper_nb.operations.scanning.planning import files_of
 from sleeper_nb.operations.tracking import job_listing
 from sleeper_nb.operations.upkeep.maintaining import MaintenanceReport
@@ -28,7 +29,6 @@ from sleeper_nb.report import Bytes, Listing
 from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.opening import open_state_store
-from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table import Table
 
@@ -55,6 +55,7 @@ class Session(Administration):
         spark: SparkSession | None,
         spark_config: Mapping[str, str],
         on_spark: Callable[[SparkSession], object] = lambda _: None,
+        properties: InstanceProperties | None = None,
     ) -> None:
         self.instance = instance
         self._storage = storage
@@ -64,7 +65,8 @@ class Session(Administration):
         self._stores: dict[str, StateStore] = {}
         self._views: dict[Engine, dict[str, str]] = {engine: {} for engine in ENGINES}
         leases = Leases(catalog, clock, author)
-        self.components = Components(catalog, clock, progress, self.spark, author, BackgroundJobs(), leases)
+        files = PropertyFiles(storage, properties or InstanceProperties({}))
+        self.components = Components(catalog, clock, progress, self.spark, author, BackgroundJobs(), leases, files)
         if spark is not None:
             self.spark()  # a session that is handed in knows ``format("sleeper")`` from now on
 
@@ -112,8 +114,7 @@ class Session(Administration):
         return self._opened(self._entry(name))
 
     def _opened(self, entry: TableEntry) -> Table:
-        path = paths.table_properties(entry.id)
-        settings = TableProperties.from_text(self._storage.read(path).decode(), self._storage.locate(path))
+        settings = self.components.property_files.of_table(entry.id)
         return Table(entry, self._store(entry.id, settings), self.components, settings)
 
     def store_of(self, name: str) -> StateStore:

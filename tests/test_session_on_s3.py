@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 import sleeper_nb as sl
+from sleeper_nb.commands import COMMANDS
+from sleeper_nb.commands.context import Context
+from sleeper_nb.errors import NotFound
 from sleeper_nb.model.properties import OWN_TABLES, STATE_STORES, TRANSACTION_ITEMS
 from sleeper_nb.progress import Silent
 from sleeper_nb.storage.filesystem import open_storage
@@ -125,3 +128,21 @@ def test_a_deleted_table_leaves_nothing_in_the_bucket_and_nothing_in_dynamodb(co
         assert session.table("kept").scan().count() == 1
         named = catalog.db.client().list_tables()["TableNames"]
         assert not [name for name in named if trips.entry.id in name]
+
+
+def test_instances_of_a_bucket_are_listed_and_opened_by_commands(connect, moto, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", moto.endpoint_url)  # what a face opens has no endpoint but the environment's
+    with connect() as session:
+        session.create_table("trips", SCHEMA)
+        assert session.warehouse().root == session.location.removesuffix(f"/{session.instance}")
+        context = Context("console", connect=sl.connect, session=session)
+        other = f"{session.instance}-b"
+        COMMANDS.parse_line(f"add-instance {other} --set {TRANSACTION_ITEMS}=25").run(context)
+        listed = COMMANDS.parse_line("instances").run(context)
+        assert [(each.name, each.tables) for each in listed] == [(session.instance, ("trips",)), (other, ())]
+        with context.instance(other) as second:
+            assert second.components.property_files.instance[TRANSACTION_ITEMS] == 25
+        session.table("trips").set_properties({"snapshot.num-retained.min": "3"})
+        assert session.table("trips").properties["snapshot.num-retained.min"] == 3
+        with pytest.raises(NotFound):
+            context.instance("nowhere")

@@ -6,11 +6,14 @@ A new command is a module here with a `Command` in its ``COMMANDS``, a name in t
 from __future__ import annotations
 
 from sleeper_nb.commands import (
+    adding,
     administering,
     altering,
+    applying,
     checking,
     cleaning,
     compacting,
+    configuring,
     creating,
     demonstrating,
     describing,
@@ -20,6 +23,7 @@ from sleeper_nb.commands import (
     exporting,
     helping,
     ingesting,
+    instances,
     jobs,
     leasing,
     maintaining,
@@ -58,6 +62,10 @@ COMMANDS = CommandTable(
         switching,
         migrating,
         administering,
+        configuring,
+        adding,
+        applying,
+        instances,
         exploring,
         demonstrating,
         explaining,

@@ -26,6 +26,9 @@ Kind = Literal[
 """What an argument's value is. Completion offers what there is of it; ``sql`` is the rest of the line, untouched."""
 
 
+_MOST_CHOICES = 40
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
     """One argument of a command; made by `positional`, `option` and `flag`."""
@@ -56,9 +59,15 @@ class Argument:
         return self.names[-1].lstrip("-").replace("-", "_")
 
     @property
+    def value(self) -> str:
+        """What stands for its value: its choices, when they are not too long to read, or a word."""
+        choices = "|".join(self.choices)
+        return choices if 0 < len(choices) <= _MOST_CHOICES else self.metavar or self.dest.upper()
+
+    @property
     def usage(self) -> str:
         """How it is written: ``T``, ``[-m MSG]``, ``SRC…``."""
-        shown = "|".join(self.choices) or self.metavar or self.dest.upper()
+        shown = self.value
         if self.is_option:
             again = "…" if self.many else ""
             return f"[{self.names[0]}{'' if self.is_flag else ' ' + shown}]{again}"
@@ -67,10 +76,17 @@ class Argument:
 
 
 def positional(
-    name: str, text: str, kind: Kind = "text", *, metavar: str = "", many: bool = False, optional: bool = False
+    name: str,
+    text: str,
+    kind: Kind = "text",
+    *,
+    metavar: str = "",
+    many: bool = False,
+    optional: bool = False,
+    default: str | None = None,
 ) -> Argument:
-    """Return an argument that stands at its place."""
-    return Argument((name,), text, kind, metavar, many=many, optional=optional)
+    """Return an argument that stands at its place; `default` is for one that can be left out."""
+    return Argument((name,), text, kind, metavar, default=default, many=many, optional=optional)
 
 
 def option(
@@ -123,7 +139,9 @@ class Command:
     body
         Whether the lines of a ``%%sleeper`` cell are an argument.
     warehouse
-        Whether it works in an open warehouse, may start a new one on the console, or needs none.
+        Whether it works in an open warehouse, may start a new one on the console, only asks where it is, or needs none.
+    free
+        The flag with which it needs none, when it has such a flag.
     """
 
     name: str
@@ -134,7 +152,8 @@ class Command:
     aliases: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     body: bool = False
-    warehouse: Literal["open", "new", "none"] = "open"
+    warehouse: Literal["open", "new", "place", "none"] = "open"
+    free: str = ""
 
     @property
     def usage(self) -> str:

@@ -6,17 +6,16 @@ import keyword
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.snapshots import VersionReference, parse_reference
 from sleeper_nb.progress import Progress, Silent
-from sleeper_nb.storage.paths import CATALOG
 
 if TYPE_CHECKING:
     from sleeper_nb.query_result import Engine
     from sleeper_nb.session import Session
+    from sleeper_nb.storage.filesystem import Storage
     from sleeper_nb.table import Table
     from sleeper_nb.table_at import TableAt
 
@@ -47,6 +46,8 @@ class Context:
         Shows a text on a terminal and returns the line that is typed below it; None where nobody can be asked.
     others
         Sessions of other instances of the open warehouse, by where they lie.
+    place
+        The warehouse, for commands that work in no instance of it; None: the one of the open session.
     """
 
     face: Literal["notebook", "console"]
@@ -59,6 +60,7 @@ class Context:
     failure: BaseException | None = None
     ask: Callable[[str], str] | None = None
     others: dict[str, Session] = field(default_factory=dict)
+    place: Storage | None = None
 
     @property
     def prefix(self) -> str:
@@ -77,23 +79,30 @@ class Context:
             raise InvalidInput("no warehouse is open", hint=f"{self.prefix} use ./warehouse")
         return self.session
 
+    def warehouse(self) -> Storage:
+        """Return the warehouse that instances are in."""
+        return self.opened().warehouse() if self.place is None else self.place
+
     def instance(self, instance_id: str) -> Session:
         """Return the session of an instance of the open warehouse; it stays open for the next command.
 
         Raises
         ------
         NotFound
-            When there is no such instance in a folder; none is made.
+            When there is none of the name: no instance is made by asking.
         """
         session = self.opened()
         if session.instance == instance_id:
             return session
-        warehouse = session.location.removesuffix(f"/{session.instance}")
-        place = f"{warehouse}/{instance_id}"
+        warehouse = session.warehouse()
+        place = f"{warehouse.root}/{instance_id}"
         if place not in self.others:
-            if "://" not in warehouse and not (Path(place) / CATALOG).is_file():
-                raise NotFound(f"no instance {instance_id!r} in {warehouse}", hint="check its name")
-            self.others[place] = self.connect(warehouse, instance_id)
+            from sleeper_nb.operations.administration.instances import instance_names
+
+            names = instance_names(warehouse)
+            if instance_id not in names:
+                raise NotFound.of("instance", instance_id, names)
+            self.others[place] = self.connect(warehouse.root, instance_id)
         return self.others[place]
 
     def table(self, text: str) -> Table:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def _create(context: Context, arguments: Namespace) -> Table:
     session = context.opened()
     points = next(csv.reader([arguments.splits], skipinitialspace=True)) if arguments.splits else []
-    properties = dict(map(_property, arguments.set))
+    properties = dict(map(property_of, arguments.set))
     if arguments.splits_file:
         properties[SPLITS_FILE] = arguments.splits_file
     if arguments.base64:
@@ -30,7 +30,8 @@ def _create(context: Context, arguments: Namespace) -> Table:
     return session.create_table(arguments.table, _schema(arguments), points, state_store=store, properties=properties)
 
 
-def _property(text: str) -> tuple[str, str]:
+def property_of(text: str) -> tuple[str, str]:
+    """Return the name and the value of ``--set NAME=VALUE``."""
     name, equals, value = text.partition("=")
     if not equals:
         raise InvalidInput(f"--set {text!r} gives no value", hint="write --set NAME=VALUE, once for each property")
@@ -68,8 +69,8 @@ COMMANDS = (
             flag("--base64", "strings of that file are in base64; byte arrays always are"),
             option("--schema", text="a file with the columns, as lines or as JSON; - reads them from the console",
                    metavar="FILE", kind="path"),
-            option("--state-store", text="where its metadata is kept", choices=STATE_STORES,
-                   default=STATE_STORES[0]),
+            option("--state-store", text="where its metadata is kept, if not where the instance says",
+                   choices=STATE_STORES, metavar="state-store"),
             option("--set", text="a property of the table; once for each", metavar="NAME=VALUE", many=True),
         ),
         _create,

@@ -30,7 +30,7 @@ COMMANDS = (
         "move a table's metadata to another state store; history and savepoints stay",
         (
             TABLE,
-            option("--to", text="the state store it moves to", metavar="state store", choices=STATE_STORES),
+            option("--to", text="the state store it moves to", metavar="state-store", choices=STATE_STORES),
             option("-m", "--message", text="what history shows of it", metavar="MSG"),
         ),
         _migrate,

@@ -27,6 +27,12 @@ class Invocation:
     command: Command
     arguments: Namespace
 
+    @property
+    def is_free(self) -> bool:
+        """Whether it needs no open warehouse."""
+        free = self.command.free
+        return self.command.warehouse == "none" or bool(free and getattr(self.arguments, free))
+
     def run(self, context: Context) -> Any:
         """Run it and return its value."""
         return self.command.run(context, self.arguments)
@@ -204,7 +210,8 @@ def _check(argument: Argument, found: Namespace, command: Command) -> None:
     """Raise for a value that is no choice; turn the text of a number into one."""
     value = getattr(found, argument.dest)
     if argument.choices and value is not None and value not in argument.choices:
-        near = NotFound.of(argument.metavar or argument.dest.replace("_", " "), value, argument.choices)
+        kind = re.sub("[-_]", " ", argument.metavar or argument.dest)
+        near = NotFound.of(kind, value, argument.choices)
         raise InvalidInput(near.message, hint=near.hint)
     if argument.kind == "number" and isinstance(value, str):
         if not re.fullmatch(r"-?\d+", value, re.ASCII):

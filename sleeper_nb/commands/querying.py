@@ -87,7 +87,8 @@ COMMANDS = (
         _inspect,
         (
             "inspect trips select partition_id, count(*) from files group by all",
-            "inspect trips select f.filename from files f anti join files@2 using (filename)",
+            "inspect trips select count(*), sum(rows) from files@2",
+            "inspect trips\nselect f.filename from files f anti join files@2 using (filename)",
         ),
         words=("metadata",),
         body=True,

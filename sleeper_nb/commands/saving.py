@@ -47,7 +47,7 @@ COMMANDS = (
             option("-m", "--message", text="why it is kept", metavar="MSG"),
         ),
         _create,
-        ("create-savepoint trips", 'create-savepoint trips --name before-fix --snapshot 12 -m "fares were wrong"'),
+        ("create-savepoint trips", 'create-savepoint trips --name fix --snapshot 12 -m "fares were wrong"'),
         words=("savepoint", "tag", "save"),
     ),
     Command(

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from argparse import Namespace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from sleeper_nb.commands.base import TABLE, Command
 from sleeper_nb.commands.context import Context
 from sleeper_nb.report import Answer, Grid
 
+if TYPE_CHECKING:
+    from sleeper_nb.table import Table
 
-def _switch(context: Context, arguments: Namespace, *, online: bool) -> Answer:
-    table = context.table(arguments.table)
+
+def _run(context: Context, arguments: Namespace, *, online: bool) -> Answer:
+    return switch(context.table(arguments.table), online=online)
+
+
+def switch(table: Table, *, online: bool) -> Answer:
+    """Take a table online or offline, and return what is said of it."""
     table.set_online(online)
     said = "online" if online else "offline: it is read and ingested as ever, and no maintenance touches it"
     return Answer(Grid((), (), footer=f"{table.name} is {said}"))
@@ -22,7 +30,7 @@ COMMANDS = (
         "offline",
         "keep maintenance off a table; it is read and ingested as ever",
         (TABLE,),
-        partial(_switch, online=False),
+        partial(_run, online=False),
         ("offline trips",),
         words=("pause", "disable"),
     ),
@@ -30,7 +38,7 @@ COMMANDS = (
         "online",
         "let maintenance work on a table again",
         (TABLE,),
-        partial(_switch, online=True),
+        partial(_run, online=True),
         ("online trips",),
         words=("resume", "enable"),
     ),

@@ -116,6 +116,11 @@ class PartitionTree:
 
     partitions: tuple[Partition, ...]
 
+    def split_points(self) -> tuple[KeyValue, ...]:
+        """Return the values of the first row key at which the tree is cut, in increasing order, each once."""
+        found = {p.region.ranges[0].min for p in self.partitions if not p.child_ids}
+        return tuple(sorted(point for point in found if point is not None))
+
     @cached_property
     def _by_id(self) -> dict[str, Partition]:
         return {partition.id: partition for partition in self.partitions}

@@ -1,13 +1,13 @@
-"""The properties of tables and instances: names, types, defaults and effects; and the ``.properties`` text of them."""
+"""The properties of tables and instances: names, types, defaults and effects; and the values that somebody set."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.durations import DURATION, parse_duration
@@ -19,6 +19,7 @@ from sleeper_nb.model.processing import (
     parse_aggregations,
     parse_filters,
 )
+from sleeper_nb.model.properties_text import changed, entries, line_of
 from sleeper_nb.model.schema import Schema
 
 
@@ -166,6 +167,22 @@ INSTANCE_PROPERTIES: dict[str, Property] = {
 }  # fmt: skip
 
 
+TABLE_DEFAULTS = "sleeper.default.table."
+_OF_ONE_TABLE = (FILTERS, ITERATOR, ITERATOR_CONFIG, AGGREGATIONS, SPLITS_FILE, SPLITS_BASE64)
+
+
+def default_name(name: str) -> str:
+    """Return the property of an instance that counts where a table does not set `name`: Sleeper's names."""
+    return TABLE_DEFAULTS + name.removeprefix("sleeper.table.")
+
+
+DEFAULTED: dict[str, str] = {default_name(name): name for name in PROPERTIES if name not in _OF_ONE_TABLE}
+"""The properties of an instance that are defaults of its tables, each with the table's property."""
+
+Origin = Literal["table", "instance", "default"]
+"""Who set a value: the table, its instance, or nobody."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Properties:
     """The values that somebody set; all others have their default.
@@ -182,56 +199,76 @@ class _Properties:
 
     def __post_init__(self) -> None:
         for name, text in self.texts.items():
-            if name not in self.defined:
-                raise NotFound.of("property", name, self.defined)
-            try:
-                self.defined[name].parse(text)
-            except SleeperError as error:  # it says more than its kind does
-                raise type(error)(f"property {name}: {error.message}", hint=error.hint) from error
-            except ValueError as error:
-                raise InvalidInput(
-                    f"property {name} cannot be {text!r}", hint=f"it is {self.defined[name].kind}"
-                ) from error
+            self._check(name, text)
+
+    def _check(self, name: str, text: str) -> None:
+        if name not in self.defined:
+            raise NotFound.of("property", name, self.defined)
+        try:
+            self.defined[name].parse(text)
+        except SleeperError as error:  # it says more than its kind does
+            raise type(error)(f"property {name}: {error.message}", hint=error.hint) from error
+        except ValueError as error:
+            raise InvalidInput(
+                f"property {name} cannot be {text!r}", hint=f"it is {self.defined[name].kind}"
+            ) from error
 
     def __getitem__(self, name: str) -> Any:
-        return self.defined[name].parse(self.texts.get(name, self.defined[name].default))
+        return self.defined[name].parse(self.text(name))
+
+    def text(self, name: str) -> str:
+        """Return the text of the value that counts."""
+        return self.texts.get(name, self.defined[name].default)
 
     def to_text(self) -> str:
         """Return the content of a ``.properties`` file: what is set, each line ``name=value``."""
-        return "".join(f"{name}={text}\n" for name, text in sorted(self.texts.items()))
+        return "".join(f"{line_of(name, text)}\n" for name, text in sorted(self.texts.items()))
 
     @classmethod
     def from_text(cls, content: str, source: str = "the properties") -> Self:
-        """Read what `to_text` wrote; blank lines and lines that start with # are passed over.
+        """Read the content of a ``.properties`` file (`sleeper_nb.model.properties_text`).
 
-        Errors name the `source`, a file for instance.
+        Errors name the line and the `source`, a file for instance.
         """
         texts = {}
-        for number, line in enumerate(content.splitlines(), 1):
-            if not line.strip() or line.lstrip().startswith("#"):
-                continue
-            name, equals, text = line.partition("=")
-            if not equals:
-                raise InvalidInput(f"line {number} of {source} is {line!r}", hint="write name=value")
-            texts[name.strip()] = text.strip()
-        try:
-            return cls(texts)
-        except SleeperError as error:
-            raise type(error)(f"{error.message}, in {source}", hint=error.hint) from error
+        for entry in entries(content, source):
+            try:
+                cls({entry.name: entry.value})
+            except SleeperError as error:
+                raise type(error)(f"line {entry.line} of {source}: {error.message}", hint=error.hint) from error
+            texts[entry.name] = entry.value
+        return cls(texts)
 
 
+@dataclass(frozen=True, slots=True)
 class TableProperties(_Properties):
-    """The values that a table sets; see `PROPERTIES`."""
+    """The values that a table sets; see `PROPERTIES`. Where it sets none, the `defaults` of its instance count."""
 
-    __slots__ = ()
-    defined = PROPERTIES
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+    defined: ClassVar[Mapping[str, Property]] = PROPERTIES
+
+    def text(self, name: str) -> str:
+        """Return the text of the value that counts: the table's, its instance's, or the default."""
+        return self.texts.get(name, self.defaults.get(name, self.defined[name].default))
+
+    def origin(self, name: str) -> Origin:
+        """Return who set the value that counts."""
+        return "table" if name in self.texts else "instance" if name in self.defaults else "default"
 
 
 class InstanceProperties(_Properties):
-    """The values that an instance sets; see `INSTANCE_PROPERTIES`."""
+    """The values that an instance sets; see `INSTANCE_PROPERTIES`, and `DEFAULTED` for those of its tables."""
 
     __slots__ = ()
-    defined = INSTANCE_PROPERTIES
+    defined = INSTANCE_PROPERTIES | {
+        name: replace(PROPERTIES[of], name=name, effect=f"default of {of}") for name, of in DEFAULTED.items()
+    }
+
+    @property
+    def table_defaults(self) -> dict[str, str]:
+        """What tables have where they set nothing, by the names of their properties."""
+        return {DEFAULTED[name]: text for name, text in self.texts.items() if name in DEFAULTED}
 
 
 def schema_line(schema: Schema) -> str:
@@ -241,6 +278,4 @@ def schema_line(schema: Schema) -> str:
 
 def with_line(content: str, name: str, text: str) -> str:
     """Return the content of a ``.properties`` file with one property set; every other line stays as it is."""
-    is_it = [line.partition("=")[0].strip() == name for line in content.splitlines()]
-    lines = [f"{name}={text}" if it else line for it, line in zip(is_it, content.splitlines(), strict=True)]
-    return "".join(f"{line}\n" for line in (*lines, *([] if any(is_it) else [f"{name}={text}"])))
+    return changed(content, {name: text})

@@ -6,7 +6,7 @@ Numbers are decimal, strings stand as they are or in base64 of their UTF-8, byte
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from sleeper_nb.errors import InvalidInput, SleeperError
 from sleeper_nb.model.keys import KeyValue, key_text, parse_key
@@ -70,3 +70,32 @@ def _value(line: str, field: Field, where: str, *, strings_base64: bool) -> KeyV
         raise InvalidInput(f"{where}: {error.message}", hint=error.hint) from error
     except ValueError as error:
         raise InvalidInput(f"{where} is {line!r}, no base64 of UTF-8", hint="encode it, or leave base64 out") from error
+
+
+def write_split_points(points: Iterable[KeyValue], field: Field, *, strings_base64: bool = False) -> str:
+    """Return the text of a file from which `read_split_points` reads the points again.
+
+    Parameters
+    ----------
+    points
+        Values of the first row key, in increasing order.
+    field
+        The first row key.
+    strings_base64
+        Whether strings are written in base64 of their UTF-8; byte arrays always are.
+
+    Raises
+    ------
+    InvalidInput
+        When a string would not come back as it is: one with a line break, for instance.
+    """
+    lines = []
+    for point in points:
+        if isinstance(point, bytes) or (isinstance(point, str) and strings_base64):
+            plain = point.encode() if isinstance(point, str) else point
+            lines.append(base64.b64encode(plain).decode())
+        else:
+            lines.append(str(point))
+            if isinstance(point, str) and ("\n" in point or point.endswith("\r") or point.startswith("\ufeff")):
+                raise InvalidInput(f"split point {point!r} of {field.name!r} is no line of text", hint="add --base64")
+    return "".join(f"{line}\n" for line in lines)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyarrow import fs
 
-from sleeper_nb.errors import InvalidInput, StorageError
+from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.storage.local import LocalPlace
 from sleeper_nb.storage.places import Place, S3Access, StoredFile
 
@@ -182,6 +183,22 @@ class Storage:
         """Return every file below a folder, by path; nothing when the folder is not there."""
         with self._explained(folder):
             return tuple(sorted(self.place.files(folder), key=lambda file: file.path))
+
+    def folders(self, folder: str = "") -> tuple[str, ...]:
+        """Return the names of the folders right below a folder; nothing when it is not there."""
+        with self._explained(folder):
+            prefix = f"{self.place.prefix}/{folder}".rstrip("/")
+            below = fs.FileSelector(prefix, allow_not_found=True)
+            found = self.place.filesystem.get_file_info(below)
+            return tuple(sorted(info.base_name for info in found if info.type == fs.FileType.Directory))
+
+    def has(self, path: str) -> bool:
+        """Return whether a file is there."""
+        try:
+            self.size(path)
+        except NotFound:
+            return False
+        return True
 
     def delete(self, path: str) -> None:
         """Delete a file; nothing happens when it is not there, so a second call is safe."""

@@ -67,6 +67,14 @@ def test_a_new_file_is_written_once_whoever_tries(storage):
     assert paths_in(storage) == ["other", "race", "schema/one"]
 
 
+def test_folders_are_told_without_what_is_below_them(storage):
+    assert storage.folders() == storage.folders("none") == ()
+    for path in ("file", "a/b/file", "c d/file", "a/file"):
+        storage.write(path, b"x")
+    assert (storage.folders(), storage.folders("a"), storage.folders("a/b")) == (("a", "c d"), ("b",), ())
+    assert (storage.has("a/file"), storage.has("a/none"), storage.has("a")) == (True, False, False)
+
+
 def test_an_output_is_there_when_its_block_ends(storage):
     with storage.output("a/b/file") as stream:
         stream.write(b"one ")

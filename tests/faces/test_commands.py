@@ -10,7 +10,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context, split_reference
-from sleeper_nb.commands.helping import describe, overview
+from sleeper_nb.commands.helping import WIDTH, HelpPage, describe, overview
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.snapshots import SavepointReference, SnapshotReference, parse_moment
 
@@ -44,6 +44,21 @@ def test_every_command_has_help_and_examples_that_parse(command):
     assert command.summary in overview(COMMANDS.commands, "%sleeper").text()
 
 
+@pytest.mark.parametrize("prefix", ["%sleeper", "sleeper"])
+def test_help_reads_well_at_80_columns(prefix):
+    pages = {command.name: HelpPage(describe(command, prefix)) for command in COMMANDS.commands}
+    for name, page in {**pages, "": HelpPage(overview(COMMANDS.commands, prefix))}.items():
+        wide = [line for line in repr(page).splitlines() if len(line) > WIDTH]
+        assert not wide, (name, wide)
+    for command in COMMANDS.commands:
+        words = " ".join(repr(pages[command.name]).split())
+        assert " ".join(command.summary.split()) in words
+        assert f"usage {prefix} {command.name}" in words
+        assert "examples" in words
+        assert all(" ".join(argument.help.split()) in words for argument in command.arguments)
+    assert pages["compact"].to_dict()["--dry-run"] == "only show what would be done"
+
+
 @pytest.mark.parametrize("command", COMMANDS.commands, ids=lambda command: command.name)
 def test_dash_h_is_the_help_of_each_command(command):
     for line in (f"{command.name} -h", f"{command.name} --help"):
@@ -63,7 +78,8 @@ def test_names_of_the_issue_are_all_there():
         "partitions split inspect sql expire collect-garbage sweep-orphans migrate status check explore scan export "
     )
     wanted += "get demo help jobs offline online maintain rollback leases diff show why timeline alter "
-    wanted += "rename delete reinitialise rename-table delete-table reinitialise-table"
+    wanted += "rename delete reinitialise rename-table delete-table reinitialise-table properties "
+    wanted += "templates add-table instances add-instance set-online set-offline export-split-points apply"
     assert set(wanted.split()) == {command.name for command in COMMANDS.commands}
     assert COMMANDS.find("add").name == "create"
     assert COMMANDS.find("gc").name == "collect-garbage"

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.model.properties import PROPERTIES, TableProperties
+from sleeper_nb.model.properties import PROPERTIES, InstanceProperties, TableProperties
 
 
 def test_a_property_that_is_not_set_has_its_default():
@@ -61,3 +61,28 @@ def test_savepoints_are_made_and_retired_only_when_properties_say_so():
     some = TableProperties({"savepoint.create-interval": "PT30M", "savepoint.time-retained": "0 d"})
     assert some["savepoint.create-interval"] == timedelta(minutes=30)
     assert some["savepoint.time-retained"] == timedelta(0)
+
+
+def test_a_default_of_the_instance_counts_where_the_table_sets_nothing():
+    instance = InstanceProperties({"sleeper.default.table.gc.delay.minutes": "30", "sleeper.storage.sync": "false"})
+    assert instance.table_defaults == {"sleeper.table.gc.delay.minutes": "30"}
+    some = TableProperties({}, instance.table_defaults)
+    assert some["sleeper.table.gc.delay.minutes"] == 30
+    assert some.origin("sleeper.table.gc.delay.minutes") == "instance"
+    assert some.origin("snapshot.num-retained.min") == "default"
+    own = TableProperties({"sleeper.table.gc.delay.minutes": "5"}, instance.table_defaults)
+    assert (own["sleeper.table.gc.delay.minutes"], own.origin("sleeper.table.gc.delay.minutes")) == (5, "table")
+
+
+def test_a_default_of_the_instance_is_checked_like_the_property():
+    with pytest.raises(InvalidInput, match=r"sleeper\.default\.table\.gc\.delay\.minutes cannot be 'soon'"):
+        InstanceProperties({"sleeper.default.table.gc.delay.minutes": "soon"})
+    with pytest.raises(NotFound) as error:
+        InstanceProperties({"sleeper.default.table.gc.delay": "1"})
+    assert "sleeper.default.table.gc.delay.minutes" in (error.value.hint or "")
+    assert "sleeper.default.table.splits.file" not in InstanceProperties.defined  # it is of one table
+
+
+def test_a_wrong_value_of_a_file_is_named_by_its_line():
+    with pytest.raises(InvalidInput, match=r"line 3 of t\.properties: property snapshot\.num-retained\.min"):
+        TableProperties.from_text("# one\n\nsnapshot.num-retained.min=0\n", "t.properties")

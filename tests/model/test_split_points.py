@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Field
-from sleeper_nb.model.split_points import read_split_points
+from sleeper_nb.model.split_points import read_split_points, write_split_points
 from sleeper_nb.model.types import FieldType
 
 
@@ -69,3 +69,22 @@ def test_a_line_that_cannot_be_is_named(kind: str, text: str, words: str):
 def test_what_is_no_base64_of_a_string_is_told(line: str):
     with pytest.raises(InvalidInput, match=r"line 1 of the split points is .*, no base64 of UTF-8"):
         read_split_points(line, field("string"), strings_base64=True)
+
+
+@given(st.sets(st.text(), max_size=5), st.booleans())
+def test_what_is_written_is_read_again(values, encoded):
+    points = tuple(sorted(value for value in values if value))
+    key = field("string")
+    try:
+        text = write_split_points(points, key, strings_base64=encoded)
+    except InvalidInput:
+        assert not encoded  # in base64 every string is a line
+        return
+    if points:
+        assert read_split_points(text, key, strings_base64=encoded) == points
+
+
+def test_numbers_and_bytes_are_written_as_they_are_read():
+    for kind, points in (("int", (-1, 5)), ("long", (2**40,)), ("bytearray", (b"\x00\xff", b"\x01"))):
+        key = field(kind)
+        assert read_split_points(write_split_points(points, key), key) == points

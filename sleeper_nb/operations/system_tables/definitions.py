@@ -128,11 +128,10 @@ def _fields(schema: Schema) -> list[dict[str, Any]]:
 
 
 def _properties(properties: TableProperties) -> pa.Table:
-    texts = properties.texts
     columns = (
         Column("key", _TEXT, attrgetter("name")),
-        Column("value", _TEXT, lambda each: texts.get(each.name, each.default)),
-        Column("is_set", _TRUTH, lambda each: each.name in texts),
+        Column("value", _TEXT, lambda each: properties.text(each.name)),
+        Column("is_set", _TRUTH, lambda each: each.name in properties.texts),
         Column("default_value", _TEXT, attrgetter("default")),
         Column("effect", _TEXT, attrgetter("effect")),
     )

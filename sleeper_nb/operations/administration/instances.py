@@ -1,0 +1,65 @@
+"""Which instances a warehouse has, and how one begins."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sleeper_nb.errors import AlreadyExists, InvalidInput
+from sleeper_nb.model.properties import InstanceProperties
+from sleeper_nb.report import Listing
+from sleeper_nb.storage import paths
+from sleeper_nb.storage.filesystem import Storage
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceSummary:
+    """An instance: its name, its tables, and their rows at this moment."""
+
+    name: str
+    tables: tuple[str, ...]
+    rows: int
+
+
+def check_name(name: str) -> None:
+    """Raise `InvalidInput` when no instance can have the name."""
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(f"no instance can be called {name!r}", hint="use letters, digits, - and _")
+
+
+def instance_names(warehouse: Storage) -> tuple[str, ...]:
+    """Return the instances of a warehouse: the folders in it that have a catalog or a ``config`` folder."""
+    config = paths.INSTANCE_PROPERTIES.partition("/")[0]
+    return tuple(
+        name
+        for name in warehouse.folders()
+        if _NAME.fullmatch(name) and (config in warehouse.folders(name) or _has_catalog(warehouse, name))
+    )
+
+
+def _has_catalog(warehouse: Storage, name: str) -> bool:
+    return warehouse.local and warehouse.has(f"{name}/{paths.CATALOG}")
+
+
+def add_instance(warehouse: Storage, name: str, properties: InstanceProperties) -> str:
+    """Make an instance without tables, and return where its properties are.
+
+    Raises
+    ------
+    AlreadyExists
+        When it is there.
+    """
+    check_name(name)
+    if name in instance_names(warehouse):
+        raise AlreadyExists(f"instance {name!r} is there already", hint="choose another name, or use that instance")
+    path = f"{name}/{paths.INSTANCE_PROPERTIES}"
+    warehouse.write(path, properties.to_text().encode())
+    return warehouse.locate(path)
+
+
+def listing(summaries: tuple[InstanceSummary, ...], warehouse: str) -> Listing[InstanceSummary]:
+    """Return instances as a table."""
+    cells = tuple((each.name, len(each.tables), each.rows, ", ".join(each.tables)) for each in summaries)
+    return Listing(summaries, ("instance", "tables", "rows", "names"), cells, f"instances of {warehouse}")

@@ -1,0 +1,126 @@
+"""The files of properties of an instance and its tables: read whole, and changed whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.properties import SPLITS_BASE64, SPLITS_FILE, STATE_STORE, InstanceProperties, TableProperties
+from sleeper_nb.model.properties_text import changed
+from sleeper_nb.storage import paths
+from sleeper_nb.storage.filesystem import Storage
+
+_ONCE = ("the split points were read when the table was made", "split {table} --at KEY, or reinitialise the table")
+_FIXED = {
+    STATE_STORE: ("metadata is moved, with its history", "migrate {table} --to {value}"),
+    SPLITS_FILE: _ONCE,
+    SPLITS_BASE64: _ONCE,
+    "sleeper.table.schema": (
+        "rows were written in the schema that the table has",
+        "alter {table} changes columns; or edit the file of its properties and reinitialise the table",
+    ),
+    "sleeper.table.name": ("the catalog keeps it", "rename {table} {value}"),
+    "sleeper.table.online": ("the catalog keeps it", "online {table}, or offline {table}"),
+    "sleeper.table.id": ("the id of a table is for ever", "leave it out"),
+}
+
+
+class PropertyFiles:
+    """The properties of the tables of an instance, as their files say now.
+
+    Parameters
+    ----------
+    storage
+        The instance's folder.
+    instance
+        What the instance sets; its defaults count where a table sets nothing.
+    """
+
+    def __init__(self, storage: Storage, instance: InstanceProperties) -> None:
+        self._storage, self.instance = storage, instance
+
+    def of_table(self, table_id: str) -> TableProperties:
+        """Return the properties of a table; errors name the line of its file."""
+        path = paths.table_properties(table_id)
+        return self._parsed(read_text(self._storage, path), path)
+
+    def new(self, texts: Mapping[str, str]) -> TableProperties:
+        """Return the properties of a table that sets some."""
+        return TableProperties(texts, self.instance.table_defaults)
+
+    def add(self, table_id: str, content: str) -> None:
+        """Write the file of a new table."""
+        self._storage.write(paths.table_properties(table_id), content.encode())
+
+    def change(
+        self, table_id: str, changes: Mapping[str, str | None], check: Callable[[TableProperties], object]
+    ) -> TableProperties:
+        """Set properties of a table, or unset those that are None, and return all; other lines of its file stay.
+
+        The file is replaced as a whole; of two changes at once, the later one may take back the earlier.
+
+        Parameters
+        ----------
+        table_id
+            The table.
+        changes
+            What `check_changes` has let pass.
+        check
+            Raises when the properties do not fit the table. Nothing is changed then.
+        """
+        path = paths.table_properties(table_id)
+        before = read_text(self._storage, path)
+        after = changed(before, changes)
+        found = self._parsed(after, path)
+        check(found)
+        if after != before:
+            self._storage.write(path, after.encode())
+        return found
+
+    def _parsed(self, content: str, path: str) -> TableProperties:
+        return self.new(TableProperties.from_text(content, self._storage.locate(path)).texts)
+
+
+def read_text(storage: Storage, path: str) -> str:
+    """Return the text of a file of properties.
+
+    Raises
+    ------
+    InvalidInput
+        When it is no UTF-8.
+    """
+    try:
+        return storage.read(path).decode()
+    except UnicodeDecodeError as error:
+        hint = r"save it as UTF-8, or write \u00e9 for é"
+        raise InvalidInput(f"{storage.locate(path)} is no UTF-8", hint=hint) from error
+
+
+def check_changes(table: str, before: TableProperties, changes: Mapping[str, str | None]) -> None:
+    """Raise unless properties of a table may have these values from now on.
+
+    Parameters
+    ----------
+    table
+        Its name, for hints.
+    before
+        What counts now.
+    changes
+        New values by name; None unsets one.
+
+    Raises
+    ------
+    InvalidInput
+        When a value is ill-typed, or a property is never changed by itself: the hint says what to type instead.
+    NotFound
+        When there is no such property; the nearest is named.
+    """
+    for name, text in changes.items():
+        known = name in before.defined
+        if name in _FIXED and not (known and text == before.text(name)):
+            why, instead = _FIXED[name]
+            raise InvalidInput(f"property {name} cannot be changed: {why}",
+                               hint=instead.format(table=table, value=text or "…"))  # fmt: skip
+        if not known:
+            raise NotFound.of("property", name, before.defined)
+    TableProperties({name: text for name, text in changes.items() if text is not None})

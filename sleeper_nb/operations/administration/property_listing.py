@@ -1,0 +1,141 @@
+"""What users see of properties: their values and who set them; or what each of them is."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sleeper_nb.errors import NotFound
+from sleeper_nb.model.properties import (
+    DEFAULTED,
+    INSTANCE_PROPERTIES,
+    PROPERTIES,
+    InstanceProperties,
+    Origin,
+    Property,
+    TableProperties,
+)
+from sleeper_nb.report import Grid, Listing, Report
+
+WIDTH = 80
+_GROUPS = (
+    ("metadata", ("sleeper.table.statestore.",)),
+    ("data files", ("sleeper.table.parquet.",)),
+    ("loading", ("sleeper.table.ingest.",)),
+    ("partitions", ("sleeper.table.partition.", "sleeper.table.splits.")),
+    ("compaction", ("sleeper.table.compaction.",)),
+    ("processing of rows", ("sleeper.table.filters", "sleeper.table.iterator.", "sleeper.table.aggregations")),
+    ("versions and garbage", ("snapshot.", "savepoint.", "sleeper.table.gc.")),
+)
+_OTHERS = "definition"
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyValue:
+    """A property, the text of the value that counts, its default, and who set the value."""
+
+    name: str
+    value: str
+    default: str
+    origin: Origin
+
+
+def values_of(properties: TableProperties, names: Iterable[str] = ()) -> tuple[PropertyValue, ...]:
+    """Return the values of some properties of a table; of all when none is named.
+
+    Raises
+    ------
+    NotFound
+        When there is no such property; the nearest is named.
+    """
+    wanted = tuple(dict.fromkeys(names)) or tuple(properties.defined)
+    for name in wanted:
+        if name not in properties.defined:
+            raise NotFound.of("property", name, properties.defined)
+    known = properties.defined
+    return tuple(PropertyValue(n, properties.text(n), known[n].default, properties.origin(n)) for n in wanted)
+
+
+def instance_values(properties: InstanceProperties) -> tuple[PropertyValue, ...]:
+    """Return the values of an instance's own properties, and the defaults that it sets for its tables."""
+    named = (*INSTANCE_PROPERTIES, *(name for name in DEFAULTED if name in properties.texts))
+    return tuple(
+        PropertyValue(name, properties.text(name), properties.defined[name].default,
+                      "instance" if name in properties.texts else "default")
+        for name in named
+    )  # fmt: skip
+
+
+def listing(values: tuple[PropertyValue, ...], title: str, footer: str = "") -> Listing[PropertyValue]:
+    """Return values as a table."""
+    cells = tuple((each.name, each.value, each.default, each.origin) for each in values)
+    return Listing(values, ("property", "value", "default", "set by"), cells, title, footer)
+
+
+def groups() -> Iterator[tuple[str, tuple[Property, ...]]]:
+    """Yield the properties of a table by what they are about, and those of an instance."""
+    left: Mapping[str, Property] = dict(PROPERTIES)
+    found = []
+    for title, prefixes in _GROUPS:
+        found.append((title, tuple(each for each in left.values() if each.name.startswith(prefixes))))
+        left = {name: each for name, each in left.items() if not name.startswith(prefixes)}
+    if left:
+        yield _OTHERS, tuple(left.values())
+    yield from found
+    yield "instance", tuple(INSTANCE_PROPERTIES.values())
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PropertyGuide(Report):
+    """What each property is: its type and unit, its default and its effect, by what it is about."""
+
+    described: tuple[tuple[str, tuple[Property, ...]], ...]
+
+    def grid(self) -> Grid:
+        """Return one row a property."""
+        rows = tuple(
+            (title, each.name, each.kind, each.default, each.effect)
+            for title, known in self.described
+            for each in known
+        )
+        return Grid(("about", "property", "type", "default", "effect"), rows, footer=DEFAULTS_NOTE)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields of each property by its name."""
+        return {
+            each.name: {"about": title, "type": each.kind, "default": each.default, "effect": each.effect}
+            for title, known in self.described
+            for each in known
+        }
+
+    def __repr__(self) -> str:
+        lines = []
+        for title, known in self.described:
+            lines.append(title)
+            for each in known:
+                lines.append(f"  {each.name}")
+                for said in (each.effect, sentence_of(each)):
+                    lines += textwrap.wrap(said, WIDTH, initial_indent="      ", subsequent_indent="      ")
+        return "\n".join([*lines, "", *textwrap.wrap(DEFAULTS_NOTE, WIDTH)])
+
+
+DEFAULTS_NOTE = (
+    "An instance sets what its tables have by default: sleeper.default.table.gc.delay.minutes for "
+    "sleeper.table.gc.delay.minutes, sleeper.default.table.snapshot.time-retained for snapshot.time-retained."
+)
+
+
+def sentence_of(known: Property) -> str:
+    """Return the type and the default of a property as words."""
+    return f"Type: {known.kind}. Default: {known.default or 'nothing'}."
+
+
+def guide(names: Iterable[str] = ()) -> PropertyGuide:
+    """Return what properties are; all of them when none is named."""
+    wanted = set(names)
+    for name in wanted - {*PROPERTIES, *INSTANCE_PROPERTIES}:
+        raise NotFound.of("property", name, (*PROPERTIES, *INSTANCE_PROPERTIES))
+    parts = ((title, tuple(p for p in known if not wanted or p.name in wanted)) for title, known in groups())
+    return PropertyGuide(tuple(part for part in parts if part[1]))

@@ -1,0 +1,206 @@
+"""Instances, templates and where a warehouse is: as they are typed on the console and in a notebook."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb import cli
+from sleeper_nb.commands.locating import Home, find_home
+from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.model.properties import PROPERTIES
+
+DELAY = "sleeper.table.gc.delay.minutes"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SLEEPER_WAREHOUSE", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def sleeper(folder, capsys):
+    def run(*words):
+        code = cli.main(list(words))
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def demo(sleeper):
+    assert sleeper("add-instance", "demo", "--set", "sleeper.default.table.gc.delay.minutes=60")[0] == 0
+    return sleeper
+
+
+def test_a_table_comes_from_edited_templates(demo, folder):
+    assert "sleeper add-table INSTANCE-ID" in demo("templates")[1]
+    path = folder / "templates" / "tableproperties.template"
+    assert path.read_text().isascii()
+    assert all(f"\n# {name}=" in path.read_text() for name in PROPERTIES)
+    assert demo("add-table", "demo", "plain")[0] == 0
+    path.write_text(path.read_text().replace("# snapshot.num-retained.min=10", "snapshot.num-retained.min=3"))
+    schema = folder / "templates" / "schema.template"
+    schema.write_text(schema.read_text().replace('"timestamp"', '"moment"'))
+    code, out, _ = demo("add-table", "demo", "edited")
+    assert (code, "moment" in out) == (0, True)
+    with sl.connect(folder / "warehouse", instance="demo") as session:
+        assert session.table("edited").properties["snapshot.num-retained.min"] == 3
+        assert session.table("edited").properties[DELAY] == 60
+        assert session.table("plain").schema.names == ("key", "timestamp", "value")
+
+
+def test_templates_that_are_there_are_never_overwritten_unasked(sleeper, folder):
+    assert sleeper("templates", "mine")[0] == 0
+    edited = folder / "mine" / "templates" / "schema.template"
+    edited.write_text("mine")
+    code, _, err = sleeper("templates", "mine")
+    assert (code, "--force" in err, edited.read_text()) == (1, True, "mine")
+    assert sleeper("templates", "mine", "--force")[0] == 0
+    assert edited.read_text() != "mine"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("schema.json", None, "no file templates/schema.template"),
+        ("t.properties", f"# one\n{DELAY}=x\n", f"line 2 of t.properties: property {DELAY} cannot be 'x'"),
+        ("t.properties", "\nsnapshot.time=1 d\n", "line 2 of t.properties: no property"),
+        ("schema.json", '{"rowKeyFields": [\n {"name": "a" "type": "IntType"}]}', "line 2 column"),
+        ("schema.json", '{"rowKeyFields": [\n{"name": "a",\n"type": "Int"}]}', "line 3 of schema.json"),
+        ("schema.json", '{"rowKeyFields": [\n{"name": "a",\n"type": "DoubleType"}]}', "line 2 of schema.json"),
+        ("schema.json", "a INT KEY\nb SOON\n", "schema.json: no field type"),
+    ],
+)
+def test_a_file_that_is_wrong_makes_no_table_and_is_named_with_its_line(demo, folder, file, text, said):
+    (folder / "t.properties").write_text("")
+    (folder / "schema.json").write_text("a INT KEY\n")
+    words = ["add-table", "demo", "t", "--properties", "t.properties"]
+    if text is not None:
+        (folder / file).write_text(text)
+        words += ["--schema", "schema.json"]
+    code, _, err = demo(*words)
+    assert (code, said in err) == (1, True), err
+    assert "\nhint: " in err
+    assert "no table" not in demo("tables", "--instance", "demo")[1].replace("tables of demo", "")
+    assert demo("describe", "t", "--instance", "demo")[0] == 1
+
+
+def test_instances_are_listed_with_tables_and_rows(demo, folder):
+    (folder / "rows.csv").write_text("a\n1\n2\n")
+    (folder / "a.ddl").write_text("a INT KEY\n")
+    assert demo("create", "t", "--instance", "other", "--schema", "a.ddl")[0] == 0
+    assert demo("ingest", "t", "rows.csv", "--instance", "other")[0] == 0
+    (folder / "warehouse" / "no instance").mkdir()
+    (folder / "warehouse" / "empty").mkdir()
+    rows = [line.split() for line in demo("instances")[1].splitlines()[3:]]
+    assert rows == [["demo", "0", "0"], ["other", "1", "2", "t"]]
+    code, _, err = demo("add-instance", "demo")
+    assert (code, "there already" in err) == (1, True)
+    assert demo("add-instance", "a b")[0] == demo("add-instance", "c", "--set", "sleeper.storage.sink=x")[0] == 1
+    assert len(demo("instances")[1].splitlines()) == 5
+
+
+def test_an_instance_that_is_not_there_is_never_made_by_a_slip(demo, folder):
+    demo("templates")
+    code, _, err = demo("add-table", "dema", "t")
+    assert (code, "instance 'dema'" in err) == (1, True)
+    assert [each.name for each in (folder / "warehouse").iterdir()] == ["demo"]
+
+
+def test_a_table_of_an_instance_goes_offline_and_online(demo):
+    demo("templates")
+    demo("add-table", "demo", "t")
+    assert "t is offline" in demo("set-offline", "demo", "t")[1]
+    assert "offline" in demo("tables", "--instance", "demo")[1]
+    assert "t is online" in demo("set-online", "demo", "t")[1]
+
+
+def test_properties_are_shown_set_and_described_on_the_console(demo):
+    demo("templates")
+    demo("add-table", "demo", "t")
+    shared = ("--instance", "demo")
+    assert demo("properties", "t", f"{DELAY}=5", *shared)[1].split()[-4:] == [DELAY, "5", "15", "table"]
+    assert demo("properties", "t", "--unset", DELAY, *shared)[1].split()[-2:] == ["15", "instance"]
+    assert "sleeper.default.table.gc.delay.minutes" in demo("properties", *shared)[1]
+    assert demo("properties", "t", f"{DELAY}=x", *shared)[2].startswith("InvalidInput: property")
+    assert "whole minutes" in demo("properties", "--describe", "--warehouse", "nowhere")[1]
+    assert demo("properties", "t", f"{DELAY}=5", "--describe", *shared)[0] == 1
+
+
+def test_split_points_go_out_and_in_again(demo, folder):
+    (folder / "a.ddl").write_text("city STRING KEY, day INT KEY")
+    assert demo("create", "t", "--splits", 'g,"n,é"', "--schema", "a.ddl", "--instance", "demo")[0] == 0
+    for more in ((), ("--base64",)):
+        assert demo("export-split-points", "t", "points.txt", *more, "--instance", "demo")[0] == 0
+        name = f"again{len(more)}"
+        words = ("create", name, "--schema", "a.ddl", "--splits-file", "points.txt", *more, "--instance", "demo")
+        assert demo(*words)[0] == 0
+        assert demo("export-split-points", name, "--instance", "demo")[1] == "g\nn,é\n"
+    assert (folder / "points.txt").read_text().split()[1] == base64.b64encode("n,é".encode()).decode()
+
+
+def test_the_same_in_a_notebook(shell):
+    def run(line):
+        return shell.run_line_magic("sleeper", line)
+
+    run("use warehouse --instance demo")
+    run("templates")
+    assert run("add-table demo trips").name == "trips"
+    run("add-instance other")
+    assert run("add-table other elsewhere").name == "elsewhere"
+    assert [(each.name, each.tables) for each in run("instances")] == [("demo", ("trips",)), ("other", ("elsewhere",))]
+    assert "offline" in repr(run("set-offline other elsewhere"))
+    assert run(f"properties trips {DELAY}=7")[0].value == "7"
+    assert run("properties --describe").described
+    assert repr(run("export-split-points trips")) == ""
+    with pytest.raises(NotFound):
+        run("add-table nowhere t")
+    with pytest.raises(AlreadyExists):
+        run("add-table demo trips")
+
+
+def test_where_an_instance_lives_is_said_by_option_environment_file_in_this_order(tmp_path):
+    (tmp_path / "sleeper.toml").write_text(
+        'warehouse = "data"\nregion = "eu-west-1"\n[instances.prod]\nwarehouse = "s3://b/p"\nendpoint-url = "http://h:1"\n'
+    )
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    assert find_home("x", None, {}, below) == Home(str(tmp_path / "data"), "eu-west-1")
+    assert find_home("prod", None, {}, below) == Home("s3://b/p", "eu-west-1", "http://h:1")
+    assert find_home("prod", None, {"SLEEPER_WAREHOUSE": "w"}, below) == Home("w")
+    assert find_home("prod", "v", {"SLEEPER_WAREHOUSE": "w"}, below) == Home("v")
+    (below / "sleeper.toml").write_text('warehouse = "nearer"\n')
+    assert find_home("x", None, {}, below).folder == below / "nearer"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('\nwarehouze = "a"\n', "line 2 of .*no setting 'warehouze'\nhint: did you mean 'warehouse'"),
+        ("warehouse = 3\n", "line 1 of .*warehouse is no text"),
+        ("a\nb", "sleeper.toml: .*line 1"),
+        ("instances = 3", "no table"),
+        ('[instances.x]\n\nplace = "a"\n', "line 3 of .*no setting 'place'"),
+    ],
+)
+def test_a_file_of_places_that_is_wrong_is_named_with_its_line(tmp_path, text, said):
+    (tmp_path / "sleeper.toml").write_text(text)
+    with pytest.raises(InvalidInput, match=said):
+        find_home("x", None, {}, tmp_path)
+
+
+def test_the_console_works_below_a_folder_with_a_file(demo, folder, monkeypatch):
+    (folder / "sleeper.toml").write_text('[instances.demo]\nwarehouse = "warehouse"\n')
+    (folder / "below").mkdir()
+    monkeypatch.chdir(folder / "below")
+    assert demo("tables", "--instance", "demo")[0] == 0
+    code, _, err = demo("tables", "--instance", "other")
+    assert (code, f"no warehouse at {folder}" in err) == (1, True)
+    (folder / "sleeper.toml").write_text("x = 1\n")
+    assert demo("tables", "--instance", "demo")[0] == 1
