@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from sleeper_nb.model.evolution import AddColumn, DropColumn, RenameColumn, SchemaChange
 from sleeper_nb.model.processing import DataProcessing
+from sleeper_nb.model.properties import TABLE_SCHEMA, schema_line
 from sleeper_nb.model.schema import Field, fields_of
 from sleeper_nb.operations.versioning import altering
 from sleeper_nb.operations.versioning.altering import AlterReport
@@ -57,7 +58,7 @@ class Altering(Oversight):
         changes += [RenameColumn(name, to) for name, to in (rename_columns or {}).items()]
         changes += [AddColumn(field) for field in fields_of(add_columns or {})]
         components, schema = self._components, self._store.load().schema
-        return altering.alter(
+        report = altering.alter(
             self._store,
             self.name,
             changes,
@@ -66,3 +67,7 @@ class Altering(Oversight):
             author=components.author,
             message=message,
         )
+        if report.snapshot is not None:  # what `reinitialise` compares with; a crash here is mended by the next change
+            now = {TABLE_SCHEMA: schema_line(self._store.load().schema)}
+            components.property_files.change(self.entry.id, now, lambda _: None)
+        return report

@@ -62,7 +62,7 @@ COMMANDS = (
         _alter,
         (
             'alter trips --add-column "note string?" --dry-run',
-            "alter trips --rename-column fare=price --drop-column tip -m 'new names'",
+            "alter trips --rename-column fare=price --drop-column tip -m new",
         ),
         words=("evolve", "add-column", "rename-column", "drop-column"),
     ),

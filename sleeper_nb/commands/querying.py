@@ -73,7 +73,7 @@ COMMANDS = (
         (
             "sql SELECT count(*) FROM trips VERSION AS OF 'savepoint.before-fix'",
             "sql SELECT * FROM trips$savepoints",
-            "sql --plot bar SELECT city, avg(fare) FROM trips GROUP BY city ORDER BY city",
+            "sql --plot bar SELECT city, avg(fare) FROM trips GROUP BY city",
             "sql --as pandas SELECT city, fare FROM trips",
             "sql --engine duckdb -o fares\nSELECT city, fare FROM trips VERSION AS OF 12 WHERE fare > :least",
         ),
