@@ -19,7 +19,7 @@ import sleeper_nb as sl
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context
 from sleeper_nb.engines.duckdb import relations
-from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StorageError
+from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StateRuleBroken, StorageError
 from sleeper_nb.model.evolution import AddColumn, DropColumn, RenameColumn, SchemaChange, mapped
 from sleeper_nb.model.processing import AGGREGATIONS, FILTERS, NOTHING
 from sleeper_nb.model.schema import Field, Schema
@@ -35,6 +35,7 @@ from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
 from tests.builders import (
     EMBEDDED,
+    KEYED,
     a_store,
     collect,
     compact,
@@ -179,6 +180,12 @@ def test_rows_of_before_are_loaded_while_the_table_is_altered(store: StateStore)
     altered(store, RenameColumn("value", "text"), add("note"))
     ingest_arrow(store, rows, rows_schema=old)
     assert found(store) == [{"key": "a", "text": "x", "note": None}]
+    head, before = store.head().id, on_disk(store)
+    other = Schema(KEYED.row_keys, KEYED.sort_keys, {"value": "long?"})
+    rows = pa.Table.from_pylist([{"key": "a", "n": 0, "value": 1}], schema=other.arrow)
+    with pytest.raises(StateRuleBroken, match="other columns while the rows were written"):
+        ingest_arrow(store, rows, rows_schema=other)  # as when the table was made anew
+    assert (store.head().id, on_disk(store)) == (head, before)
 
 
 def test_a_compaction_that_was_planned_before_loses_no_column(store: StateStore):

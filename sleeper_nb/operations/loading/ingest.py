@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.errors import OutcomeUnknown, SleeperError
-from sleeper_nb.model.clear_table import check_rows_fit
+from sleeper_nb.errors import OutcomeUnknown, SleeperError, StateRuleBroken
+from sleeper_nb.model.evolution import reads_files_of
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.properties import INGEST_STRATEGY, ONE_FILE_PER_LEAF, TableProperties
@@ -72,8 +72,7 @@ def ingest_arrow(
     The table may be altered meanwhile: the columns that the rows have are those of `rows_schema`, of now when None.
     """
 
-    def write(current: Schema, tree: PartitionTree) -> Iterator[FileReference]:
-        schema = rows_schema or current
+    def write(schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
         parts: Iterable[tuple[str, pa.Table, dict[str, int]]]
         if settings.file_per_leaf:
             parts = ((leaf.id, part, {leaf.id: part.num_rows}) for leaf, part in cut_by_leaf(rows, tree, schema))
@@ -86,7 +85,7 @@ def ingest_arrow(
             if finished is not None:
                 yield from references_to(finished, by_leaf)
 
-    return add_written(store, write, message=message, author=author, job_id=job_id)
+    return add_written(store, write, message=message, author=author, job_id=job_id, rows_schema=rows_schema)
 
 
 def add_written(
@@ -96,6 +95,7 @@ def add_written(
     message: str | None,
     author: str | None,
     job_id: str | None = None,
+    rows_schema: Schema | None = None,
 ) -> Snapshot:
     """Write files by `write`, which yields their references, and add all of them in one commit.
 
@@ -104,15 +104,18 @@ def add_written(
     """
     head = store.head()
     state = store.load(head)
+    schema = rows_schema or state.schema
     references: list[FileReference] = []
 
-    def added(current: TableState) -> AddFiles:
-        if current.schema_id != state.schema_id:
-            check_rows_fit(state.schema, current.schema)
+    def added(now: TableState) -> AddFiles:
+        if now.schema != schema and not reads_files_of(schema, now.schema):
+            raise StateRuleBroken(
+                "the table was given other columns while the rows were written", hint="run the ingest again"
+            )
         return AddFiles(tuple(references))
 
     try:
-        for reference in write(state.schema, state.tree):
+        for reference in write(schema, state.tree):
             references.append(reference)  # noqa: PERF402 - what an error finds here is deleted
         if not references:
             return head
