@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.errors import OutcomeUnknown, SleeperError
-from sleeper_nb.model.clear_table import check_rows_fit
+from sleeper_nb.errors import OutcomeUnknown, SleeperError, StateRuleBroken
+from sleeper_nb.model.clear_table import rows_fit
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.properties import INGEST_STRATEGY, ONE_FILE_PER_LEAF, TableProperties
@@ -102,8 +102,11 @@ def add_written(
     references: list[FileReference] = []
 
     def added(current: TableState) -> AddFiles:
-        if current.schema_id != state.schema_id:
-            check_rows_fit(state.schema, current.schema)
+        if current.schema_id != state.schema_id and not rows_fit(state.schema, current.schema):
+            raise StateRuleBroken(
+                "the table was reinitialised with another schema while the rows were written",
+                hint="load rows that have its columns",
+            )
         return AddFiles(tuple(references))
 
     try:

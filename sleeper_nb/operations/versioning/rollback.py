@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.clear_table import rows_fit
 from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import Rollback
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.report import Grid, Report, counted
@@ -71,12 +74,21 @@ def roll_back(
     `Rollback.validate`.
     """
     then, now = store.load(to.version), store.load()
-    change = Rollback.between(now, then)
+
+    def between(state: TableState) -> Rollback:
+        if not rows_fit(then.schema, state.schema):
+            raise InvalidInput(
+                f"the rows of {to} do not fit the schema that the table has now",
+                hint=f"read them as they were: @{to.snapshot_id}",
+            )
+        return Rollback.between(state, then)
+
+    change = between(now)
     undone = tuple(s for s in store.catalog.snapshots(store.table_id) if s.id > to.snapshot_id)
     snapshot = None
     if not (dry_run or change.is_nothing):
         said = message or f"to {to}"
-        snapshot = store.commit(lambda state: Rollback.between(state, then), author=author, message=said)
+        snapshot = store.commit(between, author=author, message=said)
     return RollbackReport(
         to=to,
         snapshot=snapshot,
