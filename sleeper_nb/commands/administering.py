@@ -124,10 +124,10 @@ COMMANDS = (
             option("--splits-file", text="a file of them, one a line, ascending", metavar="FILE", kind="path"),
             flag("--base64", "strings of that file are in base64; byte arrays always are"),
             DRY_RUN,
-            flag("--force", "do it, also when there are savepoints, which stay; without it the plan is shown"),
+            flag("--force", "do it, also with savepoints, which stay"),
         ),
         _reinitialise,
-        ("reinitialise trips", "reinitialise trips --delete-partitions --splits g,n,t --force"),
+        ("reinitialise trips", "reinitialise trips --delete-partitions --force"),
         words=("truncate", "empty", "reinitialize"),
     ),
     Command(
@@ -147,7 +147,7 @@ COMMANDS = (
     ),
     Command(
         "reinitialise-table",
-        "delete all contents of a table of an instance: as Sleeper's script",
+        "empty a table of an instance: as Sleeper's script",
         (
             INSTANCE,
             TABLE,
@@ -160,6 +160,6 @@ COMMANDS = (
             flag("--force", "do it also when there are savepoints, which stay"),
         ),
         _reinitialise_table,
-        ("reinitialise-table default trips", "reinitialise-table default trips true /tmp/split-points.txt false"),
+        ("reinitialise-table default trips", "reinitialise-table mine trips true points.txt false"),
     ),
 )  # fmt: skip

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.durations import DURATION, parse_duration
@@ -20,7 +20,9 @@ from sleeper_nb.model.processing import (
     parse_filters,
 )
 from sleeper_nb.model.properties_text import changed, entries, line_of
-from sleeper_nb.model.schema import Schema
+
+if TYPE_CHECKING:
+    from sleeper_nb.model.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,12 @@ def _lasting(text: str) -> timedelta:
     if not duration:
         raise ValueError(text)
     return duration
+
+
+def _schema(text: str) -> Schema:
+    from sleeper_nb.model.schema import Schema  # with Arrow, which the console's help does not wait for
+
+    return Schema.from_json(text)
 
 
 def _or_nothing(parse: Callable[[str], Any]) -> Callable[[str], Any]:
@@ -146,7 +154,7 @@ PROPERTIES: dict[str, Property] = {
         Property(SPLITS_FILE, "", str, "path or s3:// address",
                  "the file of the split points that the table was created with, one a line; empty for none"),
         Property(SPLITS_BASE64, "false", _truth, "true or false", "whether strings in that file are in base64"),
-        Property(TABLE_SCHEMA, "", _or_nothing(Schema.from_json), "JSON of a schema, in one line",
+        Property(TABLE_SCHEMA, "", _or_nothing(_schema), "JSON of a schema, in one line",
                  "the table's schema; edit it here, then reinitialise the table, which deletes its contents"),
     )
 }  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.errors import ConfirmationNeeded, StateRuleBroken
+from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, StateRuleBroken
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.administration.reinitialising import Fresh, ReinitialiseReport, reinitialise
 from sleeper_nb.operations.versioning import versions
@@ -129,6 +129,8 @@ def test_another_schema_comes_with_a_new_id_and_old_versions_keep_theirs(store: 
     compact(store)
     assert scan(reopened(store)).to_pylist() == [{"key": "b", "n": 1, "at": 5, "value": 7}]
     assert scan(reopened(store), saved).to_pylist() == rows_of("a", value="old")
+    with pytest.raises(InvalidInput, match="do not fit the schema"):
+        roll_back(store, versions.Resolved(saved), dry_run=False)
     clear(store, Fresh(schema=KEYED), force=True)
     assert (reopened(store).load().schema, store.head().schema_id) == (KEYED, 3)
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sleeper_nb.errors import InvalidInput, NotFound, StateRuleBroken, StorageError
+from sleeper_nb.model.clear_table import ClearTable
 from sleeper_nb.model.properties import ONE_FILE_PER_LEAF
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.loading.ingest import IngestSettings
@@ -200,9 +201,10 @@ def test_a_rollback_stops_a_reader_that_was_not_told_to_pass_over_it(store: Stat
     assert rows_in(store, appends) == Counter({("a", 0): 1, ("b", 0): 1, ("d", 0): 1})
 
 
-def test_an_operation_of_a_later_release_stops_every_reader():
-    history = [snapshot(2), snapshot(3, operation="delete-rows")]
-    with pytest.raises(StateRuleBroken, match="operation 'delete-rows'"):
+@pytest.mark.parametrize("operation", [ClearTable.operation, "delete-rows"])
+def test_a_reinitialisation_and_an_operation_of_a_later_release_stop_every_reader(operation: str):
+    history = [snapshot(2), snapshot(3, operation=operation)]
+    with pytest.raises(StateRuleBroken, match=f"operation '{operation}'"):
         history_between(history, 1, 3, table="t", skip_rollbacks=True)
 
 

@@ -14,7 +14,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.errors import StorageError
-from sleeper_nb.model.properties import with_line
+from sleeper_nb.model.properties import schema_line, with_line
 from sleeper_nb.operations.upkeep import expiry
 from sleeper_nb.operations.versioning.migration import migrate_state_store
 from sleeper_nb.state_store import opening
@@ -248,7 +248,8 @@ def test_a_session_moves_a_table_and_its_properties_say_so(tmp_path: Path):
         assert (table.state_store, before.state_store, session.table("trips").state_store) == (LOG,) * 3
         assert session.table("trips").properties["sleeper.table.statestore.classname"] == LOG
         assert file.read_text() == (
-            "# mine\nsleeper.table.gc.delay.minutes=3\nsleeper.table.statestore.classname=TransactionLogStateStore\n"
+            f"# mine\nsleeper.table.gc.delay.minutes=3\nsleeper.table.schema={schema_line(SCHEMA)}\n"
+            "sleeper.table.statestore.classname=TransactionLogStateStore\n"
         )
         file.write_text(file.read_text().replace(LOG, S3))  # as after a crash behind the commit
         with pytest.raises(sl.InvalidInput, match="already"):
