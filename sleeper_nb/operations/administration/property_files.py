@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.model.properties import SPLITS_BASE64, SPLITS_FILE, STATE_STORE, InstanceProperties, TableProperties
+from sleeper_nb.model.properties import (
+    SCHEMA,
+    SPLITS_BASE64,
+    SPLITS_FILE,
+    STATE_STORE,
+    InstanceProperties,
+    TableProperties,
+)
 from sleeper_nb.model.properties_text import changed
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
@@ -15,7 +22,7 @@ _FIXED = {
     STATE_STORE: ("metadata is moved, with its history", "migrate {table} --to {value}"),
     SPLITS_FILE: _ONCE,
     SPLITS_BASE64: _ONCE,
-    "sleeper.table.schema": (
+    SCHEMA: (
         "rows were written in the schema that the table has",
         "alter {table} changes columns; or edit the file of its properties and reinitialise the table",
     ),
