@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -61,6 +62,12 @@ def _line(text: str) -> str:
     return text
 
 
+def _address(text: str) -> str:
+    if not re.match(r"/|s3://.", text):  # what is relative would be another place in another folder
+        raise ValueError(text)
+    return _line(text)
+
+
 def _lasting(text: str) -> timedelta:
     duration = parse_duration(text)
     if not duration:
@@ -79,6 +86,7 @@ SAVEPOINTS_RETAINED, SAVEPOINT_TIME = "savepoint.num-retained.max", "savepoint.t
 SPLITTING_THRESHOLD = "sleeper.table.partition.splitting.threshold"
 INGEST_STRATEGY = "sleeper.table.ingest.file.writing.strategy"
 ONE_FILE_PER_LEAF, ONE_REFERENCE_PER_LEAF = "one_file_per_leaf", "one_reference_per_leaf"
+DATA_PATH = "sleeper.table.data.path"
 SPLITS_FILE = "sleeper.table.splits.file"
 SPLITS_BASE64 = "sleeper.table.splits.base64.encoded"
 CODECS = ("zstd", "snappy", "gzip", "lz4", "none", "uncompressed")
@@ -142,6 +150,8 @@ PROPERTIES: dict[str, Property] = {
                  "whether an ingest writes a file for each leaf, or one file that several leaves refer to"),
         Property(SPLITS_FILE, "", str, "path or s3:// address",
                  "the file of the split points that the table was created with, one a line; empty for none"),
+        Property(DATA_PATH, "", _or_nothing(_address), "absolute folder, or s3:// address; or nothing",
+                 "where a folder of its own has the table's data and metadata; in its instance's if nothing"),
         Property(SPLITS_BASE64, "false", _truth, "true or false", "whether strings in that file are in base64"),
     )
 }  # fmt: skip
@@ -164,7 +174,7 @@ INSTANCE_PROPERTIES: dict[str, Property] = {
 
 TABLE_DEFAULTS = "sleeper.default.table."
 SCHEMA = "sleeper.table.schema"
-_OF_ONE_TABLE = (SCHEMA, FILTERS, ITERATOR, ITERATOR_CONFIG, AGGREGATIONS, SPLITS_FILE, SPLITS_BASE64)
+_OF_ONE_TABLE = (SCHEMA, DATA_PATH, FILTERS, ITERATOR, ITERATOR_CONFIG, AGGREGATIONS, SPLITS_FILE, SPLITS_BASE64)
 
 
 def default_name(name: str) -> str:

@@ -22,7 +22,7 @@ from sleeper_nb.report import Grid, Listing, Report
 WIDTH = 80
 _GROUPS = (
     ("metadata", ("sleeper.table.statestore.",)),
-    ("data files", ("sleeper.table.parquet.",)),
+    ("data files", ("sleeper.table.data.", "sleeper.table.parquet.")),
     ("loading", ("sleeper.table.ingest.",)),
     ("partitions", ("sleeper.table.partition.", "sleeper.table.splits.")),
     ("compaction", ("sleeper.table.compaction.",)),
