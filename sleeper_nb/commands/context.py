@@ -85,11 +85,9 @@ class Context:
         session = self.opened()
         if session.instance == instance_id:
             return session
-        from sleeper_nb.operations.administration.instances import instance_names
+        from sleeper_nb.operations.administration.instances import check_there
 
-        names = instance_names(session.warehouse())
-        if instance_id not in names:
-            raise NotFound.of("instance", instance_id, names)
+        check_there(session.warehouse(), instance_id)
         return self.connect(session.warehouse().root, instance_id)
 
     def table(self, text: str) -> Table:

@@ -122,6 +122,8 @@ def test_a_table_that_cannot_be_as_declared_stops_all(session, file, there, says
         assert all(part in shown.cannot[0].says for part in ("−note", "+fare value double?", "city row key int →"))
         assert session.apply(declared, force=True).to_dict()["tables"] == {"trips": "cannot", "sales": "create"}
         assert session.table("sales").schema.names == ("id", "part", "note")
+        assert session.apply(declared, force=True).failed == ("trips",)
+        assert not shown.failed
 
 
 @pytest.mark.parametrize(
