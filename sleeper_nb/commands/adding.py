@@ -6,15 +6,13 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sleeper_nb.commands.base import Command, flag, option, positional
+from sleeper_nb.commands.base import INSTANCE, Command, flag, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
     from sleeper_nb.table import Table
-
-INSTANCE = positional("instance_id", "the instance", metavar="INSTANCE-ID")
 
 
 def _templates(context: Context, arguments: Namespace) -> Answer:

@@ -111,6 +111,7 @@ def flag(name: str, text: str) -> Argument:
 TABLE = positional("table", "the table", "table", metavar="T")
 VERSION = positional("table", "the table, and behind @ a version: 12, a savepoint's name, a time", "version",
                      metavar="T[@REF]")  # fmt: skip
+INSTANCE = positional("instance_id", "an instance of the open warehouse", metavar="INSTANCE-ID")
 FORCE = flag("--force", "do it; without it, only what would be done is shown")
 DRY_RUN = flag("--dry-run", "only show what would be done")
 

@@ -88,6 +88,7 @@ INGEST_STRATEGY = "sleeper.table.ingest.file.writing.strategy"
 ONE_FILE_PER_LEAF, ONE_REFERENCE_PER_LEAF = "one_file_per_leaf", "one_reference_per_leaf"
 DATA_PATH = "sleeper.table.data.path"
 SPLITS_FILE = "sleeper.table.splits.file"
+TABLE_SCHEMA = "sleeper.table.schema"
 SPLITS_BASE64 = "sleeper.table.splits.base64.encoded"
 CODECS = ("zstd", "snappy", "gzip", "lz4", "none", "uncompressed")
 _COUNT = "whole number"
@@ -173,8 +174,7 @@ INSTANCE_PROPERTIES: dict[str, Property] = {
 
 
 TABLE_DEFAULTS = "sleeper.default.table."
-SCHEMA = "sleeper.table.schema"
-_OF_ONE_TABLE = (SCHEMA, DATA_PATH, FILTERS, ITERATOR, ITERATOR_CONFIG, AGGREGATIONS, SPLITS_FILE, SPLITS_BASE64)
+_OF_ONE_TABLE = (TABLE_SCHEMA, DATA_PATH, FILTERS, ITERATOR, ITERATOR_CONFIG, AGGREGATIONS, SPLITS_FILE, SPLITS_BASE64)
 
 
 def default_name(name: str) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.properties import (
     DATA_PATH,
-    SCHEMA,
     SPLITS_BASE64,
     SPLITS_FILE,
     STATE_STORE,
     SYNC,
+    TABLE_SCHEMA,
     InstanceProperties,
     TableProperties,
 )
@@ -26,7 +26,7 @@ _FIXED = {
     SPLITS_FILE: _ONCE,
     SPLITS_BASE64: _ONCE,
     DATA_PATH: ("the files of the table are where they were written", "make a table there, and load it"),
-    SCHEMA: (
+    TABLE_SCHEMA: (
         "rows were written in the schema that the table has",
         "alter {table} changes columns; or edit the file of its properties and reinitialise the table",
     ),
