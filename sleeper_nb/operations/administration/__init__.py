@@ -1,1 +1,1 @@
-"""Administration of tables and instances: what they are told, and how they come and go."""
+"""What makes tables, names them, empties them and deletes them."""
