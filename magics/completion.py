@@ -11,6 +11,7 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.base import Argument, Command, Kind
 from sleeper_nb.commands.context import Context
+from sleeper_nb.model.properties import PROPERTIES
 
 if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext
@@ -106,6 +107,8 @@ class SleeperCompleter:
             return [name for name in self._versions(table) if name[0].isalpha() and not name.startswith("savepoint.")]
         if kind == "snapshot":
             return [name for name in self._versions(table) if name.isdigit()]
+        if kind == "property":
+            return PROPERTIES
         if kind == "reference":
             return self._versions(table.partition("@")[0])
         return [command.name for command in COMMANDS.commands] if kind == "command" else ()

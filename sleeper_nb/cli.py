@@ -114,7 +114,11 @@ def _instance(invocation: Invocation) -> str:
 
 def _open(invocation: Invocation, home: Home, context: Context) -> Session:
     instance, folder = _instance(invocation), home.folder
-    if invocation.command.warehouse == "open" and folder is not None and not (folder / instance).is_dir():
+    if "instance_id" in vars(invocation.arguments):
+        from sleeper_nb.operations.administration.instances import check_there  # heavy: it brings pyarrow
+
+        check_there(_place(home), instance)
+    elif invocation.command.warehouse == "open" and folder is not None and not (folder / instance).is_dir():
         where = f"sleeper --warehouse FOLDER {invocation.command.name} …, or make one: sleeper use {home.warehouse}"
         raise NotFound(f"no warehouse at {home.warehouse} with an instance {instance!r}", hint=where)
     return context.connect(home.warehouse, instance)

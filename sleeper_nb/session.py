@@ -224,7 +224,7 @@ class Session(Administration):
                     kind = c.catalog.current(table_id).state_store
                 except NotFound:  # in a damaged catalog, which `Table.check` can still tell of
                     kind = STATE_STORES[0]
-            storage = self._storage.below(table_id)
+            storage = c.property_files.storage_of(table_id, settings)
             self._stores[table_id] = open_state_store(kind, table_id, c.catalog, storage, c.clock, _retry(settings))
         return self._stores[table_id]
 

@@ -8,7 +8,7 @@ import sleeper_nb as sl
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import NotFound
-from sleeper_nb.model.properties import OWN_TABLES, STATE_STORES, TRANSACTION_ITEMS
+from sleeper_nb.model.properties import DATA_PATH, OWN_TABLES, STATE_STORES, TRANSACTION_ITEMS
 from sleeper_nb.progress import Silent
 from sleeper_nb.storage.filesystem import open_storage
 from tests.servers.fixtures import use
@@ -146,3 +146,23 @@ def test_instances_of_a_bucket_are_listed_and_opened_by_commands(connect, moto, 
         assert session.table("trips").properties["snapshot.num-retained.min"] == 3
         with pytest.raises(NotFound):
             context.instance("nowhere")
+
+
+def test_a_table_has_a_bucket_and_metadata_tables_of_its_own(connect, moto):
+    bucket = moto.new_bucket()
+    place = {DATA_PATH: f"s3://{bucket}/some/where"}
+    with connect(properties={OWN_TABLES: "own"}) as session:
+        table = session.create_table("trips", SCHEMA, ["m"], state_store="DynamoDBStateStore", properties=place)
+        table.ingest([{"city": "rome", "fare": 1.0}, {"city": "bern", "fare": None}])
+        table.create_savepoint("kept")
+        table.ingest([{"city": "bern", "fare": 2.0}])
+        table.compact("all", engine="local")
+        paths = [file.path for file in open_storage(f"s3://{bucket}", endpoint_url=moto.endpoint_url).list()]
+        assert paths
+        assert all(path.startswith(f"some/where/{table.entry.id}/") for path in paths)
+        assert not session.warehouse().list(f"{session.instance}/{table.entry.id}")
+    with connect() as session:
+        assert session.table("trips").scan().count() == 3
+        assert session.table("trips").scan(version="savepoint.kept").count() == 2
+        sql = "select count(*) as n from trips version as of 'savepoint.kept'"
+        assert session.sql(sql, engine="duckdb").to_arrow()["n"].to_pylist() == [2]

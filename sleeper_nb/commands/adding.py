@@ -6,7 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sleeper_nb.commands.base import Command, flag, option, positional
+from sleeper_nb.commands.base import INSTANCE, Command, flag, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
 from sleeper_nb.report import Answer, Grid
@@ -14,10 +14,8 @@ from sleeper_nb.report import Answer, Grid
 if TYPE_CHECKING:
     from sleeper_nb.table import Table
 
-INSTANCE = positional("instance_id", "the instance", metavar="INSTANCE-ID")
 
-
-def _templates(_context: Context, arguments: Namespace) -> Answer:
+def _templates(context: Context, arguments: Namespace) -> Answer:
     from sleeper_nb.operations.administration import templates
 
     folder = Path(arguments.folder).expanduser() / templates.FOLDER
@@ -34,13 +32,8 @@ def _templates(_context: Context, arguments: Namespace) -> Answer:
             path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise StorageError(f"cannot write into {folder}: {error.strerror}", hint="give another folder") from error
-    footer = f"edit them; then {context_line(_context)}"
+    footer = f"edit them; then {context.prefix} add-table INSTANCE-ID TABLE-NAME"
     return Answer(Grid(("written",), tuple((str(path),) for path in texts), footer=footer))
-
-
-def context_line(context: Context) -> str:
-    """Return how the specification's command is typed here."""
-    return f"{context.prefix} add-table INSTANCE-ID TABLE-NAME"
 
 
 def _add(context: Context, arguments: Namespace) -> Table:

@@ -18,6 +18,7 @@ Kind = Literal[
     "snapshot",
     "savepoint",
     "columns",
+    "property",
     "command",
     "number",
     "sql",

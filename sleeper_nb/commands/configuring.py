@@ -46,9 +46,10 @@ COMMANDS = (
         "show what a table is told, or tell it otherwise",
         (
             positional("table", "the table; without it, the instance", "table", metavar="T", optional=True),
-            positional("property", "only this property; KEY=VALUE sets it", metavar="KEY[=VALUE]", many=True,
-                       optional=True),
-            option("--unset", text="let the instance's value or the default count again", metavar="KEY", many=True),
+            positional("property", "only this property; KEY=VALUE sets it", "property", metavar="KEY[=VALUE]",
+                       many=True, optional=True),
+            option("--unset", text="let the instance's value or the default count again", metavar="KEY",
+                   kind="property", many=True),
             flag("--describe", "show what each property is: its type, default and effect"),
         ),
         _run,

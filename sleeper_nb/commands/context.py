@@ -97,11 +97,9 @@ class Context:
         warehouse = session.warehouse()
         place = f"{warehouse.root}/{instance_id}"
         if place not in self.others:
-            from sleeper_nb.operations.administration.instances import instance_names
+            from sleeper_nb.operations.administration.instances import check_there
 
-            names = instance_names(warehouse)
-            if instance_id not in names:
-                raise NotFound.of("instance", instance_id, names)
+            check_there(warehouse, instance_id)
             self.others[place] = self.connect(warehouse.root, instance_id)
         return self.others[place]
 

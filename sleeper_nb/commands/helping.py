@@ -78,7 +78,7 @@ def _help(context: Context, arguments: Namespace) -> HelpPage:
 def overview(commands: tuple[Command, ...], prefix: str) -> Grid:
     """Return one row a command."""
     rows = tuple((_title(command), command.summary) for command in commands)
-    return Grid(("", ""), rows, footer=f"{prefix} help COMMAND tells more")
+    return Grid(("command", "what it does"), rows, footer=f"{prefix} help COMMAND tells more")
 
 
 def describe(command: Command, prefix: str) -> Grid:

@@ -7,8 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sleeper_nb.commands.adding import INSTANCE
-from sleeper_nb.commands.base import VERSION, Command, flag, option, positional
+from sleeper_nb.commands.base import INSTANCE, VERSION, Command, flag, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.creating import property_of
 from sleeper_nb.commands.switching import switch

@@ -59,16 +59,3 @@ class ClearTable(Transaction):
             schema=self.schema or state.schema,
             schema_id=self.schema_id or state.schema_id,
         )
-
-
-def rows_fit(written: Schema, now: Schema) -> bool:
-    """Return whether files that were written with one schema hold rows of another.
-
-    They do when the keys are the same, and each value is of the same type there, or may be null.
-    """
-    fields = {field.name: field for field in written.values}
-    fit = written.row_keys == now.row_keys and written.sort_keys == now.sort_keys
-    for field in now.values:
-        old = fields.get(field.name)
-        fit &= field.nullable if old is None else old.type == field.type and (field.nullable or not old.nullable)
-    return fit

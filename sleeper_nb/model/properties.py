@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -65,6 +66,12 @@ def _line(text: str) -> str:
     return text
 
 
+def _address(text: str) -> str:
+    if not re.match(r"/|s3://.", text):  # what is relative would be another place in another folder
+        raise ValueError(text)
+    return _line(text)
+
+
 def _lasting(text: str) -> timedelta:
     duration = parse_duration(text)
     if not duration:
@@ -89,6 +96,7 @@ SAVEPOINTS_RETAINED, SAVEPOINT_TIME = "savepoint.num-retained.max", "savepoint.t
 SPLITTING_THRESHOLD = "sleeper.table.partition.splitting.threshold"
 INGEST_STRATEGY = "sleeper.table.ingest.file.writing.strategy"
 ONE_FILE_PER_LEAF, ONE_REFERENCE_PER_LEAF = "one_file_per_leaf", "one_reference_per_leaf"
+DATA_PATH = "sleeper.table.data.path"
 SPLITS_FILE = "sleeper.table.splits.file"
 TABLE_SCHEMA = "sleeper.table.schema"
 SPLITS_BASE64 = "sleeper.table.splits.base64.encoded"
@@ -153,6 +161,8 @@ PROPERTIES: dict[str, Property] = {
                  "whether an ingest writes a file for each leaf, or one file that several leaves refer to"),
         Property(SPLITS_FILE, "", str, "path or s3:// address",
                  "the file of the split points that the table was created with, one a line; empty for none"),
+        Property(DATA_PATH, "", _or_nothing(_address), "absolute folder, or s3:// address; or nothing",
+                 "where a folder of its own has the table's data and metadata; in its instance's if nothing"),
         Property(SPLITS_BASE64, "false", _truth, "true or false", "whether strings in that file are in base64"),
         Property(TABLE_SCHEMA, "", _or_nothing(_schema), "JSON of a schema, in one line",
                  "the table's schema; edit it here, then reinitialise the table, which deletes its contents"),
@@ -176,7 +186,7 @@ INSTANCE_PROPERTIES: dict[str, Property] = {
 
 
 TABLE_DEFAULTS = "sleeper.default.table."
-_OF_ONE_TABLE = (FILTERS, ITERATOR, ITERATOR_CONFIG, AGGREGATIONS, SPLITS_FILE, SPLITS_BASE64)
+_OF_ONE_TABLE = (TABLE_SCHEMA, DATA_PATH, FILTERS, ITERATOR, ITERATOR_CONFIG, AGGREGATIONS, SPLITS_FILE, SPLITS_BASE64)
 
 
 def default_name(name: str) -> str:

@@ -11,6 +11,8 @@
     <warehouse>/<instance>/<table-id>/savepoint/savepoint-<id>
     <warehouse>/<instance>/<table-id>/schema/schema-<id>
 
+The folder of a table is below ``sleeper.table.data.path`` instead, where its properties say one.
+
 Paths below a table's folder use its id, so renaming a table moves nothing, and they are what metadata records, so a
 warehouse can be copied elsewhere whole. The functions return paths below the table's folder.
 """

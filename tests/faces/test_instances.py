@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import base64
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -53,6 +57,18 @@ def test_a_table_comes_from_edited_templates(demo, folder):
         assert session.table("edited").properties["snapshot.num-retained.min"] == 3
         assert session.table("edited").properties[DELAY] == 60
         assert session.table("plain").schema.names == ("key", "timestamp", "value")
+
+
+def test_the_script_lines_of_the_specification_as_processes(demo, folder):
+    here = {**os.environ, "PYTHONPATH": str(Path(sl.__file__).parents[1])}
+    console = [sys.executable, "-c", "import sys; from sleeper_nb.cli import main; sys.exit(main())"]
+    for words in (["templates"], ["add-table", "demo", "my-table"]):
+        done = subprocess.run([*console, *words], env=here, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+    done = subprocess.run(
+        [*console, "add-table", "demo", "my-table"], env=here, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, "there already" in done.stderr) == (1, "", True)
 
 
 def test_templates_that_are_there_are_never_overwritten_unasked(sleeper, folder):

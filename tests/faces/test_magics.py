@@ -336,6 +336,7 @@ def completed(shell, cell, until=None):
         ("%sleeper scan trips@2 --columns city,f", ["%sleeper scan trips@2 --columns city,fare"]),
         ("%sleeper delete-savepoint trips --name b", ["%sleeper delete-savepoint trips --name before-fix"]),
         ("%sleeper diff trips ", [f"%sleeper diff trips {v}" for v in ("before-fix", "savepoint.1", 3, 2, 1)]),
+        ("%sleeper properties trips sleeper.table.gc", ["%sleeper properties trips sleeper.table.gc.delay.minutes"]),
         ("%sleeper diff trips 2 b", ["%sleeper diff trips 2 before-fix"]),
         ("%sleeper diff trips@be", ["%sleeper diff trips@before-fix"]),
         ("%sleeper diff trips@2 b", ["%sleeper diff trips@2 before-fix"]),

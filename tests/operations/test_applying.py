@@ -6,8 +6,15 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb import cli
+from sleeper_nb.catalog.sqlite import SqliteCatalog
+from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.operations.administration.applying import read_declarations
+from sleeper_nb.progress import Silent
+from sleeper_nb.session import Session
+from sleeper_nb.storage.filesystem import Storage
+from tests.builders import START
+from tests.faults import DeadError, Trap, TrappedCatalog, TrappedStorage
 
 DELAY = "sleeper.table.gc.delay.minutes"
 DECLARED = f"""
@@ -115,6 +122,8 @@ def test_a_table_that_cannot_be_as_declared_stops_all(session, file, there, says
         assert all(part in shown.cannot[0].says for part in ("−note", "+fare value double?", "city row key int →"))
         assert session.apply(declared, force=True).to_dict()["tables"] == {"trips": "cannot", "sales": "create"}
         assert session.table("sales").schema.names == ("id", "part", "note")
+        assert session.apply(declared, force=True).failed == ("trips",)
+        assert not shown.failed
 
 
 @pytest.mark.parametrize(
@@ -159,6 +168,36 @@ def test_what_a_new_table_cannot_have_is_found_before_any_is_made(session, wrong
     with pytest.raises(InvalidInput, match="no table can be called"):
         session.apply({"tables": {"good": good, "1": good}})
     assert len(session.tables()) == 0
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_a_crash_at_any_call_shows_no_half_table_and_applying_again_completes(tmp_path, file, after):
+    def die():
+        raise DeadError
+
+    for at in range(1, 40):
+        folder, clock = tmp_path / str(at), ManualClock(START, seed=at)
+        with sl.connect(folder, clock=clock) as session:
+            session.create_table("trips", read_declarations(DECLARED, "")[0].schema)
+        trap = Trap(at, die, after=after)
+        catalog = TrappedCatalog(SqliteCatalog(folder / "default" / "catalog.sqlite"), trap)
+        storage = TrappedStorage(Storage(folder / "default"), trap)
+        died = False
+        with Session("default", storage, catalog, clock=clock, progress=Silent(), author=None, spark=None,
+                     spark_config={}) as session:  # fmt: skip
+            try:
+                session.apply(file)
+            except DeadError:
+                died = True
+        with sl.connect(folder, clock=ManualClock(START, seed=99)) as session:
+            assert all(table.scan().count() == 0 for table in session.tables())
+            session.apply(file)
+            assert session.apply(file).to_dict()["tables"] == {"trips": "nothing", "sales": "nothing"}
+            assert [table.name for table in session.tables()] == ["sales", "trips"]
+        if not died:
+            assert at > 3
+            return
+    pytest.fail("it never ended")
 
 
 def test_a_file_that_is_not_there_is_named(session, tmp_path):

@@ -219,6 +219,11 @@ class ApplyReport(Report):
         """The tables that cannot be as they are declared."""
         return tuple(each for each in self.plans if each.action == "cannot")
 
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The names of tables that were left alone though they are declared."""
+        return () if self.dry_run else tuple(each.declared.name for each in self.cannot)
+
     def grid(self) -> Grid:
         """Return one row a table."""
         words = _TO_DO if self.dry_run else _DONE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from sleeper_nb.errors import AlreadyExists, InvalidInput
+from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.properties import InstanceProperties
 from sleeper_nb.report import Listing
 from sleeper_nb.storage import paths
@@ -37,6 +37,14 @@ def instance_names(warehouse: Storage) -> tuple[str, ...]:
         for name in warehouse.folders()
         if _NAME.fullmatch(name) and (config in warehouse.folders(name) or _has_catalog(warehouse, name))
     )
+
+
+def check_there(warehouse: Storage, name: str) -> None:
+    """Raise `NotFound` when a warehouse has no instance of a name, so that none is made by a slip."""
+    names = instance_names(warehouse)
+    if name not in names:
+        near = NotFound.of("instance", name, names, where=f" in {warehouse.root}")
+        raise NotFound(near.message, hint=f"{near.hint} (add-instance {name} makes it)")
 
 
 def _has_catalog(warehouse: Storage, name: str) -> bool:

@@ -5,17 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.model.properties import SPLITS_BASE64, SPLITS_FILE, STATE_STORE, InstanceProperties, TableProperties
+from sleeper_nb.model.properties import (
+    DATA_PATH,
+    SPLITS_BASE64,
+    SPLITS_FILE,
+    STATE_STORE,
+    SYNC,
+    TABLE_SCHEMA,
+    InstanceProperties,
+    TableProperties,
+)
 from sleeper_nb.model.properties_text import changed
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.filesystem import Storage, open_near
+from sleeper_nb.storage.local import LocalPlace
 
 _ONCE = ("the split points were read when the table was made", "split {table} --at KEY, or reinitialise the table")
 _FIXED = {
     STATE_STORE: ("metadata is moved, with its history", "migrate {table} --to {value}"),
     SPLITS_FILE: _ONCE,
     SPLITS_BASE64: _ONCE,
-    "sleeper.table.schema": (
+    DATA_PATH: ("the files of the table are where they were written", "make a table there, and load it"),
+    TABLE_SCHEMA: (
         "rows were written in the schema that the table has",
         "alter {table} changes columns; or edit the file of its properties and reinitialise the table",
     ),
@@ -43,6 +54,16 @@ class PropertyFiles:
         """Return the properties of a table; errors name the line of its file."""
         path = paths.table_properties(table_id)
         return self._parsed(read_text(self._storage, path), path)
+
+    def storage_of(self, table_id: str, properties: TableProperties) -> Storage:
+        """Return where a table's data and metadata are: ``sleeper.table.data.path``, or beside the others."""
+        path = properties[DATA_PATH]
+        if not path:
+            return self._storage.below(table_id)
+        home = open_near(path, self._storage)
+        if home.local:
+            home = Storage(LocalPlace(home.root, sync=self.instance[SYNC]))
+        return home.below(table_id)
 
     def new(self, texts: Mapping[str, str]) -> TableProperties:
         """Return the properties of a table that sets some."""

@@ -20,9 +20,10 @@ from sleeper_nb.model.properties import (
 from sleeper_nb.report import Grid, Listing, Report
 
 WIDTH = 80
+_MOST_SHOWN = 60
 _GROUPS = (
     ("metadata", ("sleeper.table.statestore.",)),
-    ("data files", ("sleeper.table.parquet.",)),
+    ("data files", ("sleeper.table.data.", "sleeper.table.parquet.")),
     ("loading", ("sleeper.table.ingest.",)),
     ("partitions", ("sleeper.table.partition.", "sleeper.table.splits.")),
     ("compaction", ("sleeper.table.compaction.",)),
@@ -70,8 +71,13 @@ def instance_values(properties: InstanceProperties) -> tuple[PropertyValue, ...]
 
 def listing(values: tuple[PropertyValue, ...], title: str, footer: str = "") -> Listing[PropertyValue]:
     """Return values as a table."""
-    cells = tuple((each.name, each.value, each.default, each.origin) for each in values)
+    cells = tuple((each.name, _short(each.value), each.default, each.origin) for each in values)
     return Listing(values, ("property", "value", "default", "set by"), cells, title, footer)
+
+
+def _short(text: str) -> str:
+    """Return a text that leaves room beside it; the values themselves are whole."""
+    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
 
 
 def groups() -> Iterator[tuple[str, tuple[Property, ...]]]:
