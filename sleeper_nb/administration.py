@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from sleeper_nb.catalog.base import TableEntry
@@ -16,16 +15,14 @@ from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import STATE_STORE, TABLE_SCHEMA, TableProperties, schema_line
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.administration import applying, deletion, property_listing, reinitialising
-from sleeper_nb.operations.administration.declared_file import declarations_of
+from sleeper_nb.operations.administration import deletion, reinitialising
 from sleeper_nb.operations.administration.naming import check_name
 from sleeper_nb.operations.partitioning.first_splits import initial_split_points, with_splits
 from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.operations.versioning import migration
-from sleeper_nb.report import Listing
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.filesystem import Storage, open_near
+from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table import Table
 
 
@@ -140,7 +137,7 @@ class Administration(ABC):
         StorageError
             When files could not be deleted; the table is gone all the same.
         """
-        of = self.components.catalog, self._storage
+        of = self.components.catalog, self.components.property_files
         if force:
             deletion.finish_deletions(*of, self.components.clock)
         entry = self._entry(name)
@@ -228,62 +225,6 @@ class Administration(ABC):
     def _check_fit(self, schema: Schema, settings: TableProperties) -> None:
         """Raise when properties do not fit a schema."""
         Processor.of(DataProcessing.of(settings, schema, self.components.clock.now()), schema)
-
-    def apply(
-        self, declared: str | Path | Mapping[str, Any], *, dry_run: bool = False, force: bool = False
-    ) -> applying.ApplyReport:
-        """Make tables as they are declared: those that are not there, and properties that differ.
-
-        All is checked before anything is changed, and doing it again changes nothing. Tables that are not declared, and
-        properties that are not named, are left alone; so are the partitions of a table that is there.
-
-        Parameters
-        ----------
-        declared
-            The path of a TOML file, or what it would say: ``{"tables": {"trips": {"schema": "city STRING KEY",
-            "split-points": ["g"], "properties": {"snapshot.time-retained": "30 d"}}}}``. Instead of ``schema``:
-            ``row-keys``, ``sort-keys`` and ``values``, types by names.
-        dry_run
-            Only return what would be done.
-        force
-            When a table cannot be as it is declared, leave it alone and do the others.
-
-        Raises
-        ------
-        InvalidInput
-            When the file cannot be read, naming the line; or, without `force`, when a table cannot be as it is
-            declared: its schema differs, for instance. Nothing is changed then.
-        """
-        tables = [self.table(entry.name) for entry in self.components.catalog.tables()]
-        there = {t.name.casefold(): applying.Existing(t.name, t.schema, t.properties) for t in tables}
-        plans = tuple(
-            applying.plan(
-                each,
-                there.get(each.name.casefold()),
-                lambda new: self._checked(new.name, new.schema, new.split_points, None, new.properties),
-                lambda old, settings: self._check_fit(old.schema, settings),
-            )
-            for each in declarations_of(declared)
-        )
-        if not dry_run and not force:
-            applying.check_all_can(plans)
-        named = {each.declared.name.casefold() for each in plans}
-        for each in () if dry_run else plans:
-            new = each.declared
-            if each.action == "create":
-                self.create_table(new.name, new.schema, new.split_points, properties=new.properties)
-            elif each.action == "change":
-                self.table(new.name).set_properties(each.changes)
-        return applying.ApplyReport(plans, tuple(t.name for t in tables if t.name.casefold() not in named), dry_run)
-
-    def warehouse(self) -> Storage:
-        """Return the warehouse that the instance is in: its folder, or the bucket's prefix."""
-        return open_near(self._storage.root.removesuffix(f"/{self.instance}"), self._storage)
-
-    def property_values(self) -> Listing[property_listing.PropertyValue]:
-        """Return the instance's own properties, and the defaults that it sets for its tables; with who set them."""
-        values = property_listing.instance_values(self.components.property_files.instance)
-        return property_listing.listing(values, f"properties of instance {self.instance}")
 
     def migrate_state_store(self, name: str, to: str, *, message: str | None = None) -> Snapshot:
         """Move the metadata of a table to another state store; sessions that use the table follow by themselves.

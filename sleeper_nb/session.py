@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from sleeper_nb.administration import Administration
 from sleeper_nb.background import BackgroundJobs
 from sleeper_nb.catalog.base import Catalog, TableEntry
 from sleeper_nb.clock import Clock
 from sleeper_nb.components import Components
+from sleeper_nb.declaring import Declaring
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.lookup import lookup_in
 from sleeper_nb.model.jobs import Job
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Session(Administration):
+class Session(Declaring):
     """An open instance: its tables, and the one Spark session that works on them. Made by `sleeper_nb.connect`."""
 
     def __init__(
@@ -153,7 +153,7 @@ class Session(Administration):
         Before it, what is left of deleted tables goes.
         """
         if not dry_run:
-            finish_deletions(self.components.catalog, self._storage, self.components.clock)
+            finish_deletions(self.components.catalog, self.components.property_files, self.components.clock)
         entries = self.components.catalog.tables()
         online = [entry for entry in entries if entry.online]
         done = list(self._each(online, lambda table: table.maintain(dry_run)))

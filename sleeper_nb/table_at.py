@@ -114,10 +114,8 @@ class TableAt(Report):
 
     def guard(self, size: int) -> ReadGuard:
         """Return what keeps the version's files while so many bytes of them are read."""
-        is_old = self.resolved.asked is not None
-        return ReadGuard(
-            self._components.leases, self._store.table_id, self.resolved.snapshot_id, is_old, size, self.name
-        )
+        is_old, leases = self.resolved.asked is not None, self._components.leases
+        return ReadGuard(leases, self._store.table_id, self.resolved.snapshot_id, is_old, size, self.name)
 
     def _processing(self, schema: Schema) -> DataProcessing:
         return DataProcessing.of(self.properties, schema, self._components.clock.now())

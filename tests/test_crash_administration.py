@@ -97,7 +97,7 @@ def rename(session: Session, _kind: str) -> None:
 def delete(session: Session, _kind: str) -> None:
     if "trips" in names(session):
         session.delete_table("trips", force=True)
-    finish_deletions(session.components.catalog, session._storage, session.components.clock)
+    finish_deletions(session.components.catalog, session.components.property_files, session.components.clock)
 
 
 def reinitialise(session: Session, _kind: str) -> None:

@@ -13,7 +13,9 @@ import pytest
 from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.errors import AlreadyExists, NotFound
 from sleeper_nb.model.leases import Lease
+from sleeper_nb.model.properties import InstanceProperties
 from sleeper_nb.operations.administration.deletion import delete_table
+from sleeper_nb.operations.administration.property_files import PropertyFiles
 from sleeper_nb.operations.administration.reinitialising import Fresh, reinitialise
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage.filesystem import Storage
@@ -35,7 +37,8 @@ def template(request: pytest.FixtureRequest, tmp_path: Path) -> Template:
 
 def deleted(stage: Stage, gate: Gate) -> None:
     home = TrappedStorage(Storage(LocalPlace(stage.folder, sync=False)), gate)  # type: ignore[arg-type]
-    delete_table(stage.catalog(gate), home, TableEntry(TABLE, "table"), stage.clock)
+    files = PropertyFiles(home, InstanceProperties({}))
+    delete_table(stage.catalog(gate), files, TableEntry(TABLE, "table"), stage.clock)
 
 
 def loaded(stage: Stage, gate: Gate) -> Any:

@@ -49,6 +49,10 @@ def test_all_files_of_the_table_are_there_and_none_with_the_instance(tmp_path, s
         assert not files_below(house / table.entry.id)
         assert [path.name for path in other.iterdir()] == [table.entry.id]
         assert (house / "config" / "tables" / f"table-{table.entry.id}.properties").is_file()
+        assert session.delete_table("t").files == len(files_below(other))
+        session.delete_table("t", force=True)
+        assert not files_below(other)
+        assert [each.name for each in session.tables()] == ["beside"]
 
 
 def test_the_place_is_an_address_that_stays(tmp_path):

@@ -4,7 +4,7 @@ Why nobody ever sees a half-deleted table, in steps:
 
 1. The catalog forgets the table in one step, which frees its name, and keeps its id among those that were deleted.
    From then on no commit, savepoint or lease of it can win; who reads it is told so by the first file that is missing.
-2. Its folder goes, then its properties, then what its state store keeps elsewhere.
+2. Its folder goes, then what its state store keeps elsewhere, then its properties, which say where the folder was.
 3. The catalog forgets the id.
 
 A crash in between leaves an id with the catalog. Whoever deletes next, or maintains the instance, does the rest.
@@ -19,10 +19,9 @@ from sleeper_nb.catalog.base import Catalog, TableEntry
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.leases import Lease
+from sleeper_nb.operations.administration.property_files import PropertyFiles
 from sleeper_nb.report import Bytes, Grid, Report, cell_text, counted
 from sleeper_nb.state_store.opening import erase_state
-from sleeper_nb.storage import paths
-from sleeper_nb.storage.filesystem import Storage
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -83,25 +82,25 @@ class DeletionReport(Report):
         return Grid(("", ""), tuple(rows), f"{verb} table {self.table} for good", footer)
 
 
-def plan_deletion(catalog: Catalog, home: Storage, entry: TableEntry, clock: Clock) -> DeletionReport:
+def plan_deletion(catalog: Catalog, files: PropertyFiles, entry: TableEntry, clock: Clock) -> DeletionReport:
     """Return what the deletion of a table takes away; its metadata is not read, so it may be damaged.
 
     Parameters
     ----------
     catalog, clock
         The instance's.
-    home
-        The instance's folder.
+    files
+        The properties of the instance's tables, which say where each one lies.
     entry
         The table.
     """
     head, now = catalog.current(entry.id), clock.now()
-    files = home.list(entry.id)
+    stored = files.place_of(entry.id).list(entry.id)
     return DeletionReport(
         table=entry.name,
         rows=head.rows,
-        files=len(files),
-        bytes=sum(file.bytes for file in files),
+        files=len(stored),
+        bytes=sum(file.bytes for file in stored),
         snapshots=len(catalog.snapshots(entry.id)),
         savepoints=tuple(point.name or str(point.id) for point in catalog.savepoints(entry.id)),
         leases=tuple(lease for lease in catalog.leases(entry.id) if not lease.has_ended(now)),
@@ -109,7 +108,7 @@ def plan_deletion(catalog: Catalog, home: Storage, entry: TableEntry, clock: Clo
     )
 
 
-def delete_table(catalog: Catalog, home: Storage, entry: TableEntry, clock: Clock) -> None:
+def delete_table(catalog: Catalog, files: PropertyFiles, entry: TableEntry, clock: Clock) -> None:
     """Delete a table for good; parameters as of `plan_deletion`.
 
     Raises
@@ -121,7 +120,7 @@ def delete_table(catalog: Catalog, home: Storage, entry: TableEntry, clock: Cloc
     """
     catalog.delete_table(entry.id, entry.name)
     try:
-        _remove(catalog, home, [entry.id], clock)
+        _remove(catalog, files, [entry.id], clock)
     except StorageError as error:
         raise StorageError(
             f"table {entry.name!r} is deleted, but some of its files are still there: {error.message}",
@@ -129,16 +128,17 @@ def delete_table(catalog: Catalog, home: Storage, entry: TableEntry, clock: Cloc
         ) from error
 
 
-def finish_deletions(catalog: Catalog, home: Storage, clock: Clock) -> int:
+def finish_deletions(catalog: Catalog, files: PropertyFiles, clock: Clock) -> int:
     """Delete what runs that did not end have left of deleted tables; return of how many tables."""
     left = catalog.deleted()
-    _remove(catalog, home, left, clock)
+    _remove(catalog, files, left, clock)
     return len(left)
 
 
-def _remove(catalog: Catalog, home: Storage, table_ids: Iterable[str], clock: Clock) -> None:
+def _remove(catalog: Catalog, files: PropertyFiles, table_ids: Iterable[str], clock: Clock) -> None:
     for table_id in table_ids:
-        home.delete_all(table_id)
-        home.delete(paths.table_properties(table_id))
-        erase_state(table_id, catalog, home.below(table_id), clock)
+        place = files.place_of(table_id)
+        place.delete_all(table_id)
+        erase_state(table_id, catalog, place.below(table_id), clock)
+        files.remove(table_id)
         catalog.forget_deleted(table_id)

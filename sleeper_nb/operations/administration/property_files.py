@@ -57,13 +57,21 @@ class PropertyFiles:
 
     def storage_of(self, table_id: str, properties: TableProperties) -> Storage:
         """Return where a table's data and metadata are: ``sleeper.table.data.path``, or beside the others."""
+        return self._place(properties).below(table_id)
+
+    def place_of(self, table_id: str) -> Storage:
+        """Return the folder that a table's folder is in; the instance's when the table's file is gone already."""
+        try:
+            return self._place(self.of_table(table_id))
+        except NotFound:
+            return self._storage
+
+    def _place(self, properties: TableProperties) -> Storage:
         path = properties[DATA_PATH]
         if not path:
-            return self._storage.below(table_id)
+            return self._storage
         home = open_near(path, self._storage)
-        if home.local:
-            home = Storage(LocalPlace(home.root, sync=self.instance[SYNC]))
-        return home.below(table_id)
+        return Storage(LocalPlace(home.root, sync=self.instance[SYNC])) if home.local else home
 
     def new(self, texts: Mapping[str, str]) -> TableProperties:
         """Return the properties of a table that sets some."""
@@ -72,6 +80,10 @@ class PropertyFiles:
     def add(self, table_id: str, content: str) -> None:
         """Write the file of a new table."""
         self._storage.write(paths.table_properties(table_id), content.encode())
+
+    def remove(self, table_id: str) -> None:
+        """Delete the file of a table, if it is there."""
+        self._storage.delete(paths.table_properties(table_id))
 
     def change(
         self, table_id: str, changes: Mapping[str, str | None], check: Callable[[TableProperties], object]
