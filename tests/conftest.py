@@ -22,7 +22,7 @@ pytest_plugins = ["tests.servers.fixtures"]
 
 settings.register_profile(
     "default",
-    max_examples=40,
+    max_examples=25,
     stateful_step_count=20,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -26,7 +26,8 @@ from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import OutcomeUnknown, SleeperError
 from sleeper_nb.model.partitions import PartitionSplit
-from sleeper_nb.model.snapshots import SnapshotReference
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot, SnapshotReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences, Rollback, SplitPartitions
 from sleeper_nb.operations.upkeep import expiry
@@ -88,7 +89,7 @@ class FaultMachine(RuleBasedStateMachine):
         self.rivals: dict[int, str] = {}
         self.saved: dict[int, int] = {}
         self.stalled: list[Stalled] = []
-        self.used = 0
+        self.used = self.steps = 0
 
     def fresh(self, kind: str | None = None) -> StateStore:
         kind = kind or self.catalog.current("id").state_store
@@ -114,10 +115,11 @@ class FaultMachine(RuleBasedStateMachine):
 
     def adding(self, *names: str) -> AddFiles:
         """Return what adds files of the keys that all of them have."""
-        return AddFiles(tuple(a_file(name, self.leaf()) for name in sorted(names)))
+        leaf = self.leaf()
+        return AddFiles(tuple(a_file(name, leaf) for name in sorted(names)))
 
     def leaf(self) -> str:
-        return self.fresh().load().tree.leaf_of(("a", 0)).id
+        return self.reader.load().tree.leaf_of(("a", 0)).id
 
     def settle(self, added: Collection[str], removed: Collection[str], splits: int = 0, to: int | None = None) -> int:
         """Note what every new version must have, that of a rollback what `to` has; return how many are no rival's."""
@@ -245,19 +247,28 @@ class FaultMachine(RuleBasedStateMachine):
             return
         retained = self.catalog.snapshots("id")
         assert [s.id for s in retained] == list(range(self.head, self.head - len(retained), -1))
-        # The newest and the oldest are read anew; what lies between, by a reader that remembers what it saw.
+        savepoints = self.catalog.savepoints("id")
+        # The newest is read after each step, the others in turn, the oldest twice as often; and all of them at the end.
+        self.steps += 1
+        others = (*retained[1:], *savepoints, retained[-1])
+        self.hold({retained[0], others[self.steps % len(others)]})
+        assert {s.id: s.saved_snapshot_id for s in savepoints} == self.saved
+
+    def hold(self, found: Iterable[Snapshot | Savepoint]) -> None:
         anew = self.fresh()
-        for version in (*retained, *self.catalog.savepoints("id")):
-            state = (anew if version in {retained[0], retained[-1]} else self.reader).load(version)
+        for version in found:
+            state = anew.load(version)
             assert set(state.files.active["filename"].to_pylist()) == self.versions[version.number]
             assert len(state.tree.leaves) == 1 + self.splits[version.number]
-        assert {s.id: s.saved_snapshot_id for s in self.catalog.savepoints("id")} == self.saved
 
     def teardown(self) -> None:
         if hasattr(self, "catalog"):
-            transaction_log.CHECKPOINT_EVERY = self.before
-            self.catalog.close()
-            shutil.rmtree(self.folder)
+            try:
+                self.hold((*self.catalog.snapshots("id"), *self.catalog.savepoints("id")))
+            finally:
+                transaction_log.CHECKPOINT_EVERY = self.before
+                self.catalog.close()
+                shutil.rmtree(self.folder)
 
 
 class DynamoDBFaultMachine(FaultMachine):
