@@ -36,9 +36,11 @@ DYNAMODB: dict[str, Callable[..., DynamoDBCatalog]] = {
     "local": _on_dynamodb_local,
 }
 """What opens a catalog in DynamoDB, the same one for everyone who names the folder."""
+BESIDE = {"moto": pytest.mark.moto, "servers": pytest.mark.servers}
+"""The marks of backends that are tried beside those of every run."""
 MEMORY_AND_SERVERS = [
     "memory",
-    pytest.param("moto", marks=pytest.mark.servers),  # from PyPI, but slow
+    pytest.param("moto", marks=pytest.mark.moto),
     pytest.param("local", marks=pytest.mark.servers),
 ]
 

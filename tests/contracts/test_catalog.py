@@ -27,7 +27,8 @@ CATALOGS: dict[str, Callable[[Path], Catalog]] = {
 KINDS = [
     "sqlite",
     "dynamodb-memory",
-    "dynamodb-moto",  # does one request at a time, so here a race is only one of who comes first
+    # does one request at a time, so here a race is only one of who comes first
+    pytest.param("dynamodb-moto", marks=pytest.mark.moto),
     pytest.param("dynamodb-local", marks=pytest.mark.servers),
 ]
 LATER = START + timedelta(hours=1)

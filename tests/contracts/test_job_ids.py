@@ -30,7 +30,7 @@ STORES = [
     ("TransactionLogStateStore", "folder"),
     ("TransactionLogStateStore", "memory"),
     ("DynamoDBStateStore", "memory"),
-    pytest.param(("DynamoDBStateStore", "moto"), marks=pytest.mark.servers),
+    pytest.param(("DynamoDBStateStore", "moto"), marks=pytest.mark.moto),
     pytest.param(("DynamoDBStateStore", "servers"), marks=pytest.mark.servers),
 ]
 

@@ -15,7 +15,7 @@ from sleeper_nb.operations.versioning.migration import migrate_state_store
 from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager
 from sleeper_nb.operations.versioning.savepoints import delete_savepoint
 from sleeper_nb.state_store.base import StateStore
-from tests.backends import BACKENDS, Backend
+from tests.backends import BACKENDS, BESIDE, Backend
 from tests.builders import (
     TABLE,
     collect,
@@ -38,7 +38,7 @@ BACKENDS_OF = {
 }
 STORES = [
     pytest.param((kind, backend), id=f"{kind} on {backend}",
-                 marks=() if backend in {"folder", "memory"} else pytest.mark.servers)  # those of moto too: it is slow
+                 marks=BESIDE.get(backend, ()))
     for kind, backends in BACKENDS_OF.items()
     for backend in backends
 ]  # fmt: skip

@@ -34,7 +34,7 @@ from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.storage.filesystem import Storage
-from tests.backends import BACKENDS, Backend
+from tests.backends import BACKENDS, BESIDE, Backend
 from tests.builders import (
     KEYED,
     START,
@@ -59,7 +59,7 @@ BACKENDS_OF = {
 QUICK = {("S3StateStore", "folder"), ("TransactionLogStateStore", "folder"), ("DynamoDBStateStore", "moto")}
 STORES = [
     pytest.param((kind, backend), id=f"{kind} on {backend}",
-                 marks=() if (kind, backend) in QUICK else pytest.mark.servers)  # those of moto too: it is slow
+                 marks=() if (kind, backend) in QUICK else BESIDE[backend])
     for kind, backends in BACKENDS_OF.items()
     for backend in backends
 ]  # fmt: skip
