@@ -162,7 +162,7 @@ class Administration(ABC):
         """Delete all contents of a table, in one commit; its name, id and properties stay.
 
         When the schema in the table's properties file (``sleeper.table.schema``) was changed, the table has that one
-        from then on; its row keys cannot change. Older snapshots are forgotten. Files go with the next garbage
+        from then on; other row keys need new partitions. Older snapshots are forgotten. Files go with the next garbage
         collection behind its delay, so that who reads meanwhile ends in peace. Savepoints stay, keep their files, and
         can be read and rolled back to. An ingest with a job id stays done: the same load is given another id.
 

@@ -160,9 +160,11 @@ def reachable(store: StateStore) -> set[str]:
     needed = {f"savepoint/savepoint-{v.id}" for v in kept if isinstance(v, Savepoint)}
     # The oldest snapshots may be read through a checkpoint that has expired itself: its metadata stays, not its rows.
     oldest = store.catalog.snapshots(store.table_id)[-1]
-    needed |= {*(Metadata.of(store.catalog.checkpoint(store.table_id, oldest.id)) or ())}
+    checkpoint = Metadata.of(store.catalog.checkpoint(store.table_id, oldest.id))
+    needed |= checkpoint.paths if checkpoint else set()
     for version in kept:
-        needed |= {*(Metadata.of(version) or ()), f"schema/schema-{version.schema_id}"}
+        metadata = Metadata.of(version)
+        needed |= {*(metadata.paths if metadata else ()), f"schema/schema-{version.schema_id}"}
         needed |= set(reopened(store).load(version).files.active["filename"].to_pylist())
     return needed
 

@@ -85,6 +85,23 @@ def test_a_schema_that_cannot_be_changes_nothing(session, schema, words):
     assert table.scan().count() == 1
 
 
+def test_other_row_keys_come_with_new_partitions(session, trips):
+    trips.create_savepoint("kept")
+    other = sl.Schema({"id": "long"}, {}, {"key": "string"})
+    edit_schema(session, trips, other)
+    session.reinitialise_table("trips", delete_partitions=True, split_points=[100], force=True)
+    again = session.table("trips")
+    again.ingest([{"id": 5, "key": "x"}, {"id": 500, "key": "y"}])
+    assert again.scan(keys=500).to_pandas()["key"].tolist() == ["y"]
+    assert keys_in(again.scan(version="savepoint.kept").to_arrow()) == ["a", "z"]
+    both = "select count(*) from trips union all select count(*) from trips version as of 'savepoint.kept'"
+    assert session.sql(both, engine="duckdb").to_pandas().iloc[:, 0].tolist() == [2, 2]
+    with pytest.raises(sl.InvalidInput, match="other row keys"):
+        again.diff("kept", 4)
+    with pytest.raises(sl.InvalidInput, match="other row keys"):
+        again.scan(version="savepoint.kept", schema="current").to_arrow()
+
+
 def test_new_partitions_are_cut_where_asked_or_as_the_properties_say(session, trips, tmp_path):
     points = tmp_path / "points.txt"
     points.write_text("ZA==\naA==\n")

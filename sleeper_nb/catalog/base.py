@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sleeper_nb.clock import Clock
+from sleeper_nb.errors import ConflictError
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.leases import Lease
 from sleeper_nb.model.savepoints import Savepoint
@@ -43,6 +44,11 @@ class CommitLimits:
 
     snapshots: int
     entry_bytes: int
+
+
+def lost_checkpoint(snapshot_id: int) -> ConflictError:
+    """Return the error of a savepoint whose log goes on from a snapshot that has expired."""
+    return ConflictError(f"snapshot {snapshot_id} has expired meanwhile", hint="save full metadata instead")
 
 
 class Catalog(ABC):
@@ -166,8 +172,9 @@ class Catalog(ABC):
     def add_savepoint(self, table_id: str, savepoint: Savepoint) -> None:
         """Add a savepoint under a reserved id, on the condition that its snapshot is still retained.
 
-        The metadata that it names is the snapshot's own. `NotFound` when the snapshot is gone, `AlreadyExists` when the
-        name was ever used, also by a deleted savepoint.
+        The metadata that it names is the snapshot's own, or that of an older retained snapshot, and a log. `NotFound`
+        when the snapshot is gone, `ConflictError` when only the older one is, `AlreadyExists` when the name was ever
+        used, also by a deleted savepoint.
         """
 
     @abstractmethod

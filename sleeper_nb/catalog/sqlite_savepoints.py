@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from datetime import datetime
 
+from sleeper_nb.catalog.base import lost_checkpoint
 from sleeper_nb.catalog.sqlite_tables import collect
 from sleeper_nb.errors import AlreadyExists, NotFound
 from sleeper_nb.model.savepoints import Savepoint
@@ -29,17 +30,25 @@ def add(run: sqlite3.Connection, table_id: str, savepoint: Savepoint) -> None:
             f"snapshot {savepoint.saved_snapshot_id} has expired, so it cannot be saved",
             hint="save a snapshot that history shows",
         )
+    if (
+        savepoint.log is not None
+        and not run.execute(
+            "SELECT 1 FROM snapshots WHERE table_id = ? AND id = ? AND files_path = ? AND NOT expired",
+            (table_id, savepoint.log.after, savepoint.full_manifest_list),
+        ).fetchone()
+    ):
+        raise lost_checkpoint(savepoint.log.after)
     if run.execute("SELECT 1 FROM savepoints WHERE table_id = ? AND name = ?", (table_id, savepoint.name)).fetchone():
         raise AlreadyExists(
             f"the savepoint name {savepoint.name!r} was used before",
             hint="choose another; the name of a deleted savepoint is never given again",
         )
     run.execute(
-        "UPDATE savepoints SET name = ?, files_path = ?, partitions_path = ?, body = ?, saves = ? "
+        "UPDATE savepoints SET name = ?, files_path = ?, partitions_path = ?, body = ?, saves = ?, log_path = ? "
         "WHERE table_id = ? AND id = ?",
         (
             savepoint.name, savepoint.full_manifest_list, savepoint.partitions_path, savepoint.to_json(),
-            savepoint.saved_snapshot_id, table_id, savepoint.id,
+            savepoint.saved_snapshot_id, savepoint.log and savepoint.log.path, table_id, savepoint.id,
         ),
     )  # fmt: skip
 
@@ -47,11 +56,13 @@ def add(run: sqlite3.Connection, table_id: str, savepoint: Savepoint) -> None:
 def delete(run: sqlite3.Connection, table_id: str, savepoint_id: int, now: datetime) -> None:
     """Forget a savepoint but for its id and name; metadata files that nothing else names become garbage."""
     paths = run.execute(
-        "SELECT files_path, partitions_path FROM savepoints WHERE table_id = ? AND id = ? AND body IS NOT NULL",
+        "SELECT files_path, partitions_path, log_path FROM savepoints "
+        "WHERE table_id = ? AND id = ? AND body IS NOT NULL",
         (table_id, savepoint_id),
     ).fetchone()
     run.execute(
-        "UPDATE savepoints SET files_path = NULL, partitions_path = NULL, body = NULL WHERE table_id = ? AND id = ?",
+        "UPDATE savepoints SET files_path = NULL, partitions_path = NULL, log_path = NULL, body = NULL "
+        "WHERE table_id = ? AND id = ?",
         (table_id, savepoint_id),
     )
-    collect(run, table_id, paths or (), now)
+    collect(run, table_id, list(filter(None, paths or ())), now)

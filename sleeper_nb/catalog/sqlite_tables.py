@@ -9,7 +9,7 @@ from typing import Any
 
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 TABLES = """
 CREATE TABLE IF NOT EXISTS tables (
   id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, online INTEGER NOT NULL, current_snapshot INTEGER NOT NULL,
@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS log (
   table_id TEXT NOT NULL, id INTEGER NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (table_id, id)) STRICT;
 CREATE TABLE IF NOT EXISTS savepoints (
   table_id TEXT NOT NULL, id INTEGER NOT NULL, name TEXT, files_path TEXT, partitions_path TEXT, body TEXT,
-  saves INTEGER, PRIMARY KEY (table_id, id), UNIQUE (table_id, name)) STRICT;
+  saves INTEGER, log_path TEXT, PRIMARY KEY (table_id, id), UNIQUE (table_id, name)) STRICT;
 CREATE TABLE IF NOT EXISTS leases (
   table_id TEXT NOT NULL, id TEXT NOT NULL, snapshot_id INTEGER NOT NULL, since INTEGER NOT NULL,
   until INTEGER NOT NULL, purpose TEXT NOT NULL, author TEXT, PRIMARY KEY (table_id, id)) STRICT;
@@ -62,7 +62,7 @@ SELECT coalesce(max(id), 0) FROM snapshots WHERE table_id = :table AND files_pat
 GARBAGE_IF_UNNAMED = """
 INSERT OR IGNORE INTO garbage (table_id, path, since) SELECT :table, :path, :now WHERE
   NOT EXISTS (SELECT 1 FROM snapshots WHERE table_id = :table AND :path IN (files_path, partitions_path)) AND
-  NOT EXISTS (SELECT 1 FROM savepoints WHERE table_id = :table AND :path IN (files_path, partitions_path))
+  NOT EXISTS (SELECT 1 FROM savepoints WHERE table_id = :table AND :path IN (files_path, partitions_path, log_path))
 """
 
 
@@ -76,6 +76,8 @@ def upgrade(run: sqlite3.Connection) -> None:
     if version in {1, 2}:
         run.execute("ALTER TABLE savepoints ADD COLUMN saves INTEGER")
         run.execute("UPDATE savepoints SET saves = json_extract(body, '$.savedSnapshotId')")
+    if version in {1, 2, 3, 4}:
+        run.execute("ALTER TABLE savepoints ADD COLUMN log_path TEXT")
     run.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
 
 

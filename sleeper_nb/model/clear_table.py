@@ -19,7 +19,7 @@ class ClearTable(Transaction):
     Parameters
     ----------
     tree
-        The partitions from now on; None when they stay.
+        The partitions from now on; None when they stay, as they can only with the row keys.
     schema_id, schema
         The schema from now on, under a new id; None when it stays.
     """
@@ -30,16 +30,16 @@ class ClearTable(Transaction):
     operation: ClassVar[str] = "reinitialise"
 
     def validate(self, state: TableState) -> None:
-        """Files that wait for the garbage collector, and partitions, are told of by the row keys, so these stay."""
+        """Partitions are told of by the row keys, so both stay or both are new."""
         if self.tree is not None:
             self.tree.check()
         if self.schema is None:
             return
-        if self.schema.row_keys != state.schema.row_keys:
+        if self.tree is None and self.schema.row_keys != state.schema.row_keys:
             now, new = (", ".join(f"{f.name} {f.text}" for f in s.row_keys) for s in (state.schema, self.schema))
             raise StateRuleBroken(
-                f"the row keys are {now}, and would be {new}",
-                hint="delete the table, and create one of the same name with the other row keys",
+                f"the row keys are {now}, and would be {new}, by which the partitions are not cut",
+                hint="make the partitions anew too: delete-partitions true (in Python: delete_partitions=True)",
             )
         if self.schema_id is None or self.schema_id <= state.schema_id:
             raise StateRuleBroken(
@@ -52,6 +52,8 @@ class ClearTable(Transaction):
         for partition_id, begin, end in files.runs():
             names = state.files.active["filename"].slice(begin, end - begin).to_pylist()
             files = files.with_removed(names, partition_id, point.snapshot_id, point.time)
+        if self.schema is not None:
+            files = files.of_schema(self.schema)
         return state.at(
             point,
             files=files,

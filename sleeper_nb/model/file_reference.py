@@ -22,6 +22,8 @@ READY_FOR_GC = "READY_FOR_GC"
 TIME = pa.timestamp("us", tz="UTC")
 PAIR = ("partition_id", "filename")
 """The columns that name a reference among the active ones of a snapshot."""
+KEY_COLUMNS = ("min_", "max_")
+"""How the names of columns begin that tell of row keys; a removed reference has none there, as nothing reads it."""
 _COLUMNS = (
     pa.field("filename", pa.string(), nullable=False),  # below the table's folder, with / between its parts
     pa.field("partition_id", pa.string(), nullable=False),

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.model.file_names import FileNames
 from sleeper_nb.model.file_reference import (
+    KEY_COLUMNS,
     PAIR,
     READY_FOR_GC,
     TIME,
@@ -174,6 +175,7 @@ class FileReferences:
             "status": pa.scalar(READY_FOR_GC),
             "removed_snapshot": pa.scalar(snapshot_id, pa.int64()),
             "updated_at": pa.scalar(time, TIME),
+            **{f.name: pa.scalar(None, f.type) for f in taken.schema if f.name.startswith(KEY_COLUMNS)},
         }
         marked = taken
         for name, value in new.items():
@@ -186,6 +188,16 @@ class FileReferences:
         totals = self._totals.plus(taken, -1)
         changed = {**self._changed, partition_id: kept}
         return FileReferences(self._loaded, changed, (), removed, totals, self._given_names)
+
+    def of_schema(self, schema: Schema) -> FileReferences:
+        """Return the references of a table that has no active ones, with the columns for other row keys."""
+        columns = files_schema(schema)
+        if columns == self.schema:
+            return self
+        waiting = self.ready_for_gc
+        there = {name: waiting[name] for name in waiting.column_names if not name.startswith(KEY_COLUMNS)}
+        nothing = {f.name: pa.nulls(waiting.num_rows, f.type) for f in columns if f.name not in there}
+        return FileReferences.of(pa.table({**there, **nothing}).select(columns.names).cast(columns))
 
     def without(self, filenames: Collection[str]) -> FileReferences:
         """Return the references without every trace of some files, none of which is active."""

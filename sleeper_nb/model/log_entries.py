@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Partition, PartitionSplit, PartitionTree, Range, Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import from_micros, to_micros
+from sleeper_nb.model.state import CommitPoint, TableState
 from sleeper_nb.model.transactions import (
     AddFiles,
     DeleteFiles,
@@ -76,6 +77,14 @@ def from_entry(entry: bytes) -> tuple[Transaction, datetime]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         hint = "upgrade sleeper-nb"
         raise StorageError(f"cannot read an entry of the transaction log: {error!r}", hint=hint) from error
+
+
+def replayed(state: TableState, entries: Iterable[bytes]) -> TableState:
+    """Return a state after the entries that follow its snapshot in the log."""
+    for number, entry in enumerate(entries, state.snapshot_id + 1):
+        transaction, time = from_entry(entry)
+        state = transaction.apply(state, CommitPoint(number, time))
+    return state
 
 
 def _fields(value: Any) -> dict[str, Any]:

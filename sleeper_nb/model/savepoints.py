@@ -50,7 +50,26 @@ class ManifestFileMeta:
 class ReadsManifests(Protocol):
     """What tells of the files that list a version's data files (`sleeper_nb.storage.manifest_list.ManifestList`)."""
 
-    def read(self, full_manifest_list: str, schema_id: int) -> tuple[ManifestFileMeta, ...]: ...  # noqa: D102
+    def read(self, savepoint: Savepoint) -> tuple[ManifestFileMeta, ...]: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class SavedLog:
+    """The transactions that lead from an older version, whose files are listed, to the one that is saved.
+
+    Parameters
+    ----------
+    path
+        The file with them, one a line as in the transaction log, below the table's folder.
+    after
+        The snapshot before the first of them.
+    schema_id
+        The schema of that snapshot.
+    """
+
+    path: str
+    after: int
+    schema_id: int
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
@@ -64,9 +83,10 @@ class Savepoint(Report):
     saved_snapshot_id, schema_id
         What it saves.
     full_manifest_list
-        The Parquet file that lists every file of the version, below the table's folder.
+        The Parquet file that lists every file of the version, below the table's folder; when there is a `log`, that of
+        the version from which the log goes on.
     partitions_path
-        The Parquet file with the version's partitions.
+        The Parquet file with the partitions, of the same version.
     record_count
         Rows of the table at the version.
     save_time
@@ -78,6 +98,9 @@ class Savepoint(Report):
     periodic
         Whether ``savepoint.create-interval`` made it. Only such a one is ever deleted by maintenance, as
         ``savepoint.num-retained.max`` and ``savepoint.time-retained`` say.
+    log
+        What was committed between the lists and the saved version; None when there is nothing. So a savepoint of a
+        table with a million files costs what one with ten does, on `TransactionLogStateStore` too.
     """
 
     id: int
@@ -92,6 +115,7 @@ class Savepoint(Report):
     message: str | None = None
     author: str | None = None
     periodic: bool = False
+    log: SavedLog | None = None
 
     @property
     def number(self) -> int:
@@ -106,16 +130,17 @@ class Savepoint(Report):
     def data_manifests(self, manifest_list: ReadsManifests) -> tuple[ManifestFileMeta, ...]:
         """Return the files that list all data files of the savepoint.
 
-        Paimon's list names many manifests, each of a part of the files. Here one Parquet file lists them all, so there
-        is one: the file that `full_manifest_list` names. Its rows are those of the system table ``files`` at the
-        savepoint (`sleeper_nb.model.file_reference.files_schema`), for any tool that reads Parquet.
+        Paimon's list names many manifests, each of a part of the files. Here one Parquet file lists them all: the one
+        that `full_manifest_list` names. Its rows are those of the system table ``files``
+        (`sleeper_nb.model.file_reference.files_schema`), for any tool that reads Parquet. When the savepoint has a
+        `log`, that is the second: what it adds and takes away.
 
         Parameters
         ----------
         manifest_list
             What looks into the table's folder: ``table.savepoint_manager.manifest_list``.
         """
-        return manifest_list.read(self.full_manifest_list, self.schema_id)
+        return manifest_list.read(self)
 
     def to_json(self) -> str:
         """Return the content of the file ``savepoint/savepoint-<id>``; times in milliseconds since 1970."""
@@ -133,6 +158,7 @@ class Savepoint(Report):
                 "message": self.message,
                 "author": self.author,
                 "periodic": self.periodic,
+                "log": self.log and {"path": self.log.path, "after": self.log.after, "schemaId": self.log.schema_id},
             },
             indent=2,
         )
@@ -148,6 +174,7 @@ class Savepoint(Report):
         """
         try:
             body = json.loads(text)
+            log = body.get("log")
             return cls(
                 id=int(body["id"]),
                 saved_snapshot_id=int(body["savedSnapshotId"]),
@@ -161,6 +188,7 @@ class Savepoint(Report):
                 message=body.get("message"),
                 author=body.get("author"),
                 periodic=body.get("periodic") is True,  # savepoints of older releases have no such field
+                log=log and SavedLog(str(log["path"]), int(log["after"]), int(log["schemaId"])),
             )
         except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
             hint = "was the file savepoint-<id> changed by hand?"

@@ -131,7 +131,7 @@ class StateStore(ABC):
         described = snapshot_of(state, None, point, self.clock.new_id(), self.name, "create", None, author)
         snapshot = replace(described, files_path=metadata.files_path, partitions_path=metadata.partitions_path)
         publish = partial(self.publish_first, TableEntry(self.table_id, name), snapshot, state)
-        self.settle(snapshot, publish, {*metadata, schema_path})
+        self.settle(snapshot, publish, {*metadata.paths, schema_path})
         return snapshot
 
     def publish_first(self, entry: TableEntry, snapshot: Snapshot, state: TableState) -> None:  # noqa: ARG002 - for others
@@ -164,6 +164,16 @@ class StateStore(ABC):
     def materialised(self, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot with its full metadata as Parquet, which is written first if need be."""
         return snapshot if Metadata.of(snapshot) else self.history.materialised(snapshot, self.load(snapshot))
+
+    def savable(self, snapshot: Snapshot) -> Metadata:
+        """Return metadata of a snapshot that a savepoint can keep, in files that are written first if need be."""
+        return Metadata.of(snapshot) or self.named(snapshot.state_store).written_for_savepoint(snapshot)
+
+    def written_for_savepoint(self, snapshot: Snapshot) -> Metadata:
+        """Write metadata of a snapshot of this store, and return where it lies."""
+        metadata = Metadata.of(self.materialised(snapshot))
+        assert metadata is not None  # noqa: S101 - it was written just now
+        return metadata
 
     def commit(
         self, change: Change, *, message: str | None = None, author: str | None = None, job_id: str | None = None

@@ -3,40 +3,57 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import NotFound
-from sleeper_nb.model.log_entries import from_entry
+from sleeper_nb.model.log_entries import replayed
 from sleeper_nb.model.partitions import PartitionTree
-from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.savepoints import SavedLog, Savepoint
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.model.state import CommitPoint, TableState
+from sleeper_nb.model.state import TableState
 from sleeper_nb.state_store.cache import StateCache
-from sleeper_nb.storage import metadata_files, paths
+from sleeper_nb.storage import metadata_files, paths, saved_log
 from sleeper_nb.storage.filesystem import Storage
 
 REPLAYED_AT_MOST = 1000
 """Entries that are replayed on a remembered state rather than read from a newer checkpoint."""
+SAVED_LOG_BYTES = 4 << 20
+"""A savepoint rather has lists of its own than a longer log, which every reader would replay."""
 
 
-class Metadata(NamedTuple):
-    """Where the full metadata of a snapshot lies, below the table's folder."""
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Where the metadata of a version lies, below the table's folder.
+
+    Parameters
+    ----------
+    files_path, partitions_path
+        Parquet files with all file references and all partitions.
+    log
+        The transactions that lead from there to the version; None when it is the version itself.
+    """
 
     files_path: str
     partitions_path: str
+    log: SavedLog | None = None
 
     @classmethod
     def of(cls, version: Snapshot | Savepoint) -> Metadata | None:
-        """Return where the metadata of a version lies; None while it is not kept as Parquet."""
-        files_path = version.full_manifest_list if isinstance(version, Savepoint) else version.files_path
-        if files_path is None or version.partitions_path is None:
+        """Return where the metadata of a version lies; None while it is not kept in files."""
+        if isinstance(version, Savepoint):
+            return cls(version.full_manifest_list, version.partitions_path, version.log)
+        if version.files_path is None or version.partitions_path is None:
             return None
-        return cls(files_path, version.partitions_path)
+        return cls(version.files_path, version.partitions_path)
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """The files."""
+        return frozenset({self.files_path, self.partitions_path, *([self.log.path] if self.log else [])})
 
 
 class History:
@@ -77,7 +94,11 @@ class History:
         raise AssertionError
 
     def read(self, snapshot_id: int, schema_id: int, metadata: Metadata) -> TableState:
-        """Return the state that Parquet files hold."""
+        """Return the state that metadata files hold."""
+        if metadata.log is not None:
+            log = metadata.log
+            entries = saved_log.read(self._storage, log.path)
+            return replayed(self.read(log.after, log.schema_id, replace(metadata, log=None)), entries)
         try:
             schema = self.schema(schema_id)
             files = metadata_files.read_files(self._storage, metadata.files_path)
@@ -98,20 +119,16 @@ class History:
         state = self.states.newest(snapshot.id)
         if state is not None and snapshot.id - state.snapshot_id <= REPLAYED_AT_MOST:
             try:
-                return self._replayed(state, snapshot)
+                return replayed(state, self._log(state.snapshot_id, snapshot))
             except NotFound:  # the log was cut, or begins, behind the state
                 pass
         start = self._catalog.checkpoint(self._table_id, snapshot.id)
         metadata = Metadata.of(start)
         assert metadata is not None  # noqa: S101 - what makes it a checkpoint
-        return self._replayed(self.read(start.id, start.schema_id, metadata), snapshot)
+        return replayed(self.read(start.id, start.schema_id, metadata), self._log(start.id, snapshot))
 
-    def _replayed(self, state: TableState, until: Snapshot) -> TableState:
-        entries = self._catalog.log(self._table_id, state.snapshot_id, until.id)
-        for number, entry in enumerate(entries, state.snapshot_id + 1):
-            transaction, time = from_entry(entry)
-            state = transaction.apply(state, CommitPoint(number, time))
-        return state
+    def _log(self, after: int, until: Snapshot) -> tuple[bytes, ...]:
+        return self._catalog.log(self._table_id, after, until.id)
 
     def write(self, state: TableState, before: TableState | None, at: Metadata | None) -> Metadata:
         """Write the metadata of `state` under new names and return them.
@@ -147,12 +164,12 @@ class History:
             return snapshot
         written = self.write(state, None, None)
         try:
-            if self._catalog.materialise(self._table_id, snapshot.id, *written):
+            if self._catalog.materialise(self._table_id, snapshot.id, written.files_path, written.partitions_path):
                 return replace(snapshot, files_path=written.files_path, partitions_path=written.partitions_path)
         except BaseException:
             self._discard_unless_named(snapshot, written)
             raise
-        self.discard({*written})
+        self.discard(written.paths)
         found = next((s for s in self._catalog.snapshots(self._table_id) if s.id == snapshot.id), None)
         if found is None:
             raise NotFound(f"snapshot {snapshot.id} has expired", hint="choose one that history shows")
@@ -162,9 +179,28 @@ class History:
         """Delete what was written, but not when the catalog has it after all: only its answer was lost."""
         named = {Metadata.of(s) for s in self._catalog.snapshots(self._table_id) if s.id == snapshot.id}
         if written not in named:
-            self.discard({*written})
+            self.discard(written.paths)
 
-    def discard(self, written: set[str]) -> None:
+    def logged(self, snapshot: Snapshot) -> Metadata | None:
+        """Return metadata of a snapshot that is in the transaction log: of the checkpoint before it, and the log since.
+
+        The log since is written as a file of its own, so that the log can be cut. None, and nothing was written, when
+        it is too long, or the checkpoint has expired, so that it may be deleted any moment.
+        """
+        start = self._catalog.checkpoint(self._table_id, snapshot.id)
+        metadata = Metadata.of(start)
+        if start.id == snapshot.id:  # it was written meanwhile
+            return metadata
+        if metadata is None or self._catalog.snapshot(self._table_id, start.id) is None:
+            return None
+        entries = self._log(start.id, snapshot)
+        if sum(map(len, entries)) > SAVED_LOG_BYTES:
+            return None
+        path = paths.log_metadata(snapshot.id, self._clock.new_id())
+        saved_log.write(self._storage, path, entries)
+        return replace(metadata, log=SavedLog(path, start.id, start.schema_id))
+
+    def discard(self, written: Iterable[str]) -> None:
         """Delete metadata that nothing names."""
         for path in written:
             self._storage.delete(path)

@@ -23,6 +23,6 @@ class S3StateStore(StateStore):
         at = Metadata.of(head)
         metadata = self.history.write(step.after, step.before, at)
         new = replace(step.snapshot, files_path=metadata.files_path, partitions_path=metadata.partitions_path)
-        written = {*metadata} - {*(at or ())}
+        written = {*metadata.paths} - (at.paths if at else set())
         won = self.settle(new, lambda: self.catalog.commit(self.table_id, head, new), written)
         return (new,) if won else None

@@ -18,6 +18,7 @@ from sleeper_nb.model.log_entries import to_entry
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.state_store.steps import Step
 
 CHECKPOINT_EVERY = 100
@@ -42,6 +43,10 @@ class TransactionLogStateStore(StateStore):
         self._write_checkpoint_if_due(new[-1], steps[-1].after)
         return new
 
+    def written_for_savepoint(self, snapshot: Snapshot) -> Metadata:
+        """Write the log since the checkpoint, however many files the table has; all of it only where that is long."""
+        return self.history.logged(snapshot) or super().written_for_savepoint(snapshot)
+
     def _publish_in_full(self, head: Snapshot, steps: Sequence[Step]) -> tuple[Snapshot, ...] | None:
         """Publish changes that are too big for the log: each with its full metadata instead."""
         new: list[Snapshot] = []
@@ -49,7 +54,7 @@ class TransactionLogStateStore(StateStore):
         try:
             for step in steps:
                 metadata = self.history.write(step.after, None, None)
-                written |= {*metadata}
+                written |= metadata.paths
                 new.append(
                     replace(step.snapshot, files_path=metadata.files_path, partitions_path=metadata.partitions_path)
                 )

@@ -1,12 +1,17 @@
-"""The metadata of a version's list of data files: which Parquet file it is, how large, and how much it lists."""
+"""The metadata of a savepoint's lists of data files: which files they are, how large, and how much each lists."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.model.file_reference import READY_FOR_GC
-from sleeper_nb.model.savepoints import ManifestFileMeta
-from sleeper_nb.storage import metadata_files
+from sleeper_nb.model.log_entries import replayed
+from sleeper_nb.model.savepoints import ManifestFileMeta, SavedLog, Savepoint
+from sleeper_nb.model.state import TableState
+from sleeper_nb.storage import metadata_files, saved_log
 from sleeper_nb.storage.filesystem import Storage
 
 
@@ -22,18 +27,32 @@ class ManifestList:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
-    def read(self, full_manifest_list: str, schema_id: int) -> tuple[ManifestFileMeta, ...]:
-        """Return the files that list the data files of a version: here always one, which lists them all.
+    def read(self, savepoint: Savepoint) -> tuple[ManifestFileMeta, ...]:
+        """Return the files that list the data files of a savepoint: one that lists them, and perhaps a log behind it.
 
         Raises
         ------
         NotFound, StorageError
-            When it is not there, or damaged.
+            When one is not there, or damaged.
         """
-        listed = metadata_files.read_files(self._storage, full_manifest_list).table.select(["filename", "status"])
-        waiting = pc.equal(listed["status"], READY_FOR_GC)
-        read = pc.unique(listed["filename"].filter(pc.invert(waiting)))
-        left = pc.unique(listed["filename"].filter(waiting))
-        unread = left.filter(pc.invert(pc.is_in(left, read)))
-        size = self._storage.size(full_manifest_list)
-        return (ManifestFileMeta(full_manifest_list, size, len(read), len(unread), schema_id),)
+        path, log = savepoint.full_manifest_list, savepoint.log
+        files = metadata_files.read_files(self._storage, path)
+        waiting = pc.equal(files.table["status"], READY_FOR_GC)
+        read = pc.unique(files.table["filename"].filter(pc.invert(waiting)))
+        unread = _without(pc.unique(files.table["filename"].filter(waiting)), read)
+        size = self._storage.size(path)
+        schema_id = savepoint.schema_id if log is None else log.schema_id
+        listed = ManifestFileMeta(path, size, len(read), len(unread), schema_id)
+        return (listed,) if log is None else (listed, self._logged(savepoint, log, files, read))
+
+    def _logged(self, savepoint: Savepoint, log: SavedLog, files: Any, before: Any) -> ManifestFileMeta:
+        schema = metadata_files.read_schema(self._storage, log.schema_id)
+        tree = metadata_files.read_partitions(self._storage, savepoint.partitions_path, schema)
+        start = TableState(log.after, log.schema_id, schema, tree, files)
+        after = pc.unique(replayed(start, saved_log.read(self._storage, log.path)).files.active["filename"])
+        added, gone = _without(after, before), _without(before, after)
+        return ManifestFileMeta(log.path, self._storage.size(log.path), len(added), len(gone), savepoint.schema_id)
+
+
+def _without(names: pa.Array, others: pa.Array) -> pa.Array:
+    return names.filter(pc.invert(pc.is_in(names, others)))

@@ -8,6 +8,7 @@
     <warehouse>/<instance>/<table-id>/data/partition_<partition-id>/<uuid>.parquet
     <warehouse>/<instance>/<table-id>/statestore/files/<12-digit snapshot>-<uuid>-files.parquet
     <warehouse>/<instance>/<table-id>/statestore/partitions/<12-digit snapshot>-<uuid>-partitions.parquet
+    <warehouse>/<instance>/<table-id>/statestore/log/<12-digit snapshot>-<uuid>-log.jsonl
     <warehouse>/<instance>/<table-id>/savepoint/savepoint-<id>
     <warehouse>/<instance>/<table-id>/schema/schema-<id>
 
@@ -47,6 +48,11 @@ def files_metadata(snapshot_id: int, name: str) -> str:
 def partitions_metadata(snapshot_id: int, name: str) -> str:
     """Return the path of the Parquet file with the partition tree of a snapshot."""
     return f"statestore/partitions/{snapshot_id:012d}-{name}-partitions.parquet"
+
+
+def log_metadata(snapshot_id: int, name: str) -> str:
+    """Return the path of the transactions that lead from older full metadata to a snapshot, one a line."""
+    return f"statestore/log/{snapshot_id:012d}-{name}-log.jsonl"
 
 
 def savepoint(savepoint_id: int) -> str:

@@ -12,9 +12,12 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, StateRuleBroken
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.administration.reinitialising import Fresh, ReinitialiseReport, reinitialise
+from sleeper_nb.operations.health.checking import check_table
 from sleeper_nb.operations.versioning import versions
+from sleeper_nb.operations.versioning.migration import migrate_state_store
 from sleeper_nb.operations.versioning.rollback import roll_back
 from sleeper_nb.operations.versioning.savepoints import delete_savepoint
+from sleeper_nb.progress import SILENT
 from sleeper_nb.state_store.base import StateStore
 from tests.backends import BACKENDS
 from tests.builders import (
@@ -135,13 +138,52 @@ def test_another_schema_comes_with_a_new_id_and_old_versions_keep_theirs(store: 
     assert (reopened(store).load().schema, store.head().schema_id) == (KEYED, 3)
 
 
-def test_row_keys_cannot_change(store: StateStore):
+def test_row_keys_cannot_change_while_the_partitions_stay(store: StateStore):
     ingest(store, rows_of("a"))
     before = on_disk(store)
     with pytest.raises(StateRuleBroken, match="row keys are key string, n int, and would be key string") as caught:
         clear(store, Fresh(schema=Schema({"key": "string"})))
-    assert "delete the table" in caught.value.hint
+    assert "delete-partitions true" in caught.value.hint
     assert (store.head().id, on_disk(store)) == (2, before)
+
+
+def test_row_keys_change_with_the_partitions_and_old_versions_keep_theirs(store: StateStore):
+    ingest(store, rows_of("a", "b"))
+    ingest(store, rows_of("c"))
+    compact(store)  # so that some references have waited for garbage collection before
+    saved = save(store, "before")
+    other = Schema({"id": "long", "blob": "bytearray", "at": "long"}, {}, {"key": "string"})
+    assert clear(store, Fresh(schema=other, points=(100,)), force=True).partitions_after == 2
+    rows = [{"id": 1, "blob": b"\xff", "at": 1, "key": "x"}, {"id": 100, "blob": b"", "at": -1, "key": "y"}]
+    ingest(store, rows)
+    ingest(store, rows)
+    compact(store)
+    assert scan(reopened(store)).to_pylist() == [rows[0], rows[0], rows[1], rows[1]]
+    assert keys_in(scan(reopened(store), saved)) == ["a", "b", "c"]
+    with pytest.raises(InvalidInput, match="do not fit the schema"):
+        roll_back(store, versions.Resolved(saved), dry_run=False)
+    collect(store)
+    assert reachable(store) <= on_disk(store)
+    assert check_table(store, "table", deep=True, progress=SILENT).ok
+    clear(store, Fresh(schema=KEYED, points=("m",)), force=True)
+    ingest(store, rows_of("z"))
+    assert keys_in(scan(reopened(store))) == ["z"]
+    delete_savepoint(store, saved)
+    collect(store)
+    assert {path for path in on_disk(store) - reachable(store) if not path.startswith("schema/")} == set()
+
+
+@pytest.mark.parametrize("to", ["S3StateStore", "TransactionLogStateStore"])
+def test_a_table_whose_row_keys_have_changed_can_migrate(store: StateStore, to: str):
+    if store.name == to:
+        return
+    ingest(store, rows_of("a"))
+    clear(store, Fresh(schema=Schema({"id": "long"}, {}, {"key": "string"}), points=()))
+    ingest(store, [{"id": 5, "key": "x"}])
+    migrate_state_store(store, to)
+    assert scan(reopened(store)).to_pylist() == [{"id": 5, "key": "x"}]
+    collect(store)
+    assert on_disk(store) >= reachable(store)
 
 
 def test_rows_of_the_schema_before_are_not_added_behind_it(store: StateStore):

@@ -252,9 +252,14 @@ def test_a_commit_that_lost_tries_again_on_the_newer_state_after_a_growing_wait(
     assert all(slept <= Retry().ceiling(i) for i, slept in enumerate(clock.slept))
 
 
+def paths_of(snapshot: Snapshot) -> frozenset[str]:
+    metadata = Metadata.of(snapshot)
+    return metadata.paths if metadata else frozenset()
+
+
 def test_a_commit_that_lost_deletes_the_metadata_that_it_wrote(store: StateStore):
     reopened(store, Rival(store, 3)).commit(added("mine"))
-    named = {path for s in store.catalog.snapshots(store.table_id) for path in Metadata.of(s) or ()}
+    named = {path for s in store.catalog.snapshots(store.table_id) for path in paths_of(s)}
     assert {path for path in on_disk(store) if path.startswith("statestore/")} == named
 
 
@@ -271,7 +276,7 @@ def test_running_out_of_tries_raises_and_leaves_nothing(store: StateStore, clock
         impatient.commit(added("mine"))
     assert sorted(names(store)) == ["rival 96", "rival 97", "rival 98"]
     assert len(clock.slept) == 2
-    named = {path for s in store.catalog.snapshots(store.table_id) for path in Metadata.of(s) or ()}
+    named = {path for s in store.catalog.snapshots(store.table_id) for path in paths_of(s)}
     assert {path for path in on_disk(store) if path.startswith("statestore/")} == named
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.model.savepoints import Savepoint, check_savepoint_name
+from sleeper_nb.model.savepoints import SavedLog, Savepoint, check_savepoint_name
 from sleeper_nb.storage.filesystem import Storage
 from tests.builders import savepoint, snapshot
 
@@ -16,12 +16,18 @@ moments = st.datetimes(timezones=st.just(UTC))
 texts = st.none() | st.text()
 
 
-@given(moments, texts, texts, st.booleans())
-def test_a_savepoint_comes_back_from_its_file(saved: datetime, message: str | None, author: str | None, periodic: bool):
+logs = st.none() | st.builds(SavedLog, st.text(), st.integers(), st.integers())
+
+
+@given(moments, texts, texts, st.booleans(), logs)
+def test_a_savepoint_comes_back_from_its_file(
+    saved: datetime, message: str | None, author: str | None, periodic: bool, log: SavedLog | None
+):
     whole = saved - timedelta(microseconds=saved.microsecond % 1000)
     one = savepoint(
-        3, snapshot(7, time=saved), "naïve", save_time=whole, message=message, author=author, periodic=periodic
-    )
+        3, snapshot(7, time=saved), "naïve",
+        save_time=whole, message=message, author=author, periodic=periodic, log=log,
+    )  # fmt: skip
     assert Savepoint.from_json(one.to_json()) == one
 
 

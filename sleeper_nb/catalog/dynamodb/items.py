@@ -148,4 +148,4 @@ def to_snapshot(item: Item) -> Snapshot:
 
 def paths_of(item: Item) -> set[str]:
     """Return the metadata files that the item of a snapshot or savepoint names."""
-    return {item[name] for name in ("files_path", "partitions_path") if item.get(name)}
+    return {item[name] for name in ("files_path", "partitions_path", "log_path") if item.get(name)}

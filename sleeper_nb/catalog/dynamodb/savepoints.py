@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sleeper_nb.catalog.base import lost_checkpoint
 from sleeper_nb.catalog.dynamodb.items import DELETED, SAVEPOINT, SAVEPOINT_COUNTER, SAVEPOINT_NAME, SNAPSHOT, numbered
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import AlreadyExists, ConflictError, NotFound
@@ -31,23 +32,27 @@ def reserve(rows: Rows) -> int:
 
 
 def add(rows: Rows, savepoint: Savepoint) -> None:
-    """Add a savepoint, and its id to the item of its snapshot, on the condition that that has not expired."""
+    """Add a savepoint, and its id to the items of the snapshots that it builds on; none of those may have expired."""
     kept = {
         "id": savepoint.id,
         "files_path": savepoint.full_manifest_list,
         "partitions_path": savepoint.partitions_path,
+        "log_path": savepoint.log and savepoint.log.path,
         "body": savepoint.to_json(),
     }
     retained = "attribute_exists(#item) AND attribute_not_exists(#expired)"
+    ids = frozenset({savepoint.id})
     parts = [
-        rows.update(
-            numbered(SNAPSHOT, savepoint.saved_snapshot_id), "ADD #saved :ids", retained, ids=frozenset({savepoint.id})
-        ),
+        rows.update(numbered(SNAPSHOT, savepoint.saved_snapshot_id), "ADD #saved :ids", retained, ids=ids),
         rows.put(numbered(SAVEPOINT, savepoint.id), kept, new=True),
         rows.absent(DELETED),
     ]
     if savepoint.name is not None:
         parts.append(rows.put(SAVEPOINT_NAME + savepoint.name, {"id": savepoint.id}, new=True))
+    if savepoint.log is not None:
+        listed = f"{retained} AND #files_path = :path"
+        start = numbered(SNAPSHOT, savepoint.log.after)
+        parts.append(rows.update(start, "ADD #saved :ids", listed, ids=ids, path=savepoint.full_manifest_list))
     lost = rows.db.transact(parts)
     if lost is None or (lost.parts[1] and (lost.items[1] or {}).get("body") == kept["body"]):
         return  # done now, or by an earlier try whose answer was lost
@@ -58,6 +63,8 @@ def add(rows: Rows, savepoint: Savepoint) -> None:
         )
     if lost.parts[1]:
         raise AlreadyExists(f"savepoint {savepoint.id} is there already", hint="reserve another id")
+    if savepoint.log is not None and lost.parts[-1]:
+        raise lost_checkpoint(savepoint.log.after)
     raise AlreadyExists(
         f"the savepoint name {savepoint.name!r} was used before",
         hint="choose another; the name of a deleted savepoint is never given again",

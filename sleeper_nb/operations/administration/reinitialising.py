@@ -131,7 +131,7 @@ def reinitialise(
     ConfirmationNeeded
         When the table has savepoints, which are named; nothing was changed.
     StateRuleBroken
-        When the row keys would change; nothing was changed.
+        When the row keys would change and the partitions stay; nothing was changed.
     """
     state = store.load()
     fresh.change(store, state, state.schema_id + 1).validate(state)

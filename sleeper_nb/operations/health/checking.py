@@ -140,8 +140,7 @@ def _forgetful(store: StateStore) -> StateStore:
 
 
 def _metadata_faults(version: Version, there: Collection[str], garbage: frozenset[str]) -> Iterator[Suspicion]:
-    named = [*(Metadata.of(version) or ())]
-    for path in named:
+    for path in _metadata_of(version):
         if path not in there:
             yield Suspicion("metadata", f"{path} is not there", "the version cannot be read", key_of(version))
         elif path in garbage:
@@ -201,7 +200,7 @@ def _known(store: StateStore, seen: _Seen, catalogued: Catalogued) -> set[str]:
     """Return every path that a version, the garbage collector or the log may still come to."""
     known = set(catalogued.garbage)
     for version in catalogued.versions:
-        known |= {*(Metadata.of(version) or ())}
+        known |= _metadata_of(version)
     known |= {paths.savepoint(savepoint.id) for savepoint in catalogued.savepoints}
     known |= {paths.schema(version.schema_id) for version in catalogued.versions}
     if seen.files is not None:
@@ -210,8 +209,16 @@ def _known(store: StateStore, seen: _Seen, catalogued: Catalogued) -> set[str]:
         known |= set(seen.newest.files.ready_for_gc["filename"].to_pylist())
     with contextlib.suppress(NotFound):  # the log may be read through a version that has expired
         start = store.catalog.checkpoint(store.table_id, catalogued.snapshots[-1].id)
-        known |= {*(Metadata.of(start) or ()), paths.schema(start.schema_id)}
+        known |= _metadata_of(start) | {paths.schema(start.schema_id)}
     return known
+
+
+def _metadata_of(version: Version) -> frozenset[str]:
+    """Return the metadata files that a version is read from."""
+    metadata = Metadata.of(version)
+    if metadata is None:
+        return frozenset()
+    return metadata.paths | ({paths.schema(metadata.log.schema_id)} if metadata.log else set())
 
 
 def _future_schemas(there: Collection[str], catalogued: Catalogued) -> set[str]:

@@ -90,6 +90,7 @@ _SAVEPOINT = (
     Column.of("snapshot_time", _TIME),
     Column.of("full_manifest_list", _TEXT),
     Column.of("partitions_path", _TEXT),
+    Column("log_path", _TEXT, lambda savepoint: savepoint.log and savepoint.log.path),
 )
 _SNAPSHOT = (
     Column.of("snapshot_id", _LONG, "id"),

@@ -106,5 +106,6 @@ class KnownAt:
 def rows_at(table: SystemTable, at: KnownAt) -> SystemRows:
     """Return the rows of a system table, not looked up yet."""
     metadata = Metadata.of(at.resolved.version)
-    path = None if metadata is None or table.kept_as is None else str(getattr(metadata, table.kept_as))
+    is_kept = metadata is not None and metadata.log is None and table.kept_as is not None
+    path = str(getattr(metadata, table.kept_as)) if is_kept and table.kept_as else None
     return SystemRows(partial(table.rows, at), path, at.store.storage)

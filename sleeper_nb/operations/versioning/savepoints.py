@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from sleeper_nb.errors import NotFound, StorageError
+from sleeper_nb.errors import ConflictError, NotFound, StorageError
 from sleeper_nb.model.files import Totals
 from sleeper_nb.model.savepoints import Savepoint, check_savepoint_name
 from sleeper_nb.model.snapshots import Snapshot
@@ -37,8 +37,7 @@ def create_savepoint(
     snapshot = saved.version
     if not isinstance(snapshot, Snapshot):
         raise NotFound(f"snapshot {saved.snapshot_id} has expired", hint="it is saved already, see savepoints")
-    metadata = Metadata.of(store.materialised(snapshot))
-    assert metadata is not None  # noqa: S101 - it was written just now, if it was not there
+    metadata = store.savable(snapshot)
     now = store.clock.now()
     savepoint = Savepoint(
         id=store.catalog.reserve_savepoint_id(store.table_id),
@@ -53,9 +52,22 @@ def create_savepoint(
         message=message,
         author=author,
         periodic=periodic,
+        log=metadata.log,
     )
-    _publish(store, savepoint)
+    try:
+        _publish(store, savepoint)
+    except ConflictError:  # the snapshot from which its log goes on has expired meanwhile, and the saved one has not
+        savepoint = _with_lists_of_its_own(store, savepoint, snapshot)
+        _publish(store, savepoint)
     return savepoint
+
+
+def _with_lists_of_its_own(store: StateStore, savepoint: Savepoint, snapshot: Snapshot) -> Savepoint:
+    metadata = Metadata.of(store.materialised(snapshot))
+    assert metadata is not None  # noqa: S101 - it was written just now, if it was not there
+    return replace(
+        savepoint, full_manifest_list=metadata.files_path, partitions_path=metadata.partitions_path, log=None
+    )
 
 
 def _publish(store: StateStore, savepoint: Savepoint) -> None:
@@ -68,6 +80,8 @@ def _publish(store: StateStore, savepoint: Savepoint) -> None:
         saved_it = savepoint.id in {kept.id for kept in store.catalog.savepoints(store.table_id)}
         if not saved_it:
             store.storage.delete(path)
+            if savepoint.log is not None:
+                store.storage.delete(savepoint.log.path)
         if not saved_it or not isinstance(error, StorageError):
             raise
 

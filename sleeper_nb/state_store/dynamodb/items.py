@@ -112,6 +112,8 @@ def reference_row(item: Item, schema: Schema, snapshot_id: int) -> dict[str, Any
     gone = item.get("removed") is not None and item["removed"] <= snapshot_id
     names = [key.name for key in schema.row_keys]
     same = ("filename", "partition_id", "rows", "rows_exact", "only_this_partition", "bytes")
+    # a removed one may be of other row keys
+    least, greatest = ([None] * len(names),) * 2 if gone else (_values(item["min_key"]), _values(item["max_key"]))
     return {
         **{name: item[name] for name in same},
         "job_id": item.get("job_id"),
@@ -119,8 +121,8 @@ def reference_row(item: Item, schema: Schema, snapshot_id: int) -> dict[str, Any
         "added_snapshot": item["added"],
         "removed_snapshot": item["removed"] if gone else None,
         "updated_at": from_micros(item["removed_time"] if gone else item["added_time"]),
-        **{f"min_{name}": value for name, value in zip(names, _values(item["min_key"]), strict=True)},
-        **{f"max_{name}": value for name, value in zip(names, _values(item["max_key"]), strict=True)},
+        **{f"min_{name}": value for name, value in zip(names, least, strict=True)},
+        **{f"max_{name}": value for name, value in zip(names, greatest, strict=True)},
     }
 
 
