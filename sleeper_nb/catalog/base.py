@@ -62,13 +62,14 @@ class Catalog(ABC):
 
     @abstractmethod
     def create_table(self, entry: TableEntry, first: Snapshot) -> None:
-        """Add a table with its first snapshot; `AlreadyExists` when the name or id is taken."""
+        """Add a table with its first snapshot; `AlreadyExists` when the name, in any case, or the id is taken."""
 
     @abstractmethod
     def rename_table(self, table_id: str, old: str, new: str) -> None:
         """Give a table another name.
 
-        `AlreadyExists` when the new name is taken, `NotFound` when the table has not the old one (any more).
+        `AlreadyExists` when another table has the new name, in any case; `NotFound` when the table has not the old one
+        (any more).
         """
 
     @abstractmethod

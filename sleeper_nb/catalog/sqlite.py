@@ -61,7 +61,9 @@ class SqliteCatalog(Catalog):
 
     def rename_table(self, table_id: str, old: str, new: str) -> None:
         with self._file.transaction() as run:
-            if run.execute("SELECT 1 FROM tables WHERE name = ? AND id != ?", (new, table_id)).fetchone():
+            if run.execute(
+                "SELECT 1 FROM tables WHERE casefold(name) = casefold(?) AND id != ?", (new, table_id)
+            ).fetchone():
                 raise AlreadyExists(f"table {new!r} is there already", hint="choose another name")
             if not run.execute("UPDATE tables SET name = ? WHERE id = ? AND name = ?", (new, table_id, old)).rowcount:
                 raise NotFound(f"no table {old!r}", hint="it was renamed or deleted meanwhile")

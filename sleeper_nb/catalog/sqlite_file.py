@@ -50,6 +50,7 @@ class SqliteFile:
                     f"the catalog {self._path} has format {version}; this release reads up to {FORMAT_VERSION}",
                     hint="upgrade sleeper-nb",
                 )
+            self._connection.create_function("casefold", 1, str.casefold, deterministic=True)
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if self._sync else 'NORMAL'}")
             if version < FORMAT_VERSION:
                 with self.transaction() as run:

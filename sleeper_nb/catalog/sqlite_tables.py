@@ -42,7 +42,11 @@ CREATE TABLE IF NOT EXISTS job_ids (
 CREATE TABLE IF NOT EXISTS deleted (id TEXT PRIMARY KEY) STRICT;
 """
 _OF_A_TABLE = ("snapshots", "log", "savepoints", "leases", "garbage", "assignments", "jobs", "job_ids")
-TAKEN = "SELECT 1 FROM tables WHERE name = :name OR id = :id UNION ALL SELECT 1 FROM deleted WHERE id = :id"
+TAKEN = """
+SELECT 1 FROM tables WHERE casefold(name) = casefold(:name) OR id = :id
+UNION ALL SELECT 1 FROM deleted WHERE id = :id
+"""
+"""Whether a table can have a name and an id; `casefold` is Python's."""
 
 _SNAPSHOT = (
     "id", "commit_id", "time", "operation", "schema_id", "files", "rows", "bytes", "added_files", "removed_files",

@@ -78,6 +78,14 @@ def files_schema(schema: Schema) -> pa.Schema:
     return pa.schema([*_COLUMNS, *keys])
 
 
+def of_other_keys(removed: pa.Table, schema: Schema) -> pa.Table:
+    """Return removed references with the columns for the row keys of another schema, which are null."""
+    columns = files_schema(schema)
+    there = {name: removed[name] for name in removed.column_names if not name.startswith(KEY_COLUMNS)}
+    nothing = {f.name: pa.nulls(removed.num_rows, f.type) for f in columns if f.name not in there}
+    return pa.table({**there, **nothing}).select(columns.names).cast(columns)
+
+
 def to_values(rows: pa.Table) -> Iterator[FileReference]:
     """Yield the references that rows hold."""
     keys = [name[4:] for name in rows.column_names if name.startswith("min_")]

@@ -22,6 +22,7 @@ from sleeper_nb.model.file_reference import (
     Addition,
     FileReference,
     files_schema,
+    of_other_keys,
     to_batch,
     to_values,
 )
@@ -191,13 +192,7 @@ class FileReferences:
 
     def of_schema(self, schema: Schema) -> FileReferences:
         """Return the references of a table that has no active ones, with the columns for other row keys."""
-        columns = files_schema(schema)
-        if columns == self.schema:
-            return self
-        waiting = self.ready_for_gc
-        there = {name: waiting[name] for name in waiting.column_names if not name.startswith(KEY_COLUMNS)}
-        nothing = {f.name: pa.nulls(waiting.num_rows, f.type) for f in columns if f.name not in there}
-        return FileReferences.of(pa.table({**there, **nothing}).select(columns.names).cast(columns))
+        return FileReferences.of(of_other_keys(self.ready_for_gc, schema))
 
     def without(self, filenames: Collection[str]) -> FileReferences:
         """Return the references without every trace of some files, none of which is active."""
@@ -244,7 +239,10 @@ class FileReferences:
     def _changed(self) -> Mapping[str, Batches]:
         """All active references of the partitions that differ from what was loaded."""
         changed = dict(self._partly_changed)
-        for name, group in groupby(sorted(self._added, key=_partition), key=_partition):
+        for name, group in groupby(
+            sorted(self._added, key=lambda added: added.reference.partition_id),
+            key=lambda added: added.reference.partition_id,
+        ):
             before = changed.get(name)
             before = self._loaded.batches(name) if before is None else before
             changed[name] = _appended(before, to_batch(list(group), self.schema))
@@ -292,10 +290,6 @@ def _runs(grouped: pa.Table) -> list[tuple[str, int, int]]:
     runs = pc.run_end_encode(grouped["partition_id"].combine_chunks())
     ends = runs.run_ends.to_pylist()
     return list(zip(runs.values.to_pylist(), [0, *ends[:-1]], ends, strict=True))
-
-
-def _partition(added: Addition) -> str:
-    return added.reference.partition_id
 
 
 def _appended(batches: Batches, new: pa.RecordBatch) -> Batches:

@@ -29,11 +29,11 @@ from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import CommitPoint, TableState
-from sleeper_nb.model.transactions import MigrateStateStore, Transaction, initial_state
+from sleeper_nb.model.transactions import initial_state
 from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.commit_queue import Change, CommitQueue, Waiting, fitting
 from sleeper_nb.state_store.history import History, Metadata
-from sleeper_nb.state_store.steps import Step, snapshot_of
+from sleeper_nb.state_store.steps import Step, snapshot_of, step_of
 from sleeper_nb.storage import metadata_files, paths
 from sleeper_nb.storage.filesystem import Storage
 
@@ -241,7 +241,7 @@ class StateStore(ABC):
         for waiting in fitting(batch[: writer.changes_per_commit], self.catalog.limits.snapshots, done):
             point = CommitPoint(state.snapshot_id + 1, max(self.clock.now(), time + _TICK))
             try:
-                step = self._step(waiting, state, point, writer.name)
+                step = step_of(waiting, state, point, self.clock.new_id(), writer.name)
                 keeper = self.named(step.snapshot.state_store)
             except Exception as error:  # noqa: BLE001 - it is raised again where the change is waited for
                 waiting.fail(error)
@@ -263,16 +263,6 @@ class StateStore(ABC):
         for waiting, snapshot in zip(taken, snapshots, strict=True):
             waiting.succeed(snapshot)
         return True
-
-    def _step(self, waiting: Waiting, state: TableState, point: CommitPoint, store: str) -> Step:
-        change = waiting.change
-        transaction = change if isinstance(change, Transaction) else change(state)
-        transaction.validate(state)
-        after = transaction.apply(state, point)
-        if isinstance(transaction, MigrateStateStore):
-            store = transaction.state_store
-        made = snapshot_of(after, state, point, self.clock.new_id(), store, transaction.operation, *waiting.said)
-        return Step(transaction, state, after, made)
 
     def settle(self, snapshot: Snapshot, publish: Callable[[], bool | None], written: set[str]) -> bool:
         """Return whether `publish` made the snapshot count; when it did not, what was written for it is deleted."""

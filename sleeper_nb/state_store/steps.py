@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import CommitPoint, TableState
-from sleeper_nb.model.transactions import Transaction
+from sleeper_nb.model.transactions import MigrateStateStore, Transaction
+from sleeper_nb.state_store.commit_queue import Waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,21 @@ class Step:
     before: TableState
     after: TableState
     snapshot: Snapshot
+
+
+def step_of(waiting: Waiting, state: TableState, point: CommitPoint, commit_id: str, state_store: str) -> Step:
+    """Return what a change that somebody waits for makes of a state; raise when its rules forbid it.
+
+    The state store that keeps the snapshot is the given one, or that to which the change migrates the table.
+    """
+    change = waiting.change
+    transaction = change if isinstance(change, Transaction) else change(state)
+    transaction.validate(state)
+    after = transaction.apply(state, point)
+    if isinstance(transaction, MigrateStateStore):
+        state_store = transaction.state_store
+    made = snapshot_of(after, state, point, commit_id, state_store, transaction.operation, *waiting.said)
+    return Step(transaction, state, after, made)
 
 
 def snapshot_of(

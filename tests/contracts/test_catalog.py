@@ -441,7 +441,8 @@ def _first_format(path: Path) -> None:
     with sqlite3.connect(path) as behind:
         behind.executescript(
             "DROP TABLE jobs; DROP TABLE job_ids; ALTER TABLE snapshots DROP COLUMN job_id; DROP TABLE leases; "
-            "ALTER TABLE savepoints DROP COLUMN saves; PRAGMA user_version = 1"
+            "ALTER TABLE savepoints DROP COLUMN saves; ALTER TABLE savepoints DROP COLUMN log_path; "
+            "PRAGMA user_version = 1"
         )
         behind.execute("INSERT INTO tables VALUES ('t', 'table', 1, 1, 'commit-1')")
         behind.execute(
@@ -471,7 +472,10 @@ def test_a_savepoint_of_an_older_format_keeps_its_version_for_readers(tmp_path: 
     assert catalog.commit("t", snapshot(1), snapshot(2))
     catalog.close()
     with sqlite3.connect(path) as behind:
-        behind.executescript("DROP TABLE leases; ALTER TABLE savepoints DROP COLUMN saves; PRAGMA user_version = 2")
+        behind.executescript(
+            "DROP TABLE leases; ALTER TABLE savepoints DROP COLUMN saves; ALTER TABLE savepoints DROP COLUMN log_path; "
+            "PRAGMA user_version = 2"
+        )
     behind.close()
     catalog = SqliteCatalog(path)
     catalog.expire_snapshots("t", [1], LATER)
@@ -485,7 +489,7 @@ def test_a_catalog_from_before_deletions_opens_and_deletes(tmp_path: Path):
     catalog.create_table(TableEntry("t", "table"), snapshot(1))
     catalog.close()
     with sqlite3.connect(path) as behind:
-        behind.executescript("DROP TABLE deleted; PRAGMA user_version = 3")
+        behind.executescript("DROP TABLE deleted; ALTER TABLE savepoints DROP COLUMN log_path; PRAGMA user_version = 3")
     behind.close()
     catalog = SqliteCatalog(path)
     catalog.delete_table("t", "table")
@@ -553,6 +557,23 @@ def test_a_table_is_renamed_once(catalog: Catalog, opened: Callable[[], Catalog]
         opened().rename_table("t", "table", "newer")
     assert catalog.tables() == (TableEntry("t", "new"), TableEntry("u", "other"))
     catalog.create_table(TableEntry("v", "table"), snapshot(1, "third"))
+
+
+def test_names_that_differ_in_case_only_are_one_name(catalog: Catalog):
+    catalog.create_table(TableEntry("u", "Straße"), snapshot(1, "other"))
+    with pytest.raises(AlreadyExists):
+        catalog.create_table(TableEntry("v", "STRASSE"), snapshot(1, "third"))
+    with pytest.raises(AlreadyExists):
+        catalog.rename_table("t", "table", "STRAẞE")
+    with pytest.raises(NotFound):
+        catalog.rename_table("t", "TABLE", "new")
+    catalog.rename_table("t", "table", "Table")
+    catalog.rename_table("u", "Straße", "strasse")
+    assert catalog.tables() == (TableEntry("t", "Table"), TableEntry("u", "strasse"))
+    catalog.rename_table("t", "Table", "new")
+    catalog.create_table(TableEntry("v", "TABLE"), snapshot(1, "third"))
+    catalog.delete_table("v", "TABLE")
+    catalog.create_table(TableEntry("w", "table"), snapshot(1, "fourth"))
 
 
 def test_several_snapshots_appear_in_one_step_with_their_entries(catalog: Catalog):

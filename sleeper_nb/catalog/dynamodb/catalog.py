@@ -38,7 +38,7 @@ from sleeper_nb.model.leases import Lease
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MAX_ITEMS = 100
 PAGE = 200
 
@@ -126,7 +126,7 @@ class DynamoDBCatalog(Catalog):
         self.make()
         rows, index_entry = self.rows(entry.id), {"name": entry.name, "online": entry.online, "first": first.commit_id}
         lost = self.db.transact([
-            self._index("name").put(entry.name, {"table_id": entry.id}, new=True),
+            self._index("name").put(entry.name.casefold(), {"table_id": entry.id}, new=True),
             self._index("id").put(entry.id, index_entry, new=True),
             rows.put(CURRENT, commits.current_values(first), new=True),
             rows.put(numbered(SNAPSHOT, first.id), snapshot_item(first, first.id), new=True),

@@ -18,7 +18,7 @@ from sleeper_nb.errors import AlreadyExists, NotFound
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The tables by name, by id, and the deleted ones of which something may be left."""
+    """The tables by name, whose case does not count, by id, and the deleted ones of which something may be left."""
 
     names: Rows
     ids: Rows
@@ -32,14 +32,15 @@ class Index:
 
     def rename(self, table_id: str, old: str, new: str) -> None:
         """Give a table another name; errors as `Catalog.rename_table`."""
-        if old == new:
-            if (self.ids.get(table_id) or {}).get("name") != old:
+        named = self.ids.update(table_id, "SET #name = :new", "#name = :old", new=new, old=old)
+        if old.casefold() == new.casefold():
+            if self.ids.db.transact([named]) is not None:
                 raise _gone(old)
             return
         lost = self.ids.db.transact([
-            self.names.delete(old, "#table_id = :id", id=table_id),
-            self.names.put(new, {"table_id": table_id}, new=True),
-            self.ids.update(table_id, "SET #name = :new", "#name = :old", new=new, old=old),
+            self.names.delete(old.casefold(), "#table_id = :id", id=table_id),
+            self.names.put(new.casefold(), {"table_id": table_id}, new=True),
+            named,
         ])  # fmt: skip
         if lost is None:
             return
@@ -50,7 +51,7 @@ class Index:
     def delete(self, rows: Rows, name: str) -> None:
         """Make the table that has these rows be no more; `NotFound` when it has another name, or is gone."""
         lost = rows.db.transact([
-            self.names.delete(name, "#table_id = :id", id=rows.owner),
+            self.names.delete(name.casefold(), "#table_id = :id", id=rows.owner),
             self.ids.delete(rows.owner, "#name = :name", name=name),
             self.deleted.put(rows.owner, {}),
             rows.delete(CURRENT),
