@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
@@ -14,6 +16,7 @@ from magics.progress import notebook_progress
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context, explained
 from sleeper_nb.commands.helping import HelpPage, overview
+from sleeper_nb.commands.locating import Home, find_home
 from sleeper_nb.errors import SleeperError
 
 if TYPE_CHECKING:
@@ -100,7 +103,9 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
     def _connect(self, uri: str, instance: str) -> Session:
         from sleeper_nb.connecting import connect
 
-        self._opened.append(connect(uri, instance, progress=self._watch))
+        near = (find_home(instance, None, os.environ, Path.cwd()) if "://" in uri else Home(uri)).toward(uri)
+        found = connect(uri, instance, region=near.region, endpoint_url=near.endpoint_url, progress=self._watch)
+        self._opened.append(found)
         return self._opened[-1]
 
     def _prepare(self, error: SleeperError) -> None:

@@ -66,7 +66,7 @@ def _run(invocation: Invocation) -> int:
     progress = LineProgress(lambda: sys.stderr, _is_watched, lasting=lambda: True)
     ask = _ask if sys.stdin is not None and sys.stdin.isatty() and _is_watched() else None
     try:
-        home = Home(DEFAULT) if invocation.is_free else _home(invocation)
+        home = Home(DEFAULT) if invocation.is_free and invocation.command.name != "use" else _home(invocation)
         context = Context("console", partial(_connect, home=home, progress=progress), progress=progress, ask=ask)
         try:
             if invocation.command.warehouse == "place":
@@ -133,7 +133,7 @@ def _place(home: Home) -> Storage:
 def _connect(uri: str, instance: str, *, home: Home, progress: LineProgress) -> Session:
     from sleeper_nb.connecting import connect
 
-    near = home if uri.startswith(home.warehouse.rstrip("/")) else Home(uri)  # of another place nothing is known
+    near = home.toward(uri)
     return connect(uri, instance, region=near.region, endpoint_url=near.endpoint_url, progress=progress)
 
 

@@ -148,6 +148,15 @@ def test_instances_of_a_bucket_are_listed_and_opened_by_commands(connect, moto, 
             context.instance("nowhere")
 
 
+def test_a_notebook_opens_the_bucket_and_the_server_of_the_file(connect, moto, shell, tmp_path):
+    with connect() as session:
+        session.create_table("trips", SCHEMA)
+        house, instance = session.location.removesuffix(f"/{session.instance}"), session.instance
+    (tmp_path / "sleeper.toml").write_text(f'warehouse = "{house}"\nendpoint-url = "{moto.endpoint_url}"\n')
+    for line in ("use", f"use {house}"):
+        assert shell.run_line_magic("sleeper", f"{line} --instance {instance}").tables == ("trips",)
+
+
 def test_a_table_has_a_bucket_and_metadata_tables_of_its_own(connect, moto):
     bucket = moto.new_bucket()
     place = {DATA_PATH: f"s3://{bucket}/some/where"}

@@ -1,4 +1,4 @@
-"""Where an instance lives: what the console was told, its environment, or the nearest ``sleeper.toml``.
+"""Where an instance lives: what a command was told, the environment, or the nearest ``sleeper.toml``.
 
 ::
 
@@ -40,6 +40,10 @@ class Home:
         if "://" in self.warehouse and not self.warehouse.startswith("file://"):
             return None
         return Path(self.warehouse.removeprefix("file://")).expanduser()
+
+    def toward(self, uri: str) -> Home:
+        """Return what is known of an address: the region and server of this one where that is in this warehouse."""
+        return self if uri.startswith(self.warehouse.rstrip("/")) else Home(uri)
 
 
 def find_home(instance: str, given: str | None, environment: Mapping[str, str], folder: Path) -> Home:

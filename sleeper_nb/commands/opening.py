@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.base import Command, option, positional
 from sleeper_nb.commands.context import Context
+from sleeper_nb.commands.locating import find_home
 from sleeper_nb.report import Grid, Listing, Report
 
 if TYPE_CHECKING:
@@ -41,11 +44,12 @@ class Opened(Report):
 def _use(context: Context, arguments: Namespace) -> Opened:
     from sleeper_nb.session import Session
 
-    given = context.value(arguments.uri)
+    uri = arguments.uri or find_home(arguments.instance, None, os.environ, Path.cwd()).warehouse
+    given = context.value(uri)
     session = given if isinstance(given, Session) else context.connect(str(given), arguments.instance)
     names = tuple(entry.name for entry in session.components.catalog.tables())
     context.session = session
-    return Opened(arguments.uri, session.instance, names, session)
+    return Opened(uri, session.instance, names, session)
 
 
 def _tables(context: Context, arguments: Namespace) -> Listing[Table]:  # noqa: ARG001 - it has none
@@ -57,11 +61,18 @@ COMMANDS = (
         "use",
         "open a warehouse; a new folder is a new one",
         (
-            positional("uri", "its folder, or $name for a session of Python", "path", metavar="URI"),
+            positional(
+                "uri",
+                "its folder, s3://bucket/prefix, or $name for a session of Python; where "
+                "SLEEPER_WAREHOUSE, the nearest sleeper.toml, or else ./warehouse is, if not",
+                "path",
+                metavar="URI",
+                optional=True,
+            ),
             option("--instance", text="which of its instances", metavar="I", default="default"),
         ),
         _use,
-        ("use ./warehouse", "use ./warehouse --instance test"),
+        ("use ./warehouse", "use ./warehouse --instance test", "use"),
         words=("open", "connect"),
         warehouse="none",
     ),

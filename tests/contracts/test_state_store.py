@@ -54,15 +54,19 @@ from tests.faults import Trap, TrappedCatalog, TrappedStorage, interrupt, lose_a
 BACKENDS_OF = {
     "S3StateStore": ("folder", "moto", "servers"),
     "TransactionLogStateStore": ("folder", "moto", "servers"),
-    "DynamoDBStateStore": ("moto", "servers"),
+    "DynamoDBStateStore": ("memory", "moto", "servers"),
 }
-QUICK = {("S3StateStore", "folder"), ("TransactionLogStateStore", "folder"), ("DynamoDBStateStore", "moto")}
-STORES = [
-    pytest.param((kind, backend), id=f"{kind} on {backend}",
-                 marks=() if (kind, backend) in QUICK else BESIDE[backend])
-    for kind, backends in BACKENDS_OF.items()
-    for backend in backends
-]  # fmt: skip
+
+
+def stores(dynamodb: str) -> list[Any]:
+    """Return every store on every backend; those that every run tries have SQLite or this DynamoDB."""
+    every_run = {("S3StateStore", "folder"), ("TransactionLogStateStore", "folder"), ("DynamoDBStateStore", dynamodb)}
+    return [
+        pytest.param((kind, name), id=f"{kind} on {name}", marks=() if (kind, name) in every_run else BESIDE[name])
+        for kind, backends in BACKENDS_OF.items()
+        for name in backends
+        if name != "memory" or name == dynamodb
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ class Tables:
         return self.backend.store(self.kind, **options)
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=stores("memory"))
 def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
     kind, backend = request.param
     return Tables(kind, BACKENDS[backend](tmp_path))
@@ -411,6 +415,7 @@ def _ingest_in_a_process(tables: Tables, name: str, start: Any) -> None:
         ingest(store, rows_of((name, number)))
 
 
+@pytest.mark.parametrize("tables", stores("moto"), indirect=True)  # a server, as processes share no memory
 def test_two_processes_lose_nothing(tables: Tables):
     tables.opened(clock=Clock()).catalog.close()
     spawn = multiprocessing.get_context("spawn")

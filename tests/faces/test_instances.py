@@ -181,6 +181,20 @@ def test_the_same_in_a_notebook(shell):
         run("add-table demo trips")
 
 
+def test_use_without_an_address_opens_where_the_environment_or_the_file_says(shell, tmp_path, monkeypatch):
+    def used(line="use"):
+        return Path(shell.run_line_magic("sleeper", line).warehouse)
+
+    assert used() == Path("warehouse")
+    (tmp_path / "sleeper.toml").write_text('warehouse = "here"\n[instances.prod]\nwarehouse = "there"\n')
+    assert used() == tmp_path / "here"
+    assert used("use --instance prod") == tmp_path / "there"
+    assert used("use ./elsewhere") == Path("elsewhere")
+    monkeypatch.setenv("SLEEPER_WAREHOUSE", str(tmp_path / "said"))
+    assert used() == tmp_path / "said"
+    assert {path.name for path in tmp_path.iterdir()} >= {"warehouse", "here", "there", "elsewhere", "said"}
+
+
 def test_where_an_instance_lives_is_said_by_option_environment_file_in_this_order(tmp_path):
     (tmp_path / "sleeper.toml").write_text(
         'warehouse = "data"\nregion = "eu-west-1"\n[instances.prod]\nwarehouse = "s3://b/p"\nendpoint-url = "http://h:1"\n'
