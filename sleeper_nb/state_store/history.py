@@ -193,7 +193,10 @@ class History:
             return metadata
         if metadata is None or self._catalog.snapshot(self._table_id, start.id) is None:
             return None
-        entries = self._log(start.id, snapshot)
+        try:
+            entries = self._log(start.id, snapshot)
+        except NotFound:  # it was cut behind a newer checkpoint meanwhile
+            return None
         if sum(map(len, entries)) > SAVED_LOG_BYTES:
             return None
         path = paths.log_metadata(snapshot.id, self._clock.new_id())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,13 +76,30 @@ def test_what_it_keeps_goes_only_with_it(store: StateStore):
     assert metadata_of(store) == reachable(store) & metadata_of(store)
 
 
-def test_full_metadata_is_saved_when_the_snapshot_before_the_log_expires_meanwhile(store: StateStore):
-    def expire() -> None:
-        rival = reopened(store)
-        rival.materialised(rival.catalog.snapshot(TABLE, 3))  # what older ones are no longer read through
-        rival.catalog.expire_snapshots(TABLE, [1, 2], rival.clock.now())
+def expire_first(store: StateStore) -> None:
+    rival = reopened(store)
+    rival.materialised(rival.catalog.snapshot(TABLE, 3))  # what older ones are no longer read through
+    rival.catalog.expire_snapshots(TABLE, [1, 2], rival.clock.now())
 
-    one = save(reopened(store, TrappedCatalog(store.catalog, Trap(1, expire, only=("add_savepoint",)))))
+
+def test_full_metadata_is_saved_when_the_log_is_cut_before_it_is_read(
+    store: StateStore, monkeypatch: pytest.MonkeyPatch
+):
+    log = store.catalog.log
+
+    def cut_before(*asked: Any) -> tuple[bytes, ...]:
+        monkeypatch.setattr(store.catalog, "log", log)
+        expire_first(store)
+        return log(*asked)
+
+    monkeypatch.setattr(store.catalog, "log", cut_before)
+    assert save(store).log is None
+    assert reachable(store) <= on_disk(store)
+
+
+def test_full_metadata_is_saved_when_the_snapshot_before_the_log_expires_meanwhile(store: StateStore):
+    trap = Trap(1, lambda: expire_first(store), only=("add_savepoint",))
+    one = save(reopened(store, TrappedCatalog(store.catalog, trap)))
     assert (one.id, one.log) == (1, None)
     assert one == store.catalog.savepoints(TABLE)[0]
     assert not any(path.startswith("statestore/log/") for path in on_disk(store))
