@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from sleeper_nb.clock import Clock
+from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
+from sleeper_nb.preview import DEFAULT_DISPLAY, FirstRows, Reads
 from sleeper_nb.query_plan import EnginePlan, QueryCost
 from sleeper_nb.render_chart import MOST_POINTS, Chart, Kind, chart
 from sleeper_nb.report import Answer, Grid, Report, counted, data_rows
-from sleeper_nb.scan import PREVIEW_ROWS, as_polars, preview
+from sleeper_nb.scan import as_polars
 from sleeper_nb.statement import Source
 
 if TYPE_CHECKING:
@@ -26,22 +31,38 @@ Engine = Literal["spark", "duckdb"]
 ENGINES: tuple[Engine, ...] = ("spark", "duckdb")
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a bound statement reads, each table and version in its order, and when it began by what clock."""
+
+    sources: tuple[Source, ...]
+    began: datetime
+    clock: Clock
+
+
 class QueryResult(Report, ABC):
-    """The rows of a statement, not read yet; in a notebook it shows its first 20.
+    """The rows of a statement, not read yet; in a notebook it shows its first rows, as many as `display` says.
 
     Parameters
     ----------
+    asked
+        What the statement reads, and since when.
+    engine
+        Which engine reads it.
+
+    Attributes
+    ----------
     sources
         Each table and version that the statement reads, in its order.
-    engine
-        Which engine reads them.
+    display
+        How many rows are shown, and whether with the time that they took.
     """
 
-    __slots__ = ("_head", "engine", "sources")
+    __slots__ = ("_head", "display", "engine", "sources")
 
-    def __init__(self, sources: tuple[Source, ...], engine: Engine) -> None:
-        self.sources, self.engine = sources, engine
-        self._head: pa.Table | None = None
+    def __init__(self, asked: Asked, engine: Engine) -> None:
+        self.sources, self.engine, self.display = asked.sources, engine, DEFAULT_DISPLAY
+        self._head = FirstRows(self._guarded_first, asked.clock, asked.began)
 
     @abstractmethod
     def _first(self, rows: int) -> pa.Table: ...
@@ -85,21 +106,18 @@ class QueryResult(Report, ABC):
     def to_spark(self) -> DataFrame:
         """Return the rows as a Spark DataFrame."""
 
-    def head(self, rows: int = PREVIEW_ROWS) -> pa.Table:
+    def head(self, rows: int = DEFAULT_DISPLAY.rows) -> pa.Table:
         """Return the first rows, in the statement's order."""
-        if self._head is None or rows > PREVIEW_ROWS:
-            with guarded(self._guards(), "sql"):
-                found = self._first(max(rows, PREVIEW_ROWS + 1))
-            if self._head is None:
-                self._head = found.slice(0, PREVIEW_ROWS + 1)
-            return found.slice(0, rows)
-        return self._head.slice(0, rows)
+        return self._head.upto(max(rows, self.display.rows + 1)).slice(0, rows)
+
+    def _guarded_first(self, rows: int) -> pa.Table:
+        with guarded(self._guards(), "sql"):
+            return self._first(rows)
 
     def grid(self) -> Grid:
-        """Return the first rows, and which versions they are of."""
-        self.head()
-        assert self._head is not None  # noqa: S101 - `head` fills it
-        return preview(self._head, self._read_from())
+        """Return the first rows, which versions they are of, what is read of these, and how long it took."""
+        plans = (source.rows for source in self.sources if isinstance(source.rows, ScanPlan))
+        return self._head.grid(self.display, self._read_from(), Reads.of(plans))
 
     def plot(self, kind: Kind, x: str | None = None, y: str | None = None) -> Chart:
         """Return a chart of the rows, of at most 10,000; parameters and errors as `sleeper_nb.render_chart.chart`."""
@@ -125,10 +143,8 @@ class DuckDBResult(QueryResult):
 
     __slots__ = ("_rows", "_spark")
 
-    def __init__(
-        self, sources: tuple[Source, ...], rows: duckdb.DuckDBPyRelation, spark: Callable[[], SparkEngine]
-    ) -> None:
-        super().__init__(sources, "duckdb")
+    def __init__(self, asked: Asked, rows: duckdb.DuckDBPyRelation, spark: Callable[[], SparkEngine]) -> None:
+        super().__init__(asked, "duckdb")
         self._rows, self._spark = rows, spark
 
     def _first(self, rows: int) -> pa.Table:
@@ -158,8 +174,8 @@ class SparkResult(QueryResult):
 
     __slots__ = ("_frame", "_spark")
 
-    def __init__(self, sources: tuple[Source, ...], frame: DataFrame, spark: SparkEngine) -> None:
-        super().__init__(sources, "spark")
+    def __init__(self, asked: Asked, frame: DataFrame, spark: SparkEngine) -> None:
+        super().__init__(asked, "spark")
         self._frame, self._spark = frame, spark
 
     def _first(self, rows: int) -> pa.Table:

@@ -113,6 +113,8 @@ VERSION = positional("table", "the table, and behind @ a version: 12, a savepoin
                      metavar="T[@REF]")  # fmt: skip
 SCHEMA = option("--schema", text="the columns that the version had, or those of now", choices=("own", "current"))
 INSTANCE = positional("instance_id", "an instance of the open warehouse", metavar="INSTANCE-ID")
+OUTPUT = option("-o", "--output", text="the variable that keeps the value", metavar="VAR")
+"""Of every command of a notebook; the console has no variables."""
 FORCE = flag("--force", "do it; without it, only what would be done is shown")
 DRY_RUN = flag("--dry-run", "only show what would be done")
 

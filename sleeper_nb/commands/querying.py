@@ -16,15 +16,10 @@ if TYPE_CHECKING:
 
 def _sql(context: Context, arguments: Namespace) -> Any:
     session = context.opened()
-    if arguments.output is not None:
-        context.check_assignable(arguments.output)
     engine, params = arguments.engine or context.engine, context.own_variables()
     only_asks = arguments.dry_run or arguments.explain
     result = session.sql(arguments.statement, engine=engine, params=params, dry_run=only_asks)
-    value = _asked(result, arguments) if only_asks else _read(result, arguments)
-    if arguments.output is not None and context.variables is not None:
-        context.variables[arguments.output] = value
-    return value
+    return _asked(result, arguments) if only_asks else _read(context, result, arguments)
 
 
 def _asked(result: QueryResult, arguments: Namespace) -> Report:
@@ -32,14 +27,14 @@ def _asked(result: QueryResult, arguments: Namespace) -> Report:
     return Stacked((("reads", cost), ("plan", result.explain()))) if arguments.explain else cost
 
 
-def _read(result: QueryResult, arguments: Namespace) -> Any:
+def _read(context: Context, result: QueryResult, arguments: Namespace) -> Any:
     form = vars(arguments)["as"]
     if form is not None:
         return getattr(result, f"to_{form}")()
     if arguments.plot is not None:
         return result.plot(arguments.plot, arguments.x, arguments.y)
-    result.head()  # an error of the first rows must fail the cell; one that comes while they are shown would not
-    return result
+    result.display = context.display
+    return context.shown(result)
 
 
 def _inspect(context: Context, arguments: Namespace) -> Answer:
@@ -51,7 +46,6 @@ COMMANDS = (
         "sql",
         "query tables at any version; :name is the value of a variable",
         (
-            option("-o", "--output", text="the variable that keeps the result", metavar="VAR"),
             option("--engine", text="what answers; spark when it is not given", choices=("spark", "duckdb")),
             option(
                 "--as",
