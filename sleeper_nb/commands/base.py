@@ -116,6 +116,7 @@ INSTANCE = positional("instance_id", "an instance of the open warehouse", metava
 OUTPUT = option("-o", "--output", text="the variable that keeps the value", metavar="VAR")
 """Of every command of a notebook; the console has no variables."""
 FORCE = flag("--force", "do it; without it, only what would be done is shown")
+WATCH = flag("--watch", "follow the jobs until they end: with a bar and a button that stops, or a line on the console")
 DRY_RUN = flag("--dry-run", "only show what would be done")
 
 

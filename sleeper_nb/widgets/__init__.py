@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from sleeper_nb.background import BackgroundJob
     from sleeper_nb.session import Session
     from sleeper_nb.widgets.explorer import Explorer
+    from sleeper_nb.widgets.job_watch import JobWatch
     from sleeper_nb.widgets.timeline_widget import Timeline
 
-__all__ = ["explore", "timeline"]
+__all__ = ["explore", "timeline", "watch"]
 
 
 def explore(session: Session, table: str | None = None) -> Explorer:
@@ -66,6 +70,46 @@ def timeline(session: Session, table: str) -> Timeline:
     with _named_when_missing():
         from sleeper_nb.widgets.timeline_widget import Timeline
     return Timeline(session, table)
+
+
+def watch(
+    session: Session,
+    table: str | None = None,
+    work: BackgroundJob[Any] | None = None,
+    since: datetime | None = None,
+) -> JobWatch:
+    """Return a widget that follows jobs while it is displayed, and stops them where this session does the work.
+
+    Parameters
+    ----------
+    session
+        Whose tables.
+    table
+        The table; all when None.
+    work
+        A handle of work in the background, as ``table.compact(background=True)`` returns it; followed until it ends.
+        None follows whatever runs until nothing does.
+    since
+        Jobs that were made from this moment on are shown also when they have ended; now, when None.
+
+    Returns
+    -------
+    As of `explore`; the static picture becomes that of the end, once there is one. Its ``seen`` is what was seen last,
+    and ``work`` the handle.
+
+    Raises
+    ------
+    NotFound
+        When there is no such table.
+    EngineError
+        When ipywidgets is not installed.
+    """
+    with _named_when_missing():
+        from sleeper_nb.widgets.job_watch import JobWatch
+    from sleeper_nb.widgets.jobs_model import JobsModel
+
+    line = " ".join(filter(None, ("%sleeper jobs", table, "--watch")))
+    return JobWatch(JobsModel(session, table, work, since), session.components.clock, line, work)
 
 
 @contextmanager

@@ -236,6 +236,8 @@ model = ExploreModel(session)
 for tab in TABS:
     model.preview("t", 2, tab)
 model.static("t", 2)
+from sleeper_nb.widgets.jobs_model import JobsModel
+assert not JobsModel(session).look().running
 assert not {{"ipywidgets", "IPython", "pyspark"}} & set(sys.modules)
 from sleeper_nb.widgets import explore
 x = explore(session)
