@@ -11,11 +11,12 @@ if TYPE_CHECKING:
 
     from sleeper_nb.background import BackgroundJob
     from sleeper_nb.session import Session
+    from sleeper_nb.widgets.create_form_widget import CreateForm
     from sleeper_nb.widgets.explorer import Explorer
     from sleeper_nb.widgets.job_watch import JobWatch
     from sleeper_nb.widgets.timeline_widget import Timeline
 
-__all__ = ["explore", "timeline", "watch"]
+__all__ = ["create_form", "explore", "timeline", "watch"]
 
 
 def explore(session: Session, table: str | None = None) -> Explorer:
@@ -70,6 +71,33 @@ def timeline(session: Session, table: str) -> Timeline:
     with _named_when_missing():
         from sleeper_nb.widgets.timeline_widget import Timeline
     return Timeline(session, table)
+
+
+def create_form(session: Session, name: str | None = None) -> CreateForm:
+    """Return a form for a new table, which shows the cell that makes it, and what is wrong; it makes nothing itself.
+
+    Parameters
+    ----------
+    session
+        Where the table is to be.
+    name
+        What it is to be called.
+
+    Returns
+    -------
+    As of `explore`. Its ``draft`` can be read, set and observed; ``cell`` is the cell, ``problems`` what is wrong.
+
+    Raises
+    ------
+    EngineError
+        When ipywidgets is not installed.
+    """
+    with _named_when_missing():
+        from IPython import get_ipython
+
+        from sleeper_nb.widgets.create_form_widget import CreateForm
+    shell = get_ipython()
+    return CreateForm(session, name, shell.set_next_input if hasattr(shell, "kernel") else None)
 
 
 def watch(
