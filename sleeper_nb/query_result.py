@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sleeper_nb.clock import Clock
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 Engine = Literal["spark", "duckdb"]
 ENGINES: tuple[Engine, ...] = ("spark", "duckdb")
+BATCH_ROWS = 2_000
+"""About so many rows are fetched at a time by who goes through an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,9 @@ class QueryResult(Report, ABC):
 
     @abstractmethod
     def _all(self) -> pa.Table: ...
+
+    @abstractmethod
+    def _batches(self, rows: int) -> Iterator[pa.Table]: ...
 
     @abstractmethod
     def _plan(self) -> str: ...
@@ -117,13 +123,24 @@ class QueryResult(Report, ABC):
     def grid(self) -> Grid:
         """Return the first rows, which versions they are of, what is read of these, and how long it took."""
         plans = (source.rows for source in self.sources if isinstance(source.rows, ScanPlan))
-        return self._head.grid(self.display, self._read_from(), Reads.of(plans))
+        return self._head.grid(self.display, self.source_text, Reads.of(plans))
+
+    def batches(self) -> Iterator[pa.Table]:
+        """Yield all rows, in the statement's order, some at a time, each read when it is asked for.
+
+        DuckDB goes on where it was, and until that has ended nothing else of the result can be read. Spark computes
+        the answer once and keeps it on its side for as long.
+        """
+        self._handed_out()
+        yield from self._batches(BATCH_ROWS)
 
     def plot(self, kind: Kind, x: str | None = None, y: str | None = None) -> Chart:
         """Return a chart of the rows, of at most 10,000; parameters and errors as `sleeper_nb.render_chart.chart`."""
-        return chart(self.head(MOST_POINTS + 1), kind, x, y, footer=self._read_from())
+        return chart(self.head(MOST_POINTS + 1), kind, x, y, footer=self.source_text)
 
-    def _read_from(self) -> str:
+    @property
+    def source_text(self) -> str:
+        """What the rows are of: ``flights at snapshot 12 · duckdb``."""
         read = ", ".join(dict.fromkeys(map(str, self.sources)))
         return " · ".join(filter(None, (read, self.engine)))
 
@@ -157,6 +174,11 @@ class DuckDBResult(QueryResult):
 
         return relations.to_arrow(self._rows)
 
+    def _batches(self, rows: int) -> Iterator[pa.Table]:
+        from sleeper_nb.engines.duckdb import relations
+
+        return relations.batches(self._rows, rows)
+
     def _plan(self) -> str:
         return self._rows.explain().rstrip()
 
@@ -183,6 +205,18 @@ class SparkResult(QueryResult):
 
     def _all(self) -> pa.Table:
         return self._spark.run(lambda _: self._frame.toArrow(), "query")
+
+    def _batches(self, rows: int) -> Iterator[pa.Table]:
+        kept = self._frame.persist()  # or each batch would be computed anew, perhaps in another order
+        try:
+            for first in count(0, rows):
+                page = kept.offset(first).limit(rows)
+                found = self._spark.run(lambda _, page=page: page.toArrow(), "query")  # type: ignore[misc]
+                yield found
+                if found.num_rows < rows:
+                    return
+        finally:
+            kept.unpersist()
 
     def _plan(self) -> str:
         from sleeper_nb.engines.spark import frames

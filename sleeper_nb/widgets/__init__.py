@@ -10,13 +10,15 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from sleeper_nb.background import BackgroundJob
+    from sleeper_nb.query_result import QueryResult
     from sleeper_nb.session import Session
     from sleeper_nb.widgets.create_form_widget import CreateForm
     from sleeper_nb.widgets.explorer import Explorer
     from sleeper_nb.widgets.job_watch import JobWatch
+    from sleeper_nb.widgets.pager import Pager
     from sleeper_nb.widgets.timeline_widget import Timeline
 
-__all__ = ["create_form", "explore", "timeline", "watch"]
+__all__ = ["create_form", "explore", "pages", "timeline", "watch"]
 
 
 def explore(session: Session, table: str | None = None) -> Explorer:
@@ -98,6 +100,33 @@ def create_form(session: Session, name: str | None = None) -> CreateForm:
         from sleeper_nb.widgets.create_form_widget import CreateForm
     shell = get_ipython()
     return CreateForm(session, name, shell.set_next_input if hasattr(shell, "kernel") else None)
+
+
+def pages(result: QueryResult, rows: int = 20) -> Pager:
+    """Return a widget that goes through a query's answer a page at a time; what nobody turns to is not fetched.
+
+    Parameters
+    ----------
+    result
+        Of `Session.sql`; it is read by the widget alone until that is closed.
+    rows
+        How many a page has, up to 1,000.
+
+    Returns
+    -------
+    As of `explore`; the static picture is the first page. Its ``first`` and ``rows`` can be read, set and observed;
+    ``page`` is what it shows.
+
+    Raises
+    ------
+    EngineError
+        When ipywidgets is not installed.
+    """
+    with _named_when_missing():
+        from sleeper_nb.widgets.pager import Pager
+    from sleeper_nb.widgets.pages_model import PagesModel
+
+    return Pager(PagesModel(result), rows)
 
 
 def watch(

@@ -12,7 +12,7 @@ import traitlets
 
 from sleeper_nb.errors import InvalidInput, SleeperError
 from sleeper_nb.widgets.draft import ROLES, TYPES, ColumnDraft, TableDraft
-from sleeper_nb.widgets.live import LiveWidget, alert
+from sleeper_nb.widgets.live import LiveWidget, alert, button
 from sleeper_nb.widgets.model import Preview
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class CreateForm(LiveWidget):
         )
         self._rows = ipywidgets.VBox()
         self._columns: list[_ColumnRow] = []
-        self._add = _button("Add a column", "Add a column below the last")
-        self._write = _button("Write the cell", "Put the cell below the next one that you run")
+        self._add = button("Add a column", "Add a column below the last")
+        self._write = button("Write the cell", "Put the cell below the next one that you run")
         self._said, self._shown = ipywidgets.HTML(), ipywidgets.HTML()
         buttons = ipywidgets.HBox([self._add, self._write] if write else [self._add])
         super().__init__(self._name, self._rows, self._splits, buttons, self._said, self._shown)
@@ -142,7 +142,7 @@ class _ColumnRow(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets ships no 
         self.type = ipywidgets.Dropdown(options=TYPES, description="Type", style=_NARROW, layout={"width": "auto"})
         self.role = ipywidgets.Dropdown(options=ROLES, description="Role", style=_NARROW, layout={"width": "auto"})
         self.nullable = ipywidgets.Checkbox(description="Nullable", indent=False, layout={"width": "auto"})
-        self.remove = _button("Remove", "")
+        self.remove = button("Remove", "")
         super().__init__([self.name, self.type, self.role, self.nullable, self.remove])
         for control in (self.name, self.type, self.role, self.nullable):
             control.observe(changed, "value")
@@ -163,7 +163,3 @@ class _ColumnRow(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets ships no 
             self.name.value, self.type.value = column.name, column.type
             self.role.value, self.nullable.value = column.role, column.nullable
         self.nullable.disabled = column.role != "value"
-
-
-def _button(description: str, tooltip: str) -> ipywidgets.Button:
-    return ipywidgets.Button(description=description, tooltip=tooltip, layout={"width": "auto"})

@@ -12,7 +12,7 @@ from IPython.display import DisplayHandle, display
 from sleeper_nb.background import BackgroundJob
 from sleeper_nb.clock import Clock
 from sleeper_nb.widgets.jobs_model import JobsModel
-from sleeper_nb.widgets.live import LiveWidget, alert
+from sleeper_nb.widgets.live import LiveWidget, alert, button
 from sleeper_nb.widgets.model import Preview
 
 PAUSE = 0.5
@@ -60,9 +60,7 @@ class JobWatch(LiveWidget):
         self._shut = threading.Event()
         self._kept: DisplayHandle | None = None
         self._bar = ipywidgets.FloatProgress(min=0.0, max=1.0, description="Progress")
-        self._stop = ipywidgets.Button(
-            description="Stop", tooltip="Cancel it, as an interrupt does", layout={"width": "auto"}
-        )
+        self._stop = button("Stop", "Cancel it, as an interrupt does")
         self._table, self._error = ipywidgets.HTML(), ipywidgets.HTML()
         super().__init__(ipywidgets.HBox([self._bar, self._stop]), self._error, self._table)
         self.add_class("sleeper-watch")
