@@ -201,17 +201,19 @@ class SparkResult(QueryResult):
         self._frame, self._spark = frame, spark
 
     def _first(self, rows: int) -> pa.Table:
-        return self._spark.run(lambda _: self._frame.limit(rows).toArrow(), "query")
+        return self._collected(self._frame.limit(rows))
 
     def _all(self) -> pa.Table:
-        return self._spark.run(lambda _: self._frame.toArrow(), "query")
+        return self._collected(self._frame)
+
+    def _collected(self, frame: DataFrame) -> pa.Table:
+        return self._spark.run(lambda _: frame.toArrow(), "query")
 
     def _batches(self, rows: int) -> Iterator[pa.Table]:
         kept = self._frame.persist()  # or each batch would be computed anew, perhaps in another order
         try:
             for first in count(0, rows):
-                page = kept.offset(first).limit(rows)
-                found = self._spark.run(lambda _, page=page: page.toArrow(), "query")  # type: ignore[misc]
+                found = self._collected(kept.offset(first).limit(rows))
                 yield found
                 if found.num_rows < rows:
                     return

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 def _create(context: Context, arguments: Namespace) -> Table | CreateForm:
     if arguments.form:
         return _form(context, arguments.table)
-    if arguments.table is None:
-        raise InvalidInput("create needs T", hint=f"{context.prefix} create -h shows how; in a notebook, create --form")
     from sleeper_nb.model.split_points import typed_split_points  # heavy: it brings pyarrow
 
     session = context.opened()
@@ -77,7 +75,7 @@ COMMANDS = (
         "create",
         "make a table of the columns below it: name TYPE [KEY|SORT] [NULL]",
         (
-            positional("table", "the table", "table", metavar="T", optional=True),
+            positional("table", "the table", "table", metavar="T", unless="form"),
             flag("--form", "fill in a form, which writes the cell; in a notebook"),
             option("--splits", text="first row keys at which it is cut into partitions", metavar="g,n,t"),
             option("--splits-file", text="a file of them, one a line, ascending", metavar="FILE", kind="path"),

@@ -200,7 +200,7 @@ def _arguments(command: Command, extra: tuple[Argument, ...], words: list[str]) 
 def _count(argument: Argument) -> str | None:
     if argument.many:
         return "*" if argument.optional else "+"
-    return "?" if argument.optional else None
+    return "?" if argument.optional or argument.unless else None
 
 
 def _refuse(word: str, command: Command, options: list[str]) -> NoReturn:
@@ -213,8 +213,10 @@ def _refuse(word: str, command: Command, options: list[str]) -> NoReturn:
 
 
 def _check(argument: Argument, found: Namespace, command: Command) -> None:
-    """Raise for a value that is no choice; turn the text of a number into one."""
+    """Raise for a value that is missing or no choice; turn the text of a number into one."""
     value = getattr(found, argument.dest)
+    if value is None and argument.unless and not getattr(found, argument.unless):
+        raise InvalidInput(f"{command.name} needs {argument.metavar}", hint=_usage(command))
     if argument.choices and value is not None and value not in argument.choices:
         kind = re.sub("[-_]", " ", argument.metavar or argument.dest)
         near = NotFound.of(kind, value, argument.choices)

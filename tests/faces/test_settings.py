@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from IPython.utils.capture import capture_output
 
+import sleeper_nb as sl
+from magics.completion import SleeperCompleter
 from sleeper_nb.commands import COMMANDS
+from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.helping import describe
 from sleeper_nb.errors import InvalidInput
 
@@ -107,3 +110,9 @@ def test_help_names_it_in_a_notebook_only_and_no_command_has_one_of_its_own():
         assert "-o, --output VAR" in describe(command, "%sleeper").text()
         assert "--output" not in describe(command, "sleeper").text()
         assert not {"-o", "--output"} & set(command.options)
+
+
+def test_the_tab_key_offers_it_behind_any_command_and_nothing_behind_itself():
+    completer = SleeperCompleter(Context("notebook", sl.connect))
+    assert completer.complete("tables --o") == ("--o", ["--output"])
+    assert completer.complete("tables -o ") == ("", [])

@@ -175,6 +175,7 @@ def test_a_table_still_needs_a_name_and_a_form_a_notebook(shell, tmp_path):
     from sleeper_nb.cli import main
 
     assert main(["--warehouse", str(tmp_path / "other"), "create", "--form"]) == 1
+    assert main(["--warehouse", str(tmp_path / "other"), "create"]) == 2
     assert not (tmp_path / "other").exists()
 
 
