@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from IPython.core.completer import SimpleCompletion, context_matcher
 
 from sleeper_nb.commands import COMMANDS
-from sleeper_nb.commands.base import Argument, Command, Kind
+from sleeper_nb.commands.base import OUTPUT, Argument, Command, Kind
 from sleeper_nb.commands.context import Context
 from sleeper_nb.model.properties import PROPERTIES
 
@@ -67,7 +67,7 @@ class SleeperCompleter:
         return ("", []) if command is None else self._argument(command, words[1:], last, (typed, cell))
 
     def _argument(self, command: Command, words: list[str], last: str, text: tuple[str, str]) -> Found:
-        options, places = command.options, list(command.positionals)
+        options, places = {**command.options, **dict.fromkeys(OUTPUT.names, OUTPUT)}, list(command.positionals)
         table, due = "", None
         for word in words:
             if due is None and places == [] and command.sql and not word.startswith("-"):

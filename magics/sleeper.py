@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
-from traitlets import Enum
+from traitlets import Bool, Enum, Int
 from traitlets.config import Configurable
 
 from magics.completion import sleeper_matcher
@@ -18,6 +18,7 @@ from sleeper_nb.commands.context import Context, explained
 from sleeper_nb.commands.helping import HelpPage, overview
 from sleeper_nb.commands.locating import Home, find_home
 from sleeper_nb.errors import SleeperError
+from sleeper_nb.report import MOST_SHOWN, Display
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -36,6 +37,11 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         ["auto", "text", "off"],
         "auto",
         help="One line of text while work goes on; auto: where a person watches. SLEEPER_PROGRESS overrides it.",
+    ).tag(config=True)
+    display_rows = Int(20, min=1, max=MOST_SHOWN, help="How many rows of data an answer shows.").tag(config=True)
+    footer = Bool(
+        default_value=True,
+        help="Whether the line below rows of data says how long they took, which differs from run to run.",
     ).tag(config=True)
     traceback = Enum(["short", "full"], "short", help="What an error shows: two lines, or the stack.").tag(config=True)
 
@@ -82,6 +88,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
     @line_cell_magic  # type: ignore[untyped-decorator]
     def sleeper(self, line: str, cell: str | None = None) -> Any:  # noqa: D102 - its text is made of the table, below
         self.context.engine = self.engine
+        self.context.display = Display(self.display_rows, self.footer)
         self.context.variables, self.context.hidden = self.shell.user_ns, self.shell.user_ns_hidden
         try:
             return COMMANDS.parse_line(line, cell).run(self.context)

@@ -49,12 +49,14 @@ class BackgroundJob(Report, Generic[T]):
         What it is: ``"compaction of flights"``.
     work
         What to do; it calls `Watch.check` or `Watch.update` now and then.
+    about
+        The id of the table that it works on.
     """
 
-    __slots__ = ("_ended", "_error", "_result", "_watch", "title")
+    __slots__ = ("_ended", "_error", "_result", "_watch", "about", "title")
 
-    def __init__(self, title: str, work: Callable[[Watch], T]) -> None:
-        self.title = title
+    def __init__(self, title: str, work: Callable[[Watch], T], about: str = "") -> None:
+        self.title, self.about = title, about
         self._watch, self._ended = Watch(), threading.Event()
         self._result: list[T] = []
         self._error: BaseException | None = None
@@ -82,6 +84,12 @@ class BackgroundJob(Report, Generic[T]):
         if self._error is None:
             return "finished"
         return "cancelled" if isinstance(self._error, Cancelled) else "failed"
+
+    @property
+    def reason(self) -> str | None:
+        """Why it failed or was cancelled, in one line; None while it runs, and when it did what it was to do."""
+        error = self._error
+        return error.message if isinstance(error, SleeperError) else None if error is None else repr(error)
 
     def result(self, timeout: float | None = None) -> T:
         """Wait, and return what the work returned.
@@ -124,9 +132,8 @@ class BackgroundJob(Report, Generic[T]):
     def grid(self) -> Grid:
         """Return its state, and how far it is."""
         rows: list[tuple[object, ...]] = [("state", self.state)]
-        if self._error is not None:
-            error = self._error
-            rows.append(("reason", error.message if isinstance(error, SleeperError) else repr(error)))
+        if self.reason is not None:
+            rows.append(("reason", self.reason))
         elif not self.done and self._watch.said:
             rows.append(("progress", self._watch.said))
         footer = "" if self.done else "result() waits for it, cancel() stops it"
@@ -144,15 +151,20 @@ class BackgroundJobs:
         self._lock = threading.Lock()
         self._jobs: list[BackgroundJob[Any]] = []
 
-    def start(self, title: str, work: Callable[[Watch], T]) -> BackgroundJob[T]:
-        """Begin work, and return the handle on it."""
+    def start(self, title: str, work: Callable[[Watch], T], about: str = "") -> BackgroundJob[T]:
+        """Begin work, on the table of an id, and return the handle on it."""
         with self._lock:
             if not self._jobs:
                 atexit.register(self.close)
             self._jobs = [job for job in self._jobs if not job.done]
-            job = BackgroundJob(title, work)
+            job = BackgroundJob(title, work, about)
             self._jobs.append(job)
             return job
+
+    def running(self, about: str | None = None) -> tuple[BackgroundJob[Any], ...]:
+        """Return the handles on what has not ended: of one table, or of all."""
+        with self._lock:
+            return tuple(job for job in self._jobs if not job.done and about in {None, job.about})
 
     def close(self) -> None:
         """Cancel what runs, and wait until nothing does."""

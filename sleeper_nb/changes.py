@@ -14,8 +14,9 @@ from sleeper_nb.operations.versioning.changes import KINDS, Kind, RowCounts
 from sleeper_nb.operations.versioning.comparison import Comparison
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.operations.versioning.versions import Resolved
-from sleeper_nb.report import Grid, Report, cell_text
-from sleeper_nb.scan import PREVIEW_ROWS, as_polars, preview
+from sleeper_nb.preview import DEFAULT_DISPLAY, preview
+from sleeper_nb.report import Display, Grid, Report, cell_text
+from sleeper_nb.scan import as_polars
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ class ChangedRows(Report):
     changes: Changes
     kinds: tuple[Kind, ...]
     limit: int | None = None
+    display: Display = DEFAULT_DISPLAY
 
     def count(self) -> int:
         """Return the number of rows; from metadata alone where files tell."""
@@ -123,7 +125,7 @@ class ChangedRows(Report):
         count = sum(int(found[kind]) for kind in self.kinds)
         return count if self.limit is None else min(count, self.limit)
 
-    def head(self, rows: int = PREVIEW_ROWS) -> pa.Table:
+    def head(self, rows: int = DEFAULT_DISPLAY.rows) -> pa.Table:
         """Return the first rows, in key order within each leaf; no more is compared than that takes."""
         return self._read(rows if self.limit is None else min(rows, self.limit))
 
@@ -146,7 +148,7 @@ class ChangedRows(Report):
             f"{kinds} from {self.changes.before} to {self.changes.after} of {self.changes.table} · "
             f"{self.changes.opened}"
         )
-        return preview(self.head(PREVIEW_ROWS + 1), footer)
+        return preview(self.head(self.display.rows + 1), footer, limit=self.display.rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all rows, a list of values per column."""

@@ -85,7 +85,7 @@ class Maintenance(Oversight):
 
         if background:
             title = f"compaction of {self.name}"
-            return self._components.background.start(title, lambda watch: work(watch, watch.check))
+            return self._components.background.start(title, lambda watch: work(watch, watch.check), self.entry.id)
         with self._watched() as progress:
             return work(progress)
 

@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
+from sleeper_nb.clock import Clock
 from sleeper_nb.engines.sql import time_travel
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.operations.scanning.planning import ScanPlan
-from sleeper_nb.query_result import DuckDBResult, Engine, QueryResult, SparkResult
+from sleeper_nb.query_result import Asked, DuckDBResult, Engine, QueryResult, SparkResult
 from sleeper_nb.session_views import changed_view
 from sleeper_nb.statement import Binder, Bound, Lookup, explained
 
@@ -32,6 +33,7 @@ def run_query(
     lookup: Lookup,
     tables: tuple[str, ...],
     spark: Callable[[], SparkEngine],
+    clock: Clock,
     views: MutableMapping[str, str] | None = None,
     dry_run: bool = False,
 ) -> QueryResult:
@@ -47,8 +49,8 @@ def run_query(
         Values of ``:name`` in it, and of ``$name`` on DuckDB.
     lookup, tables
         Finds a table at a version; the names of all.
-    spark
-        Returns what runs Spark.
+    spark, clock
+        Returns what runs Spark; tells how long an answer took.
     views
         The queries of the views that were made for the engine, by name in small letters; a statement may change them.
         None when nobody keeps any.
@@ -63,8 +65,8 @@ def run_query(
         When the engine cannot read the statement.
     """
     if _SHOW_TABLES.fullmatch(sql):  # an engine knows only its own, and would say that there are none
-        return _Runner("duckdb", (), {"tables": list(tables)}, spark).run(Bound(_TABLES, {}, ()))
-    runner = _Runner(engine, tables, parameters, spark)
+        return _Runner("duckdb", (), {"tables": list(tables)}, spark, clock).run(Bound(_TABLES, {}, ()))
+    runner = _Runner(engine, tables, parameters, spark, clock)
     binder = Binder(engine, lookup, tables, lambda text: runner.value(binder.bind(text)), views or {})
     references = time_travel.table_references(sql, dialect=engine)
     change = changed_view(sql, references, binder)
@@ -77,16 +79,22 @@ def run_query(
     if change.query is not None:
         runner.run(binder.without(change.key).bind(change.query))  # or it raises, and nothing is changed
     change.apply(views)
-    return _Runner("duckdb", (), {"view": change.name}, spark).run(Bound(_MADE, {}, ()))
+    return _Runner("duckdb", (), {"view": change.name}, spark, clock).run(Bound(_MADE, {}, ()))
 
 
 class _Runner:
     """Hands a bound statement to an engine, and before it the expressions of its version clauses."""
 
     def __init__(
-        self, engine: Engine, tables: tuple[str, ...], parameters: Mapping[str, Any], spark: Callable[[], SparkEngine]
+        self,
+        engine: Engine,
+        tables: tuple[str, ...],
+        parameters: Mapping[str, Any],
+        spark: Callable[[], SparkEngine],
+        clock: Clock,
     ) -> None:
         self.engine, self.tables, self.parameters, self.spark = engine, tables, parameters, spark
+        self.clock, self.began = clock, clock.now()
         self._duckdb: duckdb.DuckDBPyConnection | None = None
 
     def run(self, bound: Bound) -> QueryResult:
@@ -96,7 +104,7 @@ class _Runner:
                 raise NotFound.of("parameter", name, self.parameters)
         values = {name: self.parameters[name] for name in names}
         try:
-            return self._on_duckdb(bound, values) if self.engine == "duckdb" else _on_spark(bound, values, self.spark)
+            return self._on_duckdb(bound, values) if self.engine == "duckdb" else self._on_spark(bound, values)
         except SleeperError as error:
             told = explained(error, bound.unknown, self.tables)
             if told is error:
@@ -115,7 +123,12 @@ class _Runner:
         rows = relations.query(self._duckdb, time_travel.to_duckdb_parameters(bound.text), values)
         if rows is None:
             raise InvalidInput("the statement gives no rows", hint="write a query; tables are changed by commands")
-        return DuckDBResult(bound.sources, rows, self.spark)
+        return DuckDBResult(Asked(bound.sources, self.began, self.clock), rows, self.spark)
+
+    def _on_spark(self, bound: Bound, values: Mapping[str, Any]) -> QueryResult:
+        engine, size = self.spark(), sum(source.bytes for source in bound.sources)
+        frame = engine.run(lambda session: _frame(session, bound, values), "query", expected_bytes=size)
+        return SparkResult(Asked(bound.sources, self.began, self.clock), frame, engine)
 
 
 def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound) -> None:
@@ -129,13 +142,6 @@ def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound) -> None
             relations.relation(connection, what.rows, what.storage).create_view(name)
         else:
             relations.system_table(connection, what.rows).create_view(name)
-
-
-def _on_spark(bound: Bound, values: Mapping[str, Any], spark: Callable[[], SparkEngine]) -> QueryResult:
-    engine, sources = spark(), bound.sources
-    size = sum(source.bytes for source in sources)
-    frame = engine.run(lambda session: _frame(session, bound, values), "query", expected_bytes=size)
-    return SparkResult(sources, frame, engine)
 
 
 def _frame(session: SparkSession, bound: Bound, values: Mapping[str, Any] | None = None) -> DataFrame:

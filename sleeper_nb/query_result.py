@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from sleeper_nb.clock import Clock
+from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
+from sleeper_nb.preview import DEFAULT_DISPLAY, FirstRows, Reads
 from sleeper_nb.query_plan import EnginePlan, QueryCost
 from sleeper_nb.render_chart import MOST_POINTS, Chart, Kind, chart
 from sleeper_nb.report import Answer, Grid, Report, counted, data_rows
-from sleeper_nb.scan import PREVIEW_ROWS, as_polars, preview
+from sleeper_nb.scan import as_polars
 from sleeper_nb.statement import Source
 
 if TYPE_CHECKING:
@@ -24,30 +30,51 @@ if TYPE_CHECKING:
 
 Engine = Literal["spark", "duckdb"]
 ENGINES: tuple[Engine, ...] = ("spark", "duckdb")
+BATCH_ROWS = 2_000
+"""About so many rows are fetched at a time by who goes through an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a bound statement reads, each table and version in its order, and when it began by what clock."""
+
+    sources: tuple[Source, ...]
+    began: datetime
+    clock: Clock
 
 
 class QueryResult(Report, ABC):
-    """The rows of a statement, not read yet; in a notebook it shows its first 20.
+    """The rows of a statement, not read yet; in a notebook it shows its first rows, as many as `display` says.
 
     Parameters
     ----------
+    asked
+        What the statement reads, and since when.
+    engine
+        Which engine reads it.
+
+    Attributes
+    ----------
     sources
         Each table and version that the statement reads, in its order.
-    engine
-        Which engine reads them.
+    display
+        How many rows are shown, and whether with the time that they took.
     """
 
-    __slots__ = ("_head", "engine", "sources")
+    __slots__ = ("_head", "display", "engine", "sources")
 
-    def __init__(self, sources: tuple[Source, ...], engine: Engine) -> None:
-        self.sources, self.engine = sources, engine
-        self._head: pa.Table | None = None
+    def __init__(self, asked: Asked, engine: Engine) -> None:
+        self.sources, self.engine, self.display = asked.sources, engine, DEFAULT_DISPLAY
+        self._head = FirstRows(self._guarded_first, asked.clock, asked.began)
 
     @abstractmethod
     def _first(self, rows: int) -> pa.Table: ...
 
     @abstractmethod
     def _all(self) -> pa.Table: ...
+
+    @abstractmethod
+    def _batches(self, rows: int) -> Iterator[pa.Table]: ...
 
     @abstractmethod
     def _plan(self) -> str: ...
@@ -85,27 +112,35 @@ class QueryResult(Report, ABC):
     def to_spark(self) -> DataFrame:
         """Return the rows as a Spark DataFrame."""
 
-    def head(self, rows: int = PREVIEW_ROWS) -> pa.Table:
+    def head(self, rows: int = DEFAULT_DISPLAY.rows) -> pa.Table:
         """Return the first rows, in the statement's order."""
-        if self._head is None or rows > PREVIEW_ROWS:
-            with guarded(self._guards(), "sql"):
-                found = self._first(max(rows, PREVIEW_ROWS + 1))
-            if self._head is None:
-                self._head = found.slice(0, PREVIEW_ROWS + 1)
-            return found.slice(0, rows)
-        return self._head.slice(0, rows)
+        return self._head.upto(max(rows, self.display.rows + 1)).slice(0, rows)
+
+    def _guarded_first(self, rows: int) -> pa.Table:
+        with guarded(self._guards(), "sql"):
+            return self._first(rows)
 
     def grid(self) -> Grid:
-        """Return the first rows, and which versions they are of."""
-        self.head()
-        assert self._head is not None  # noqa: S101 - `head` fills it
-        return preview(self._head, self._read_from())
+        """Return the first rows, which versions they are of, what is read of these, and how long it took."""
+        plans = (source.rows for source in self.sources if isinstance(source.rows, ScanPlan))
+        return self._head.grid(self.display, self.source_text, Reads.of(plans))
+
+    def batches(self) -> Iterator[pa.Table]:
+        """Yield all rows, in the statement's order, some at a time, each read when it is asked for.
+
+        DuckDB goes on where it was, and until that has ended nothing else of the result can be read. Spark computes
+        the answer once and keeps it on its side for as long.
+        """
+        self._handed_out()
+        yield from self._batches(BATCH_ROWS)
 
     def plot(self, kind: Kind, x: str | None = None, y: str | None = None) -> Chart:
         """Return a chart of the rows, of at most 10,000; parameters and errors as `sleeper_nb.render_chart.chart`."""
-        return chart(self.head(MOST_POINTS + 1), kind, x, y, footer=self._read_from())
+        return chart(self.head(MOST_POINTS + 1), kind, x, y, footer=self.source_text)
 
-    def _read_from(self) -> str:
+    @property
+    def source_text(self) -> str:
+        """What the rows are of: ``flights at snapshot 12 · duckdb``."""
         read = ", ".join(dict.fromkeys(map(str, self.sources)))
         return " · ".join(filter(None, (read, self.engine)))
 
@@ -125,10 +160,8 @@ class DuckDBResult(QueryResult):
 
     __slots__ = ("_rows", "_spark")
 
-    def __init__(
-        self, sources: tuple[Source, ...], rows: duckdb.DuckDBPyRelation, spark: Callable[[], SparkEngine]
-    ) -> None:
-        super().__init__(sources, "duckdb")
+    def __init__(self, asked: Asked, rows: duckdb.DuckDBPyRelation, spark: Callable[[], SparkEngine]) -> None:
+        super().__init__(asked, "duckdb")
         self._rows, self._spark = rows, spark
 
     def _first(self, rows: int) -> pa.Table:
@@ -140,6 +173,11 @@ class DuckDBResult(QueryResult):
         from sleeper_nb.engines.duckdb import relations
 
         return relations.to_arrow(self._rows)
+
+    def _batches(self, rows: int) -> Iterator[pa.Table]:
+        from sleeper_nb.engines.duckdb import relations
+
+        return relations.batches(self._rows, rows)
 
     def _plan(self) -> str:
         return self._rows.explain().rstrip()
@@ -158,15 +196,29 @@ class SparkResult(QueryResult):
 
     __slots__ = ("_frame", "_spark")
 
-    def __init__(self, sources: tuple[Source, ...], frame: DataFrame, spark: SparkEngine) -> None:
-        super().__init__(sources, "spark")
+    def __init__(self, asked: Asked, frame: DataFrame, spark: SparkEngine) -> None:
+        super().__init__(asked, "spark")
         self._frame, self._spark = frame, spark
 
     def _first(self, rows: int) -> pa.Table:
-        return self._spark.run(lambda _: self._frame.limit(rows).toArrow(), "query")
+        return self._collected(self._frame.limit(rows))
 
     def _all(self) -> pa.Table:
-        return self._spark.run(lambda _: self._frame.toArrow(), "query")
+        return self._collected(self._frame)
+
+    def _collected(self, frame: DataFrame) -> pa.Table:
+        return self._spark.run(lambda _: frame.toArrow(), "query")
+
+    def _batches(self, rows: int) -> Iterator[pa.Table]:
+        kept = self._frame.persist()  # or each batch would be computed anew, perhaps in another order
+        try:
+            for first in count(0, rows):
+                found = self._collected(kept.offset(first).limit(rows))
+                yield found
+                if found.num_rows < rows:
+                    return
+        finally:
+            kept.unpersist()
 
     def _plan(self) -> str:
         from sleeper_nb.engines.spark import frames

@@ -13,6 +13,9 @@ from typing import Any, Generic, TypeVar
 SHOWN_ROWS = 50
 """A longer listing shows this many rows and says how many there are."""
 
+MOST_SHOWN = 1_000
+"""The most rows of data that an answer shows."""
+
 NOTHING_DONE = "nothing was changed; --force does it (in Python: dry_run=False)"
 """Below the plan of a destructive step that was shown, not run."""
 
@@ -20,6 +23,14 @@ _CELL = "padding:2px 10px;border-bottom:1px solid color-mix(in srgb, currentColo
 _NUMBER = "text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums;"
 _TEXT = "text-align:left;"
 _TIME = f"{_TEXT}white-space:nowrap;"
+
+
+@dataclass(frozen=True, slots=True)
+class Display:
+    """How an answer shows rows of data: at most so many, and whether it tells how long it took."""
+
+    rows: int = 20
+    timed: bool = True
 
 
 def counted(number: int, noun: str) -> str:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from sleeper_nb.clock import Clock
 from sleeper_nb.operations.scanning.exporting import ExportReport, export
 from sleeper_nb.operations.scanning.funnel import with_row_groups
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.operations.scanning.reading import read, stream
 from sleeper_nb.operations.versioning.leases import ReadGuard
 from sleeper_nb.operations.versioning.versions import Resolved
+from sleeper_nb.preview import DEFAULT_DISPLAY, FirstRows, Reads
 from sleeper_nb.progress import SILENT, Progress
-from sleeper_nb.report import Grid, Report, cell_text, counted, data_rows
+from sleeper_nb.report import Display, Grid, Report
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
@@ -26,29 +29,13 @@ if TYPE_CHECKING:
 
     from sleeper_nb.engines.spark.session import SparkEngine
 
-PREVIEW_ROWS = 20
-
-
-def preview(rows: pa.Table, footer: str, *, limit: int = PREVIEW_ROWS) -> Grid:
-    """Return the first rows of a result as a grid; below them, how many there are at least, and `footer`.
-
-    `rows` holds up to one row more than are shown, which tells whether there are more without counting them.
-    """
-    if not rows.column_names:  # what a statement gives that is no query; its number of rows means nothing
-        return Grid((), (), footer=f"no rows · {footer}")
-    more = rows.num_rows > limit
-    shown = rows.slice(0, limit)
-    count = f"first {limit} of ≥{limit + 1} rows" if more else counted(rows.num_rows, "row")
-    cells = data_rows(column.to_pylist() for column in shown.columns)
-    return Grid(tuple(shown.column_names), cells, footer=f"{count} · {footer}")
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Scan(Report):
     """Rows of one version of a table, not read yet.
 
     Made by `Table.scan`. `plan` tells what will be opened; `to_arrow`, `to_pandas`, `to_polars`, `to_duckdb` and
-    `to_spark` read it; shown in a notebook it reads its first 20 rows.
+    `to_spark` read it; shown in a notebook it reads its first rows, as many as `display` says.
     """
 
     table: str
@@ -57,9 +44,16 @@ class Scan(Report):
     _storage: Storage
     _spark: Callable[[], SparkEngine]
     _guard: ReadGuard
+    _clock: Clock
+    _began: datetime
     columns: tuple[str, ...] | None = None
     where: str | None = None
     limit: int | None = None
+    display: Display = DEFAULT_DISPLAY
+    _first: FirstRows = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_first", FirstRows(self.head, self._clock, self._began))
 
     def plan(self) -> ScanPlan:
         """Return which partitions, files, row groups and bytes will be read, out of what; footers tell, no row is read.
@@ -78,7 +72,7 @@ class Scan(Report):
         with self._guard.during("scan"):
             return sum(batch.num_rows for batch in rows)
 
-    def head(self, rows: int = PREVIEW_ROWS) -> pa.Table:
+    def head(self, rows: int = DEFAULT_DISPLAY.rows) -> pa.Table:
         """Return the first rows, in key order within each leaf."""
         limit = rows if self.limit is None else min(rows, self.limit)
         with self._guard.explained():
@@ -150,14 +144,12 @@ class Scan(Report):
             )
 
     def grid(self) -> Grid:
-        """Return the first rows, which version they are of, and what the whole scan opens."""
-        plan = self._plan
-        files = len({file.filename for file in plan.files})
-        footer = (
-            f"{self.table} at {self.resolved} · {len(plan.leaves)}/{plan.leaves_of} partitions, "
-            f"{cell_text(files)}/{cell_text(plan.files_of)} files"
-        )
-        return preview(self.head(PREVIEW_ROWS + 1), footer)
+        """Return the first rows, which version they are of, what the whole scan opens, and how long they took."""
+        total = self._plan.rows if self.where is None else None
+        if total is not None and self.limit is not None:
+            total = min(total, self.limit)
+        source = f"{self.table} at {self.resolved}"
+        return self._first.grid(self.display, source, Reads.of([self._plan]), total=total)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all rows, a list of values per column."""

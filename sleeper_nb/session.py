@@ -195,6 +195,7 @@ class Session(Declaring):
             lookup=lookup_in(self.table),
             tables=tuple(entry.name for entry in self.components.catalog.tables()),
             spark=self.spark,
+            clock=self.components.clock,
             views=self._views[engine],
             dry_run=dry_run,
         )

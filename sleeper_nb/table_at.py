@@ -27,10 +27,11 @@ from sleeper_nb.operations.upkeep.online import is_online
 from sleeper_nb.operations.versioning import versions
 from sleeper_nb.operations.versioning.leases import ReadGuard
 from sleeper_nb.operations.versioning.versions import Resolved
+from sleeper_nb.preview import preview
 from sleeper_nb.query import run_query
 from sleeper_nb.render import Pictured, partition_lines, partition_map
 from sleeper_nb.report import Answer, Bytes, Data, Grid, Listing, Report, Stacked, counted
-from sleeper_nb.scan import Scan, preview
+from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.statement import Source
 
@@ -147,12 +148,13 @@ class TableAt(Report):
         limit
             At most so many rows.
         """
-        schema = self.schema
+        c, schema = self._components, self.schema
+        began = c.clock.now()
         plan = self.plan(regions_of(schema, keys, region))
         chosen = None if columns is None else tuple(columns)
         sources.check_columns(chosen, schema)
-        guard, storage = self.guard(plan.bytes), self._store.storage
-        return Scan(self.name, self.resolved, plan, storage, self._components.spark, guard, chosen, where, limit)
+        given = plan, self._store.storage, c.spark, self.guard(plan.bytes), c.clock, began
+        return Scan(self.name, self.resolved, *given, chosen, where, limit)
 
     def export(
         self,
@@ -192,14 +194,8 @@ class TableAt(Report):
             )
             for r in rows
         )
-        columns = (
-            "file",
-            "partition",
-            "rows",
-            "bytes",
-            "added",
-            *(f"{end} {k}" for k in keys for end in ("min", "max")),
-        )
+        ends = (f"{end} {key}" for key in keys for end in ("min", "max"))
+        columns = ("file", "partition", "rows", "bytes", "added", *ends)
         return Listing(tuple(rows), columns, cells, f"files of {self.name} at {self.resolved}")
 
     def leaves(self) -> Pictured[dict[str, Any]]:
@@ -249,6 +245,7 @@ class TableAt(Report):
             lookup=metadata_lookup(here),
             tables=tuple(definitions.SYSTEM_TABLES),
             spark=self._components.spark,
+            clock=self._components.clock,
         )
         return result.answer(f"metadata of {self.name} at {here.resolved}")
 

@@ -53,7 +53,7 @@ def test_savepoints_are_a_table_however_its_name_is_written(session, engine, nam
     saved = datetime(2026, 11, 1, 12, tzinfo=UTC)
     assert [row[name] for name in PROPOSED] == [1, 3, 1, int(saved.timestamp() * 1000), 2]
     assert (row["name"], row["message"], row["author"], row["snapshot_time"]) == ("before-fix", "why", "ann", saved)
-    assert repr(result).endswith(f"1 row · trips$savepoints at snapshot 6 · {engine}")
+    assert repr(result).endswith(f"1 row · trips$savepoints at snapshot 6 · {engine} · 0.00 s")
 
 
 @pytest.mark.spark

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from argparse import Namespace
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -55,7 +54,9 @@ def _confirmed(context: Context, session: Session, arguments: Namespace) -> Dele
 
 
 def _reinitialise(context: Context, arguments: Namespace) -> ReinitialiseReport:
-    points = next(csv.reader([arguments.splits], skipinitialspace=True)) if arguments.splits else None
+    from sleeper_nb.model.split_points import typed_split_points  # heavy: it brings pyarrow
+
+    points = typed_split_points(arguments.splits) if arguments.splits else None
     return context.opened().reinitialise_table(
         arguments.table,
         arguments.delete_partitions,

@@ -32,7 +32,7 @@ _MOST_CHOICES = 40
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of a command; made by `positional`, `option` and `flag`."""
+    """One argument of a command; made by `positional`, `option` and `flag`. It can be left out beside flag `unless`."""
 
     names: tuple[str, ...]
     help: str
@@ -43,6 +43,7 @@ class Argument:
     is_flag: bool = False
     many: bool = False
     optional: bool = False
+    unless: str = ""
 
     @property
     def is_option(self) -> bool:
@@ -85,9 +86,10 @@ def positional(
     many: bool = False,
     optional: bool = False,
     default: str | None = None,
+    unless: str = "",
 ) -> Argument:
     """Return an argument that stands at its place; `default` is for one that can be left out."""
-    return Argument((name,), text, kind, metavar, default=default, many=many, optional=optional)
+    return Argument((name,), text, kind, metavar, default=default, many=many, optional=optional, unless=unless)
 
 
 def option(
@@ -113,7 +115,10 @@ VERSION = positional("table", "the table, and behind @ a version: 12, a savepoin
                      metavar="T[@REF]")  # fmt: skip
 SCHEMA = option("--schema", text="the columns that the version had, or those of now", choices=("own", "current"))
 INSTANCE = positional("instance_id", "an instance of the open warehouse", metavar="INSTANCE-ID")
+OUTPUT = option("-o", "--output", text="the variable that keeps the value", metavar="VAR")
+"""Of every command of a notebook; the console has no variables."""
 FORCE = flag("--force", "do it; without it, only what would be done is shown")
+WATCH = flag("--watch", "follow the jobs until they end: with a bar and a button that stops, or a line on the console")
 DRY_RUN = flag("--dry-run", "only show what would be done")
 
 

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import TYPE_CHECKING
+from typing import Any
 
-from sleeper_nb.commands.base import DRY_RUN, TABLE, Command, flag, option
+from sleeper_nb.background import BackgroundJob
+from sleeper_nb.commands.base import DRY_RUN, TABLE, WATCH, Command, flag, option
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import InvalidInput
 
-if TYPE_CHECKING:
-    from sleeper_nb.background import BackgroundJob
-    from sleeper_nb.operations.compacting.compaction import CompactionReport
 
-
-def _compact(context: Context, arguments: Namespace) -> CompactionReport | BackgroundJob[CompactionReport]:
+def _compact(context: Context, arguments: Namespace) -> Any:
     if arguments.background and context.face == "console":
         raise InvalidInput("the console ends with its command, and work in the background with it",
                            hint=f"leave out --background: {context.prefix} compact {arguments.table} &")  # fmt: skip
     table = context.table(arguments.table)
-    return table.compact(
+    began = context.opened().components.clock.now()
+    is_watched = arguments.watch and context.face == "notebook" and not arguments.dry_run
+    found = table.compact(
         arguments.strategy,
         engine=arguments.engine,
         dry_run=arguments.dry_run,
         partition=arguments.partition,
-        background=bool(arguments.background),
+        background=bool(arguments.background or is_watched),
     )
+    if not is_watched or not isinstance(found, BackgroundJob):
+        return found
+    from sleeper_nb import widgets
+
+    return widgets.watch(context.opened(), table.name, found, began)
 
 
 COMMANDS = (
@@ -48,9 +52,10 @@ COMMANDS = (
             option("--partition", text="only this leaf, by its id", metavar="P"),
             DRY_RUN,
             flag("--background", "return at once, in a notebook; jobs shows how far it is"),
+            WATCH,
         ),
         _compact,
-        ("compact trips --dry-run", "compact trips --strategy all --engine local", "compact trips --background"),
+        ("compact trips --dry-run", "compact trips --strategy all --engine local", "compact trips --watch"),
         words=("optimize", "merge", "rewrite"),
     ),
 )

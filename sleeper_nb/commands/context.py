@@ -6,11 +6,12 @@ import keyword
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.snapshots import VersionReference, parse_reference
 from sleeper_nb.progress import Progress, Silent
+from sleeper_nb.report import Display, Report
 
 if TYPE_CHECKING:
     from sleeper_nb.query_result import Engine
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from sleeper_nb.storage.filesystem import Storage
     from sleeper_nb.table import Table
     from sleeper_nb.table_at import TableAt
+
+R = TypeVar("R", bound=Report)
 
 
 @dataclass(slots=True)
@@ -46,6 +49,8 @@ class Context:
         Shows a text on a terminal and returns the line that is typed below it; None where nobody can be asked.
     others
         Sessions of other instances of the open warehouse, by where they lie.
+    display
+        How answers show rows.
     place
         The warehouse, for commands that work in no instance of it; None: the one of the open session.
     """
@@ -60,6 +65,7 @@ class Context:
     failure: BaseException | None = None
     ask: Callable[[str], str] | None = None
     others: dict[str, Session] = field(default_factory=dict)
+    display: Display = field(default_factory=Display)
     place: Storage | None = None
 
     @property
@@ -132,6 +138,14 @@ class Context:
         if word[1:] not in self.variables:
             raise NotFound.of("variable", word[1:], self.own_variables())
         return self.variables[word[1:]]
+
+    def shown(self, answer: R) -> R:
+        """Return an answer, of which what is shown has been read.
+
+        An error of the first rows must fail the cell; one that comes while they are shown would not.
+        """
+        answer.grid()
+        return answer
 
     def check_assignable(self, name: str) -> None:
         """Raise `InvalidInput` unless a result can be stored under a name."""

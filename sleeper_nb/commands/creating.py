@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sleeper_nb.commands.base import TABLE, Command, flag, option
+from sleeper_nb.commands.base import Command, flag, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import InvalidInput, StorageError
 from sleeper_nb.model.properties import SPLITS_BASE64, SPLITS_FILE, STATE_STORES
@@ -16,11 +15,16 @@ from sleeper_nb.model.properties import SPLITS_BASE64, SPLITS_FILE, STATE_STORES
 if TYPE_CHECKING:
     from sleeper_nb.model.schema import Schema
     from sleeper_nb.table import Table
+    from sleeper_nb.widgets.create_form_widget import CreateForm
 
 
-def _create(context: Context, arguments: Namespace) -> Table:
+def _create(context: Context, arguments: Namespace) -> Table | CreateForm:
+    if arguments.form:
+        return _form(context, arguments.table)
+    from sleeper_nb.model.split_points import typed_split_points  # heavy: it brings pyarrow
+
     session = context.opened()
-    points = next(csv.reader([arguments.splits], skipinitialspace=True)) if arguments.splits else []
+    points = typed_split_points(arguments.splits or "")
     properties = dict(map(property_of, arguments.set))
     if arguments.splits_file:
         properties[SPLITS_FILE] = arguments.splits_file
@@ -28,6 +32,14 @@ def _create(context: Context, arguments: Namespace) -> Table:
         properties[SPLITS_BASE64] = "true"
     store = arguments.state_store
     return session.create_table(arguments.table, _schema(arguments), points, state_store=store, properties=properties)
+
+
+def _form(context: Context, name: str | None) -> CreateForm:
+    if context.face == "console":
+        raise InvalidInput("--form is a widget of notebooks", hint="sleeper create T --schema FILE")
+    from sleeper_nb import widgets
+
+    return widgets.create_form(context.opened(), name)
 
 
 def property_of(text: str) -> tuple[str, str]:
@@ -63,7 +75,8 @@ COMMANDS = (
         "create",
         "make a table of the columns below it: name TYPE [KEY|SORT] [NULL]",
         (
-            TABLE,
+            positional("table", "the table", "table", metavar="T", unless="form"),
+            flag("--form", "fill in a form, which writes the cell; in a notebook"),
             option("--splits", text="first row keys at which it is cut into partitions", metavar="g,n,t"),
             option("--splits-file", text="a file of them, one a line, ascending", metavar="FILE", kind="path"),
             flag("--base64", "strings of that file are in base64; byte arrays always are"),
@@ -77,11 +90,13 @@ COMMANDS = (
         (
             "create trips --splits g,n,t\ncity STRING KEY, pickup TIMESTAMP SORT, fare DOUBLE NULL",
             "create trips --splits g,n,t --schema trips.ddl",
+            "create --form",
             "create sales --set sleeper.table.aggregations=sum(fare)\ncity STRING KEY, fare DOUBLE",
         ),
         aliases=("add",),
         words=("make", "new", "init"),
         body=True,
         warehouse="new",
+        free="form",
     ),
 )  # fmt: skip

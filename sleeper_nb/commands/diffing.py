@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sleeper_nb.commands.base import VERSION, Command, flag, positional
@@ -28,9 +29,7 @@ def _diff(context: Context, arguments: Namespace) -> Diff | ChangedRows:
     table = context.table(name)
     if not arguments.rows:
         return table.diff(*versions)
-    found = table.changes(*versions).rows(arguments.limit)
-    found.head()  # an error of the first rows must fail the cell; one that comes while they are shown would not
-    return found
+    return context.shown(replace(table.changes(*versions).rows(arguments.limit), display=context.display))
 
 
 COMMANDS = (

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sleeper_nb.commands.base import Command, positional
+from sleeper_nb.commands.base import OUTPUT, Command, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.report import Grid, Report
 
@@ -84,7 +84,7 @@ def overview(commands: tuple[Command, ...], prefix: str) -> Grid:
 def describe(command: Command, prefix: str) -> Grid:
     """Return a command's arguments and examples, as they are typed behind `prefix`."""
     rows: list[tuple[object, ...]] = [("usage", f"{prefix} {command.usage}")]
-    for argument in command.arguments:
+    for argument in (*command.arguments, *((OUTPUT,) if prefix.startswith("%") else ())):
         default = "" if argument.default is None else f" ({argument.default})"
         names = ", ".join(argument.names) if argument.is_option else argument.usage
         value = argument.value if argument.takes_value else ""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from sleeper_nb.commands.base import Argument, Command
+from sleeper_nb.commands.base import OUTPUT, Argument, Command
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import InvalidInput, NotFound
 
@@ -34,8 +34,14 @@ class Invocation:
         return self.command.warehouse == "none" or bool(free and getattr(self.arguments, free))
 
     def run(self, context: Context) -> Any:
-        """Run it and return its value."""
-        return self.command.run(context, self.arguments)
+        """Run it and return its value; under ``-o`` it is kept as a variable too."""
+        name = getattr(self.arguments, OUTPUT.dest)
+        if name is not None:
+            context.check_assignable(name)
+        value = self.command.run(context, self.arguments)
+        if name is not None and context.variables is not None:
+            context.variables[name] = value
+        return value
 
 
 class CommandTable:
@@ -75,10 +81,10 @@ class CommandTable:
         first = "help" if typed.is_empty() else typed.take()
         command = self.find("help" if first in HELP else first)
         own = {name for argument in command.arguments for name in argument.names}
-        extra = tuple(argument for argument in shared if argument.names[0] not in own)
+        extra = tuple(argument for argument in (*shared, OUTPUT) if argument.names[0] not in own)
         words, rest = _split(typed, command, extra)
         if set(HELP) & set(words):
-            return Invocation(self.find("help"), Namespace(command=command.name))
+            return Invocation(self.find("help"), Namespace(command=command.name, output=None))
         has_body = bool(body and body.strip())
         if has_body and not command.body:
             raise InvalidInput(f"{command.name} takes no lines below it", hint=f"write %sleeper {command.usage}")
@@ -194,7 +200,7 @@ def _arguments(command: Command, extra: tuple[Argument, ...], words: list[str]) 
 def _count(argument: Argument) -> str | None:
     if argument.many:
         return "*" if argument.optional else "+"
-    return "?" if argument.optional else None
+    return "?" if argument.optional or argument.unless else None
 
 
 def _refuse(word: str, command: Command, options: list[str]) -> NoReturn:
@@ -207,8 +213,10 @@ def _refuse(word: str, command: Command, options: list[str]) -> NoReturn:
 
 
 def _check(argument: Argument, found: Namespace, command: Command) -> None:
-    """Raise for a value that is no choice; turn the text of a number into one."""
+    """Raise for a value that is missing or no choice; turn the text of a number into one."""
     value = getattr(found, argument.dest)
+    if value is None and argument.unless and not getattr(found, argument.unless):
+        raise InvalidInput(f"{command.name} needs {argument.metavar}", hint=_usage(command))
     if argument.choices and value is not None and value not in argument.choices:
         kind = re.sub("[-_]", " ", argument.metavar or argument.dest)
         near = NotFound.of(kind, value, argument.choices)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.base import VERSION, Command, flag, option, positional
 from sleeper_nb.commands.context import Context
+from sleeper_nb.errors import InvalidInput
 from sleeper_nb.report import Report, Stacked
 
 if TYPE_CHECKING:
@@ -16,15 +17,12 @@ if TYPE_CHECKING:
 
 def _sql(context: Context, arguments: Namespace) -> Any:
     session = context.opened()
-    if arguments.output is not None:
-        context.check_assignable(arguments.output)
+    if arguments.interactive:
+        _check_pages(context, arguments)
     engine, params = arguments.engine or context.engine, context.own_variables()
     only_asks = arguments.dry_run or arguments.explain
     result = session.sql(arguments.statement, engine=engine, params=params, dry_run=only_asks)
-    value = _asked(result, arguments) if only_asks else _read(result, arguments)
-    if arguments.output is not None and context.variables is not None:
-        context.variables[arguments.output] = value
-    return value
+    return _asked(result, arguments) if only_asks else _read(context, result, arguments)
 
 
 def _asked(result: QueryResult, arguments: Namespace) -> Report:
@@ -32,14 +30,26 @@ def _asked(result: QueryResult, arguments: Namespace) -> Report:
     return Stacked((("reads", cost), ("plan", result.explain()))) if arguments.explain else cost
 
 
-def _read(result: QueryResult, arguments: Namespace) -> Any:
+def _read(context: Context, result: QueryResult, arguments: Namespace) -> Any:
+    if arguments.interactive:
+        from sleeper_nb import widgets
+
+        return widgets.pages(result, context.display.rows)
     form = vars(arguments)["as"]
     if form is not None:
         return getattr(result, f"to_{form}")()
     if arguments.plot is not None:
         return result.plot(arguments.plot, arguments.x, arguments.y)
-    result.head()  # an error of the first rows must fail the cell; one that comes while they are shown would not
-    return result
+    result.display = context.display
+    return context.shown(result)
+
+
+def _check_pages(context: Context, arguments: Namespace) -> None:
+    if context.face == "console":
+        raise InvalidInput("--interactive is a widget of notebooks", hint="write LIMIT 20 OFFSET 20 in the statement")
+    if vars(arguments)["as"] or arguments.plot or arguments.dry_run or arguments.explain:
+        hint = "leave out --as, --plot, --dry-run and --explain"
+        raise InvalidInput("--interactive goes through the rows of the answer", hint=hint)
 
 
 def _inspect(context: Context, arguments: Namespace) -> Answer:
@@ -51,7 +61,6 @@ COMMANDS = (
         "sql",
         "query tables at any version; :name is the value of a variable",
         (
-            option("-o", "--output", text="the variable that keeps the result", metavar="VAR"),
             option("--engine", text="what answers; spark when it is not given", choices=("spark", "duckdb")),
             option(
                 "--as",
@@ -65,6 +74,10 @@ COMMANDS = (
             ),
             option("-x", text="the column from left to right", metavar="COLUMN"),
             option("-y", text="the column that says how high", metavar="COLUMN"),
+            flag(
+                "--interactive",
+                "in a notebook, go through the rows a page at a time; each is fetched when turned to",
+            ),
             flag("--dry-run", "read no row: show what would be read of how many partitions, files and bytes"),
             flag("--explain", "read no row: show that, and the engine's plan"),
             positional("statement", "one statement, as it is", "sql", metavar="SQL"),
@@ -74,6 +87,7 @@ COMMANDS = (
             "sql SELECT count(*) FROM trips VERSION AS OF 'savepoint.before-fix'",
             "sql SELECT * FROM trips$savepoints",
             "sql --plot bar SELECT city, avg(fare) FROM trips GROUP BY city",
+            "sql --interactive SELECT * FROM trips ORDER BY fare DESC",
             "sql --as pandas SELECT city, fare FROM trips",
             "sql --engine duckdb -o fares\nSELECT city, fare FROM trips VERSION AS OF 12 WHERE fare > :least",
         ),

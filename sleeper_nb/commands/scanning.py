@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sleeper_nb.commands.base import SCHEMA, VERSION, Argument, Command, flag, option, positional
@@ -28,7 +29,7 @@ _SHARED = (
 def _scan(context: Context, arguments: Namespace) -> Scan | ScanPlan:
     at = context.table_at(arguments.table, arguments.schema)
     found = at.scan(named_columns(arguments.columns), arguments.where, region=arguments.region, limit=arguments.limit)
-    return _shown(found, arguments)
+    return _shown(context, found, arguments)
 
 
 def _get(context: Context, arguments: Namespace) -> Scan | ScanPlan:
@@ -44,14 +45,13 @@ def _get(context: Context, arguments: Namespace) -> Scan | ScanPlan:
     key = tuple(parse_key(field, word, what="key") for field, word in zip(fields, arguments.key, strict=False))
     names, region = named_columns(arguments.columns), arguments.region
     found = at.scan(names, arguments.where, keys=key or None, region=region, limit=arguments.limit)
-    return _shown(found, arguments)
+    return _shown(context, found, arguments)
 
 
-def _shown(found: Scan, arguments: Namespace) -> Scan | ScanPlan:
+def _shown(context: Context, found: Scan, arguments: Namespace) -> Scan | ScanPlan:
     if arguments.explain:
         return found.plan()
-    found.head()  # an error of the first rows must fail the cell; one that comes while they are shown would not
-    return found
+    return context.shown(replace(found, display=context.display))
 
 
 def named_columns(columns: str | None) -> list[str] | None:

@@ -6,6 +6,7 @@ Numbers are decimal, strings stand as they are or in base64 of their UTF-8, byte
 from __future__ import annotations
 
 import base64
+import csv
 from collections.abc import Iterable, Iterator
 
 from sleeper_nb.errors import InvalidInput, SleeperError
@@ -50,6 +51,11 @@ def read_split_points(
     if not points:
         raise InvalidInput(f"{source} has no line", hint="write one value a line, or leave the file out")
     return tuple(points)
+
+
+def typed_split_points(text: str) -> list[str]:
+    """Return the texts of split points that stand in one line, as behind ``--splits``: ``g,n,t``; ``"a,b",c``."""
+    return next(csv.reader([text], skipinitialspace=True)) if text.strip() else []
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

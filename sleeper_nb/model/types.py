@@ -27,6 +27,8 @@ _SIMPLE: dict[str, tuple[pa.DataType, str]] = {
     "date": (pa.date32(), "DateType"),
     "timestamp": (pa.timestamp("us", tz="UTC"), "TimestampType"),
 }
+SIMPLE_TYPES = tuple(_SIMPLE)
+"""The types that are one word."""
 _ALIASES = {
     "integer": "int", "int32": "int", "bigint": "long", "int64": "long", "str": "string", "varchar": "string",
     "text": "string", "utf8": "string", "bytes": "bytearray", "binary": "bytearray", "blob": "bytearray",

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from sleeper_nb.background import BackgroundJob
+    from sleeper_nb.query_result import QueryResult
     from sleeper_nb.session import Session
+    from sleeper_nb.widgets.create_form_widget import CreateForm
     from sleeper_nb.widgets.explorer import Explorer
+    from sleeper_nb.widgets.job_watch import JobWatch
+    from sleeper_nb.widgets.pager import Pager
     from sleeper_nb.widgets.timeline_widget import Timeline
 
-__all__ = ["explore", "timeline"]
+__all__ = ["create_form", "explore", "pages", "timeline", "watch"]
 
 
 def explore(session: Session, table: str | None = None) -> Explorer:
@@ -66,6 +73,100 @@ def timeline(session: Session, table: str) -> Timeline:
     with _named_when_missing():
         from sleeper_nb.widgets.timeline_widget import Timeline
     return Timeline(session, table)
+
+
+def create_form(session: Session, name: str | None = None) -> CreateForm:
+    """Return a form for a new table, which shows the cell that makes it, and what is wrong; it makes nothing itself.
+
+    Parameters
+    ----------
+    session
+        Where the table is to be.
+    name
+        What it is to be called.
+
+    Returns
+    -------
+    As of `explore`. Its ``draft`` can be read, set and observed; ``cell`` is the cell, ``problems`` what is wrong.
+
+    Raises
+    ------
+    EngineError
+        When ipywidgets is not installed.
+    """
+    with _named_when_missing():
+        from IPython import get_ipython
+
+        from sleeper_nb.widgets.create_form_widget import CreateForm
+    shell = get_ipython()
+    return CreateForm(session, name, shell.set_next_input if hasattr(shell, "kernel") else None)
+
+
+def pages(result: QueryResult, rows: int = 20) -> Pager:
+    """Return a widget that goes through a query's answer a page at a time; what nobody turns to is not fetched.
+
+    Parameters
+    ----------
+    result
+        Of `Session.sql`; it is read by the widget alone until that is closed.
+    rows
+        How many a page has, up to 1,000.
+
+    Returns
+    -------
+    As of `explore`; the static picture is the first page. Its ``first`` and ``rows`` can be read, set and observed;
+    ``page`` is what it shows.
+
+    Raises
+    ------
+    EngineError
+        When ipywidgets is not installed.
+    """
+    with _named_when_missing():
+        from sleeper_nb.widgets.pager import Pager
+    from sleeper_nb.widgets.pages_model import PagesModel
+
+    return Pager(PagesModel(result), rows)
+
+
+def watch(
+    session: Session,
+    table: str | None = None,
+    work: BackgroundJob[Any] | None = None,
+    since: datetime | None = None,
+) -> JobWatch:
+    """Return a widget that follows jobs while it is displayed, and stops them where this session does the work.
+
+    Parameters
+    ----------
+    session
+        Whose tables.
+    table
+        The table; all when None.
+    work
+        A handle of work in the background, as ``table.compact(background=True)`` returns it; followed until it ends.
+        None follows whatever runs until nothing does.
+    since
+        Jobs that were made from this moment on are shown also when they have ended; now, when None.
+
+    Returns
+    -------
+    As of `explore`; the static picture becomes that of the end, once there is one. Its ``seen`` is what was seen last,
+    and ``work`` the handle.
+
+    Raises
+    ------
+    NotFound
+        When there is no such table.
+    EngineError
+        When ipywidgets is not installed.
+    """
+    with _named_when_missing():
+        from sleeper_nb.widgets.job_watch import JobWatch
+    from sleeper_nb.widgets.jobs_model import JobsModel
+
+    line = " ".join(filter(None, ("%sleeper jobs", table, "--watch")))
+    return JobWatch(JobsModel(session, table, work, since), session.components.clock, line, work)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import ipywidgets
 import traitlets
 
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.widgets.live import LiveWidget, alert, same_as
+from sleeper_nb.widgets.live import LiveWidget, alert, button, same_as
 from sleeper_nb.widgets.model import TABS, ExploreModel, Preview
 
 if TYPE_CHECKING:
@@ -49,9 +49,7 @@ class Explorer(LiveWidget):
         self._source = ExploreModel(session)
         self._labels: dict[int, str] = {}
         self._picker = ipywidgets.Dropdown(description="Table", style={"description_width": "initial"})
-        self._again = ipywidgets.Button(
-            description="Refresh", tooltip="Look for new tables and versions", layout={"width": "auto"}
-        )
+        self._again = button("Refresh", "Look for new tables and versions")
         self._picture, self._label, self._error = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
         self._slider = ipywidgets.SelectionSlider(options=[("", 0)], continuous_update=False, readout=False)
         self._travel = ipywidgets.VBox()

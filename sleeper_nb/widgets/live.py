@@ -92,6 +92,11 @@ class LiveWidget(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
             self._syncing = before
 
 
+def button(description: str, tooltip: str) -> ipywidgets.Button:
+    """Return a button as wide as what stands on it."""
+    return ipywidgets.Button(description=description, tooltip=tooltip, layout={"width": "auto"})
+
+
 def alert(error: Exception) -> str:
     """Return an error as HTML: what is wrong, and the hint."""
     if isinstance(error, SleeperError):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 import traitlets
 
-from sleeper_nb.widgets.live import LiveWidget, alert, same_as
+from sleeper_nb.widgets.live import LiveWidget, alert, button, same_as
 from sleeper_nb.widgets.model import ExploreModel, Preview
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class Timeline(LiveWidget):
         self._handles = ipywidgets.SelectionRangeSlider(
             options=[("", 0), ("", 1)], continuous_update=False, readout=False
         )
-        self._again = _button("Refresh", "Look for new versions")
-        self._back = _button("Roll back…", "Write the line that makes the table what it was at the left handle")
+        self._again = button("Refresh", "Look for new versions")
+        self._back = button("Roll back…", "Write the line that makes the table what it was at the left handle")
         self._line, self._between, self._rows = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
         self._travel = ipywidgets.VBox()
         buttons = ipywidgets.HBox([self._again, self._back])
@@ -141,7 +141,3 @@ class Timeline(LiveWidget):
                 self._handles.layout = {"width": f"calc({100 - 100 / len(stops):.3f}% + 10px)", "margin": "0 auto"}
             self._handles.value = (min(self.before, self.after), max(self.before, self.after))
             self._travel.children = (self._picture, self._handles, self._label)
-
-
-def _button(description: str, tooltip: str) -> ipywidgets.Button:
-    return ipywidgets.Button(description=description, tooltip=tooltip, layout={"width": "auto"})

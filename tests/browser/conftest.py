@@ -99,10 +99,10 @@ class Lab:
         self.page.evaluate(_STOP)
         self.page.wait_for_function("window.down")
 
-    def shot(self, name: str) -> None:
+    def shot(self, name: str, place: str = ".sleeper-live, .sleeper-static") -> None:
         """Keep a picture of the page, scrolled to the widget, when ``SLEEPER_SHOTS`` names a folder."""
         if folder := os.environ.get("SLEEPER_SHOTS"):
-            self.page.locator(".sleeper-live, .sleeper-static").last.evaluate("e => e.scrollIntoView()")
+            self.page.locator(place).last.evaluate("e => e.scrollIntoView()")
             self.page.screenshot(path=Path(folder) / f"{name}.png")
 
 

@@ -236,6 +236,12 @@ model = ExploreModel(session)
 for tab in TABS:
     model.preview("t", 2, tab)
 model.static("t", 2)
+from sleeper_nb.widgets.jobs_model import JobsModel
+assert not JobsModel(session).look().running
+from sleeper_nb.widgets.pages_model import PagesModel
+assert PagesModel(session.sql("SELECT * FROM t", engine="duckdb")).page(0, 5).first == 0
+from sleeper_nb.widgets.draft import TableDraft
+assert not TableDraft().problems((), session.components.clock.new_id)
 assert not {{"ipywidgets", "IPython", "pyspark"}} & set(sys.modules)
 from sleeper_nb.widgets import explore
 x = explore(session)

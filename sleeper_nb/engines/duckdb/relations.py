@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -130,7 +130,18 @@ def to_arrow(rows: duckdb.DuckDBPyRelation) -> pa.Table:
         raise explained(error) from error
 
 
-def explained(error: duckdb.Error) -> SleeperError:
+def batches(rows: duckdb.DuckDBPyRelation, size: int) -> Iterator[pa.Table]:
+    """Yield the rows of a relation, about so many at a time and one batch at least; none is read before its turn."""
+    try:
+        read = rows.to_arrow_reader if hasattr(rows, "to_arrow_reader") else rows.fetch_arrow_reader  # before 1.5
+        with read(size) as reader:
+            yield from (pa.Table.from_batches([batch], reader.schema) for batch in reader)
+            yield reader.schema.empty_table()
+    except (duckdb.Error, pa.ArrowException, OSError) as error:  # what fails behind the first batch comes by Arrow
+        raise explained(error) from error
+
+
+def explained(error: Exception) -> SleeperError:
     """Return DuckDB's error as one of ours: its first line, and its own hint where it gives one."""
     ours = _OURS.search(str(error))
     if ours is not None and isinstance(kind := getattr(errors, ours[1], None), type):

@@ -1,0 +1,117 @@
+"""What a pager knows, without any widget: the rows of an answer a page at a time, fetched when they are turned to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.render import MAX_BYTES, bounded
+from sleeper_nb.report import MOST_SHOWN, Grid, Report, data_rows
+
+if TYPE_CHECKING:
+    from sleeper_nb.query_result import QueryResult
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Page(Report):
+    """Some rows of an answer.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    first
+        How many stand before them.
+    known
+        How many rows there are at least.
+    whole
+        Whether that is all.
+    source
+        What they are of: tables, versions, the engine.
+    """
+
+    rows: pa.Table
+    first: int
+    known: int
+    whole: bool
+    source: str
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing comes behind it."""
+        return bool(self.first + self.rows.num_rows >= self.known)
+
+    @property
+    def said(self) -> str:
+        """``rows 21–40 of at least 41 · flights at snapshot 12 · duckdb``."""
+        of = f"{self.known:,}" if self.whole else f"at least {self.known:,}"
+        if not self.rows.num_rows:
+            return f"no rows · {self.source}"
+        return f"rows {self.first + 1:,}–{self.first + self.rows.num_rows:,} of {of} · {self.source}"
+
+    def grid(self) -> Grid:
+        """Return the rows, and below them which they are."""
+        cells = data_rows(column.to_pylist() for column in self.rows.columns)
+        grid = Grid(tuple(self.rows.column_names), cells, footer=self.said)
+        return grid if len(grid.html().encode()) <= MAX_BYTES else bounded(grid)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rows, a list of values per column."""
+        return dict(self.rows.to_pydict())
+
+
+class PagesModel:
+    """Fetches the rows of a result as far as somebody has turned, and keeps them for whoever turns back.
+
+    Parameters
+    ----------
+    result
+        The statement's result; it is read here alone until `close`.
+    """
+
+    def __init__(self, result: QueryResult) -> None:
+        self._source = result.source_text
+        self._batches: Iterator[pa.Table] | None = result.batches()
+        self._fetched: pa.Table | None = None
+        self._whole = False
+        self._failure: Exception | None = None
+
+    def page(self, first: int, rows: int) -> Page:
+        """Return so many rows behind the first few; the last ones when there are not so many.
+
+        Raises
+        ------
+        InvalidInput
+            When a page is to have no row, or more than 1,000.
+        """
+        if not 1 <= rows <= MOST_SHOWN or first < 0:
+            raise InvalidInput(f"no page has {rows} rows from {first} on", hint=f"take 1 to {MOST_SHOWN:,} rows a page")
+        fetched = self._upto(first + rows + 1)  # one more tells whether there are more
+        first = min(first, max(0, fetched.num_rows - 1) // rows * rows)
+        known = fetched.num_rows if self._whole else min(fetched.num_rows, first + rows + 1)
+        return Page(fetched.slice(first, rows), first, known, self._whole, self._source)
+
+    def close(self) -> None:
+        """Fetch no more; what was fetched can be turned to still."""
+        batches, self._batches = self._batches, None
+        if batches is not None:
+            batches.close()  # type: ignore[attr-defined]  # a generator, which ends what it reads
+
+    def _upto(self, rows: int) -> pa.Table:
+        while self._batches is not None and (self._fetched is None or self._fetched.num_rows < rows):
+            if self._failure is not None:  # the rest will never come, and must not be taken for the end
+                raise self._failure
+            try:
+                batch = next(self._batches, None)
+            except Exception as error:
+                self._failure = error
+                raise
+            if batch is None:
+                self._batches, self._whole = None, True
+            else:
+                self._fetched = batch if self._fetched is None else pa.concat_tables([self._fetched, batch])
+        return pa.table({}) if self._fetched is None else self._fetched

@@ -1,0 +1,185 @@
+"""The form for a new table without a browser: what it writes makes the table, and what is wrong is said at once."""
+
+from __future__ import annotations
+
+import pytest
+from IPython.utils.capture import capture_output
+
+import sleeper_nb as sl
+from sleeper_nb.clock import ManualClock
+from sleeper_nb.widgets import create_form
+from sleeper_nb.widgets.create_form_widget import CreateForm
+from sleeper_nb.widgets.draft import ROLES, TYPES, ColumnDraft, TableDraft
+
+
+@pytest.fixture
+def session(tmp_path):
+    with sl.connect(tmp_path / "w", clock=ManualClock()) as opened:
+        opened.create_table("trips", sl.Schema({"city": "string"}))
+        yield opened
+
+
+def shown(widget):
+    own = [getattr(widget, name) for name in ("value", "description") if isinstance(getattr(widget, name, None), str)]
+    return "\n".join(own + [shown(child) for child in getattr(widget, "children", ())])
+
+
+def messages(form):
+    return [error.message for error in form.problems]
+
+
+def test_it_begins_with_a_table_that_can_be_made(session):
+    form = create_form(session)
+    assert form.problems == ()
+    assert form.cell == "%%sleeper create my_table\nid LONG KEY\nnote STRING NULL"
+    assert create_form(session, "visits").cell.startswith("%%sleeper create visits\n")
+    assert "id LONG KEY" in shown(form)
+
+
+def test_what_is_typed_is_in_the_cell_and_what_is_wrong_is_said_at_once(session):
+    form = create_form(session)
+    form._name.value = "TRIPS"
+    assert messages(form) == ["table 'TRIPS' is there already"]
+    form._name.value = "visits"
+    first, second = form._columns
+    first.name.value, first.type.value = "city", "string"
+    form._splits.value = "m,g"
+    assert messages(form) == ["split point g does not come after m"]
+    assert "split point g does not come after m" in form._said.value
+    assert 'role="alert"' in form._said.value
+    form._splits.value = "g,m"
+    second.nullable.value = False
+    second.name.value = "CITY"
+    assert messages(form) == ["field 'CITY' is there twice"]
+    second.name.value = "fare"
+    second.type.value = "decimal(18,2)"
+    assert form.problems == ()
+    assert form.cell == "%%sleeper create visits --splits=g,m\ncity STRING KEY\nfare DECIMAL(18,2)"
+
+
+def test_columns_come_and_go_and_a_key_is_not_nullable(session):
+    form = create_form(session)
+    form._add.click()
+    assert messages(form) == ["column 3: no field can be called ''"]
+    third = form._columns[2]
+    third.name.value, third.role.value = "day", "sort key"
+    third.type.value = "date"
+    assert (third.nullable.disabled, form.problems) == (True, ())
+    assert [row.name.description for row in form._columns] == ["Column 1", "Column 2", "Column 3"]
+    form._columns[1].remove.click()
+    assert form.cell.splitlines()[1:] == ["id LONG KEY", "day DATE SORT"]
+    assert len(form._rows.children) == 2
+    form._columns[0].remove.click()
+    assert messages(form) == ["a schema needs at least one row key"]
+
+
+def test_every_control_has_a_label(session):
+    form = create_form(session)
+    controls = [form._name, form._splits, form._add]
+    for row in form._columns:
+        controls += row.children
+    assert all(control.description for control in controls)
+
+
+def test_a_draft_can_be_set_and_watched(session):
+    form, seen = create_form(session), []
+    form.observe(lambda change: seen.append(change["new"].cell), "draft")
+    form.draft = TableDraft("visits", (ColumnDraft("n", "map<int,long>"), ColumnDraft("k", "int", "row key")), "-5,3")
+    assert (form._name.value, form._splits.value) == ("visits", "-5,3")
+    assert [row.type.value for row in form._columns] == ["map<int,long>", "int"]
+    form._columns[1].name.value = "key"
+    assert seen[-1] == "%%sleeper create visits --splits=-5,3\nn MAP<INT,LONG>\nkey INT KEY"
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [
+        TableDraft("a", (ColumnDraft("k", "int", "row key"),), "-5, 0, 7"),
+        TableDraft("b", (ColumnDraft("k", "string", "row key"), ColumnDraft("s", "timestamp", "sort key")), "a b,c'd"),
+        TableDraft("c", (ColumnDraft("k", "string", "row key"),), '"with,comma",x'),
+        TableDraft("d", (ColumnDraft("k", "bytearray", "row key"),), "AAA=,/w=="),
+        TableDraft("e", (ColumnDraft("k", "long", "row key"), *(ColumnDraft(f"v{i}", t, nullable=bool(i % 2))
+                                                               for i, t in enumerate(TYPES)))),
+    ],
+    ids=lambda draft: draft.name,
+)  # fmt: skip
+def test_the_cell_makes_the_table_that_was_filled_in(shell, draft):
+    shell.run_line_magic("sleeper", "use ./w")
+    form = shell.run_line_magic("sleeper", "create --form")
+    form.draft = draft
+    assert form.problems == ()
+    with capture_output():
+        shell.run_cell(form.cell).raise_error()
+    made = shell.run_line_magic("sleeper", "tables")[0]
+    assert (made.name, made.schema) == (draft.name, draft.schema())
+    assert len(made.partitions.leaves) == 1 + bool(draft.splits) * len(draft.splits.replace("with,", "").split(","))
+
+
+@pytest.mark.parametrize(
+    ("draft", "message"),
+    [
+        (TableDraft("1a"), "no table can be called '1a'"),
+        (TableDraft("t", (ColumnDraft("k", "double", "row key"),)), "row key 'k' cannot be a double"),
+        (TableDraft("t", (ColumnDraft("k", "int", "row key"),), "1,x"), "split point 'x' is no value of row key 'k'"),
+        (TableDraft("t", (ColumnDraft("k", "int", "row key"), ColumnDraft("a b"))), "no field can be called 'a b'"),
+    ],
+)
+def test_the_same_is_wrong_with_the_draft_and_with_its_table(session, draft, message):
+    (problem,) = draft.problems(session.components.catalog.tables(), session.components.clock.new_id)
+    assert problem.message.endswith(message)
+    with pytest.raises(sl.InvalidInput, match=message):
+        session.create_table(draft.name, draft.schema(), draft.splits.split(",") if draft.splits else ())
+
+
+def test_the_button_writes_the_cell_and_the_form_makes_nothing(session):
+    written = []
+    form = CreateForm(session, "visits", written.append)
+    assert form._write in form.children[4].children
+    form._write.click()
+    assert written == [form.cell]
+    assert "below the next cell that you run" in form._said.value
+    form._name.value = "no name"
+    assert form._write.disabled
+    form._write.click()
+    assert len(written) == 1
+    assert "no table can be called" in form._said.value
+    assert [table.name for table in session.tables()] == ["trips"]
+
+
+def test_without_a_kernel_there_is_no_button_to_write(session, shell):
+    form = create_form(session)
+    assert form._write not in form.children[4].children
+    with pytest.raises(sl.InvalidInput, match="no notebook"):
+        form.write()
+
+
+def test_nothing_that_is_typed_becomes_markup_and_a_picture_stays(session, shell):
+    form = create_form(session)
+    form._name.value = "<script>"
+    form._columns[0].name.value = "<script>"
+    assert "<script" not in form._said.value + form._shown.value
+    with capture_output() as said:
+        shell.push({"form": form})
+        shell.run_cell("form").raise_error()
+    kept, live = said.outputs
+    assert "<script" not in kept.data["text/html"]
+    assert kept.data["text/plain"] == form.cell
+    assert live.data["text/plain"] == "CreateForm('<script>')"
+
+
+def test_a_table_still_needs_a_name_and_a_form_a_notebook(shell, tmp_path):
+    shell.run_line_magic("sleeper", "use ./w")
+    with pytest.raises(sl.InvalidInput, match="create needs T"):
+        shell.run_cell_magic("sleeper", "create", "id LONG KEY")
+    assert shell.run_line_magic("sleeper", "create visits --form").draft.name == "visits"
+    from sleeper_nb.cli import main
+
+    assert main(["--warehouse", str(tmp_path / "other"), "create", "--form"]) == 1
+    assert main(["--warehouse", str(tmp_path / "other"), "create"]) == 2
+    assert not (tmp_path / "other").exists()
+
+
+def test_roles_and_types_are_the_schemas(session):
+    assert ROLES == ("row key", "sort key", "value")
+    for kind in TYPES:
+        assert str(ColumnDraft("v", kind).field().type) == kind
