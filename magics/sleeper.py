@@ -111,9 +111,20 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         from sleeper_nb.connecting import connect
 
         near = (find_home(instance, None, os.environ, Path.cwd()) if "://" in uri else Home(uri)).toward(uri)
-        found = connect(uri, instance, region=near.region, endpoint_url=near.endpoint_url, progress=self._watch)
-        self._opened.append(found)
-        return self._opened[-1]
+        return self._kept(
+            connect(uri, instance, region=near.region, endpoint_url=near.endpoint_url, progress=self._watch)
+        )
+
+    def _kept(self, made: Session) -> Session:
+        """Keep a session for the next commands; one that has the same instance open goes before it (decision 61)."""
+        self._opened = [session for session in self._opened if not session.closed]
+        identity = made.components.catalog.identity
+        for session in self._opened:
+            if identity is not None and session.components.catalog.identity == identity:
+                made.close()
+                return session
+        self._opened.append(made)
+        return made
 
     def _prepare(self, error: SleeperError) -> None:
         """Keep an error for ``why``, and let it show its stack when the user wants stacks."""

@@ -61,7 +61,7 @@ class Session(Declaring):
         self._storage = storage
         self._given_spark, self._spark_config, self._on_spark = spark, dict(spark_config), on_spark
         self._spark: SparkEngine | None = None
-        self._lock = threading.Lock()
+        self._lock, self._closed = threading.Lock(), False
         self._stores: dict[str, StateStore] = {}
         self._views: dict[Engine, dict[str, str]] = {engine: {} for engine in ENGINES}
         leases = Leases(catalog, clock, author)
@@ -79,15 +79,22 @@ class Session(Declaring):
         self.close()
 
     def __repr__(self) -> str:
-        return f"Session({self.location!r}, {len(self.components.catalog.tables())} tables)"
+        tables = "closed" if self.closed else f"{len(self.components.catalog.tables())} tables"
+        return f"Session({self.location!r}, {tables})"
 
     @property
     def location(self) -> str:
         """Where the instance lies: an absolute folder, or ``s3://bucket/prefix/instance``."""
         return self._storage.root
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed; its tables cannot be read by it any more."""
+        return self._closed
+
     def close(self) -> None:
         """Cancel work in the background and wait for it, stop Spark if it was started here, and let go of the rest."""
+        self._closed = True
         self.components.background.close()
         if self._spark is not None:
             self._spark.stop()

@@ -250,6 +250,14 @@ class Catalog(ABC):
         Ids are kept as long as their table is.
         """
 
+    @property
+    def identity(self) -> object:
+        """What two open catalogs have in common when they are one; None where that cannot be told.
+
+        A catalog whose files were deleted is not the one that was made in their place.
+        """
+        return None
+
     @abstractmethod
     def close(self) -> None:
         """Let go of connections; the catalog cannot be used afterwards."""

@@ -247,6 +247,10 @@ class SqliteCatalog(Catalog):
         rows = self._file.rows("SELECT snapshot_id FROM job_ids WHERE table_id = ? AND job_id = ?", (table_id, job_id))
         return rows[0][0] if rows else None
 
+    @property
+    def identity(self) -> object:
+        return self._file.identity
+
     def close(self) -> None:
         self._file.close()
         self._turns.close()

@@ -26,7 +26,7 @@ class SqliteFile:
 
     def __init__(self, path: Path, *, sync: bool) -> None:
         self._path, self._sync = path, sync
-        self._lock = threading.RLock()
+        self._lock, self._closed = threading.RLock(), False
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(
@@ -38,6 +38,8 @@ class SqliteFile:
             ) from error
         try:
             self._prepare()
+            there = path.stat()  # no other file has its number as long as this one is open
+            self.identity = (there.st_dev, there.st_ino)
         except BaseException:
             self._connection.close()
             raise
@@ -66,6 +68,9 @@ class SqliteFile:
             try:
                 yield self._connection
             except sqlite3.Error as error:
+                if self._closed:
+                    message = f"the catalog {self._path} was closed with its session"
+                    raise StorageError(message, hint="open the warehouse again") from error
                 hint = "is the disk full, or the file locked by another program?"
                 raise StorageError(f"the catalog {self._path} failed: {error}", hint=hint) from error
 
@@ -90,4 +95,5 @@ class SqliteFile:
     def close(self) -> None:
         """Close the connection."""
         with self._lock:
+            self._closed = True
             self._connection.close()

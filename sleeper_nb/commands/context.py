@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import shlex
 import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
@@ -79,10 +80,14 @@ class Context:
         Raises
         ------
         InvalidInput
-            When there is none.
+            When there is none, or it was closed.
         """
         if self.session is None:
             raise InvalidInput("no warehouse is open", hint=f"{self.prefix} use ./warehouse")
+        if self.session.closed:
+            where = f"{self.prefix} use {shlex.quote(self.session.warehouse().root)}"
+            instance = "" if self.session.instance == "default" else f" --instance {self.session.instance}"
+            raise InvalidInput("the warehouse was closed", hint=f"open it again: {where}{instance}")
         return self.session
 
     def warehouse(self) -> Storage:
@@ -102,7 +107,7 @@ class Context:
             return session
         warehouse = session.warehouse()
         place = f"{warehouse.root}/{instance_id}"
-        if place not in self.others:
+        if place not in self.others or self.others[place].closed:
             from sleeper_nb.operations.administration.instances import check_there
 
             check_there(warehouse, instance_id)

@@ -1,12 +1,10 @@
 from __future__ import annotations
 
-import _thread
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,11 +58,6 @@ def run_python(code, folder, **environ):
         text=True,
         timeout=300,
     )
-
-
-def slow(session):
-    # A JVM-only job of far longer than any test.
-    return session.range(0, 10**15, numPartitions=8).selectExpr("sum(hash(id))").collect()
 
 
 def test_the_first_answer(spark_engine):
@@ -123,24 +116,6 @@ def test_progress_ends_with_nothing(spark_engine):
     engine.run(lambda session: session.range(10).count(), "counting rows")
     assert recorder.said[0] == ("counting rows", 0, 0)
     assert recorder.said[-1] == ("finished", "")
-
-
-class InterruptOnceTasksShow(Recorder):
-    def update(self, text, done=0, total=0):
-        super().update(text, done, total)
-        if total and len(self.said) > 1:
-            threading.Thread(target=_thread.interrupt_main).start()
-
-
-def test_an_interrupt_cancels_the_jobs_and_the_session_goes_on(spark_engine):
-    session = spark_engine.session()
-    recorder = InterruptOnceTasksShow()
-    engine = SparkEngine(session, clock=Clock(), progress=recorder)
-    with pytest.raises(KeyboardInterrupt):
-        engine.run(slow, "never ending")
-    assert ("never ending", 0, 8) in recorder.said
-    assert list(session.sparkContext.statusTracker().getActiveJobsIds()) == []
-    assert spark_engine.run(lambda session: session.range(5).count(), "counting") == 5
 
 
 def test_an_error_of_the_action_is_raised_as_it_is(spark_engine):

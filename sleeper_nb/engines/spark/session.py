@@ -205,6 +205,9 @@ class SparkEngine:
         self._session, self._ours = session, False
         if self.started:
             self._ignored = ignored_settings(session, self._config)
+            asked_for = "; ".join(str(setting) for setting in self._ignored if setting.name in self._config)
+            if asked_for:
+                self._progress.finish(f"Spark runs already, and ignores {asked_for}")
             self._on_session(session)
 
     def _forget(self) -> None:
