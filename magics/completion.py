@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _LINE = re.compile(r"(?:^|=)\s*%sleeper\s+(.*)$")
 _CELL = re.compile(r"\s*%%sleeper\s+")
 _SQL_WORD = re.compile(r"(?:(?P<table>\w[\w-]*)(?:\$\w+(?=@))?(?P<join>[@.$]))?(?P<word>[\w.:-]*)$")
+_NAME = re.compile(r"[\w-]+")
 _MOST_VERSIONS = 200
 
 Found = tuple[str, list[str]]
@@ -54,7 +55,7 @@ class SleeperCompleter:
             fragment, words = "", []
         if not words:
             return {"completions": [], "suppress": False}
-        found = [SimpleCompletion(text=word, type="sleeper") for word in words]
+        found = [SimpleCompletion(text=word, type="sleeper") for word in words[: asked.limit]]
         return {"completions": found, "matched_fragment": fragment, "suppress": True, "ordered": True}
 
     def complete(self, typed: str, cell: str = "") -> Found:
@@ -127,7 +128,8 @@ class SleeperCompleter:
         tables = self._tables()
         if match and match["join"] == ".":
             return _starting(word, self._columns_of(before or "") if before in tables else ())
-        used = [name for name in tables if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", typed + cell)]
+        written = set(_NAME.findall(f"{typed}\n{cell}"))
+        used = [name for name in tables if name in written]
         columns = [column for name in used for column in self._columns_of(name)]
         return _starting(word, dict.fromkeys([*tables, *columns])) if word else ("", [])
 

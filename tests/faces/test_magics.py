@@ -359,6 +359,12 @@ def test_completion_of_columns_sees_the_whole_cell(trips, shell):
     assert completed(shell, cell, until="fa") == ["%%sleeper sql\nselect fare from trips"]
 
 
+def test_completion_offers_no_more_than_anybody_looks_through(trips, shell):
+    shell.push({f"day_{number:03}": number for number in range(600)})
+    assert len(completed(shell, "%sleeper ingest trips $day_")) == 500
+    assert completed(shell, "%sleeper ingest trips $day_59") == [f"%sleeper ingest trips $day_59{i}" for i in range(10)]
+
+
 def test_completion_leaves_python_alone(trips, shell):
     assert "print" in completed(shell, "prin")
     assert not [text for text in completed(shell, "x = 3 % sleeper ta") if "tables" in text]
