@@ -1,4 +1,4 @@
-"""The explorer as ipywidgets: pickers of a table and a version, tabs of what is there, and the line for each."""
+"""The explorer as ipywidgets: tables on the left, on the right versions and tabs, each with the line that it equals."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ class Explorer(LiveWidget):
     version
         The number of the version that is shown; can be set to ``12`` or to ``"savepoint.half-year"``.
     tab
-        ``"rows"``, ``"files"``, ``"partitions"`` or ``"history"``.
+        ``"schema"``, ``"rows"``, ``"partitions"``, ``"files"``, ``"history"`` or ``"savepoints"``.
     preview
         What is shown; its ``line`` is the magic that gives the same.
     """
 
     table = traitlets.Unicode()
     version = traitlets.Any()
-    tab = traitlets.Unicode(TABS[0])
+    tab = traitlets.Unicode("rows")
     preview = traitlets.Instance(Preview, (_EMPTY.line, _EMPTY.html, _EMPTY.text))
 
     def __init__(self, session: Session, table: str | None = None) -> None:
         self._source = ExploreModel(session)
         self._labels: dict[int, str] = {}
-        self._picker = ipywidgets.Dropdown(description="Table", style={"description_width": "initial"})
+        self._picker = ipywidgets.Select(description="Tables", rows=12)
         self._again = ipywidgets.Button(
             description="Refresh", tooltip="Look for new tables and versions", layout={"width": "auto"}
         )
@@ -56,10 +56,13 @@ class Explorer(LiveWidget):
         self._slider = ipywidgets.SelectionSlider(options=[("", 0)], continuous_update=False, readout=False)
         self._travel = ipywidgets.VBox()
         self._pages = tuple(ipywidgets.HTML() for _ in TABS)
-        self._tabs = ipywidgets.Tab(self._pages, titles=[tab.capitalize() for tab in TABS], selected_index=0)
-        head = ipywidgets.HBox([self._picker, self._again])
-        super().__init__(head, self._travel, self._error, self._tabs)
-        for widget, name in ((self, "explorer"), (self._label, "version"), (self._tabs, "preview")):
+        titles, opened = [tab.capitalize() for tab in TABS], TABS.index(self.tab)
+        self._tabs = ipywidgets.Tab(self._pages, titles=titles, selected_index=opened)
+        left = ipywidgets.VBox([self._picker, self._again])
+        right = ipywidgets.VBox([self._travel, self._error, self._tabs])
+        super().__init__(ipywidgets.HBox([left, right]))
+        parts = {"explorer": self, "tables": left, "table": right, "version": self._label, "preview": self._tabs}
+        for name, widget in parts.items():
             widget.add_class(f"sleeper-{name}")
         self._picker.observe(self._asked("table"), "value")
         self._slider.observe(self._asked("version"), "value")

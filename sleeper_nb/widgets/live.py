@@ -16,11 +16,15 @@ from sleeper_nb.widgets.model import Preview
 # While the live widget is on the page, the static picture above it would say everything twice.
 STYLE = """<style>
 .jp-OutputArea:has(.sleeper-live) > .jp-OutputArea-child:has(.sleeper-static) { display: none; }
-.sleeper-live { max-width: 1084px; }
+.sleeper-live { max-width: 1244px; }
 .sleeper-live .widget-html { height: auto; }
 .sleeper-live .widget-html-content { flex: 1 1 0; min-width: 0; line-height: 1.45; }
 .sleeper-live .widget-html-content { color: var(--jp-content-font-color1, inherit); }
 .sleeper-live :is(th, td:not(:last-child)) { white-space: nowrap; }
+.sleeper-live .sleeper-tables { flex: 0 0 150px; }
+.sleeper-live .sleeper-tables .widget-select { flex-direction: column; width: auto; height: auto; }
+.sleeper-live .sleeper-tables .widget-label { width: auto; text-align: left; }
+.sleeper-live .sleeper-table { flex: 1 1 0; min-width: 0; }
 .sleeper-live .sleeper-same { margin-bottom: 8px; }
 .sleeper-live .sleeper-line { user-select: all; font-family: var(--jp-code-font-family, monospace); }
 .sleeper-live .sleeper-error { border-left: 3px solid var(--jp-error-color1, #d32f2f); padding-left: 8px; }

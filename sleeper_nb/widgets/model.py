@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from sleeper_nb.report import Grid
     from sleeper_nb.session import Session
 
-Tab = Literal["rows", "files", "partitions", "history"]
-TABS: tuple[Tab, ...] = ("rows", "files", "partitions", "history")
+Tab = Literal["schema", "rows", "partitions", "files", "history", "savepoints"]
+TABS: tuple[Tab, ...] = ("schema", "rows", "partitions", "files", "history", "savepoints")
 SHOWN_ROWS, STATIC_ROWS = 20, 5
 COMPARED_BYTES = 64 << 20
 """Versions of more bytes are compared when somebody asks, not at each move of a handle."""
@@ -126,6 +126,8 @@ class ExploreModel:
         found = self._session.table(table)
         at = found.at(version)
         of = f"{found.name}@{version}"
+        if tab == "schema":
+            return _shown(f"%sleeper describe {of} --fields", at.fields().grid())
         if tab == "rows":
             return _shown(f"%sleeper scan {of} --limit {SHOWN_ROWS}", at.scan(limit=SHOWN_ROWS).grid())
         if tab == "files":
@@ -135,6 +137,8 @@ class ExploreModel:
             return _shown(f"%sleeper partitions {of}", leaves.grid(), leaves.picture)
         if tab == "history":
             return _shown(f"%sleeper history {found.name}", found.snapshots().grid())
+        if tab == "savepoints":
+            return _shown(f"%sleeper savepoints {found.name}", found.savepoints().grid())
         raise InvalidInput(f"no tab {tab!r}", hint=f"the tabs are {', '.join(TABS)}")
 
     def timeline(self, table: str, version: int, before: int | None = None) -> str:

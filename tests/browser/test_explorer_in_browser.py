@@ -39,11 +39,11 @@ def test_the_slider_moved_by_keyboard_changes_the_preview(lab, tmp_path, theme):
     page.locator(".sleeper-explorer .lm-TabBar-tab", has_text="History").click()
     expect(preview).to_contain_text("history of flights")
     opened.shot(f"explorer-{short}-history")
-    page.locator(".sleeper-explorer select").select_option("airports")
+    page.locator(".sleeper-tables select").select_option("airports")
     expect(label).to_contain_text("snapshot 1")
     expect(page.locator(".sleeper-explorer .noUi-handle")).to_have_count(0)
     opened.shot(f"explorer-{short}-one-version")
-    page.locator(".sleeper-explorer select").select_option("flights")
+    page.locator(".sleeper-tables select").select_option("flights")
     expect(page.locator(".sleeper-explorer .noUi-handle")).to_have_attribute("aria-valuenow", "8.0")
     assert page.title() != "broken"
     assert opened.hosts == {"127.0.0.1"}

@@ -12,7 +12,7 @@ from IPython.utils.capture import capture_output
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.widgets import explore
-from sleeper_nb.widgets.model import ExploreModel
+from sleeper_nb.widgets.model import TABS, ExploreModel
 
 HOSTILE = "<script>alert('x')</script>&\"\n"
 
@@ -64,7 +64,7 @@ def test_an_unknown_table_version_or_tab_is_an_error_that_names_others(session):
     explorer = explore(session, "flights")
     with pytest.raises(sl.NotFound, match="there are: 1–4"):
         explorer.version = 9
-    with pytest.raises(sl.InvalidInput, match="rows, files, partitions, history"):
+    with pytest.raises(sl.InvalidInput, match="schema, rows, partitions, files, history, savepoints"):
         explorer.tab = "columns"
     assert (explorer.table, explorer.version, explorer.tab) == ("flights", 4, "rows")
 
@@ -92,10 +92,12 @@ def test_a_version_that_only_a_savepoint_holds_can_still_be_chosen(session):
 @pytest.mark.parametrize(
     ("tab", "line", "says"),
     [
+        ("schema", "%sleeper describe flights@3 --fields", "fields of flights at snapshot 3"),
         ("rows", "%sleeper scan flights@3 --limit 20", "flights at snapshot 3"),
         ("files", "%sleeper files flights@3", "files of flights at snapshot 3"),
         ("partitions", "%sleeper partitions flights@3", "[DL, UA)"),
         ("history", "%sleeper history flights", "half-year"),
+        ("savepoints", "%sleeper savepoints flights", "half-year"),
     ],
 )
 def test_each_tab_shows_the_version_and_the_line_that_gives_the_same(session, tab, line, says):
@@ -129,7 +131,11 @@ def test_the_controls_follow_what_a_program_sets(session):
     explorer.table = "flights"
     explorer.version = 2
     explorer.tab = "history"
-    assert (explorer._picker.value, explorer._slider.value, explorer._tabs.selected_index) == ("flights", 2, 3)
+    assert (explorer._picker.value, explorer._slider.value, explorer._tabs.selected_index) == (
+        "flights",
+        2,
+        TABS.index("history"),
+    )
 
 
 def test_a_table_with_one_version_has_no_slider(session):
@@ -195,7 +201,7 @@ def test_an_empty_warehouse_says_what_to_type(tmp_path):
 
 def test_no_value_of_a_table_becomes_markup(session):
     explorer = explore(session, "flights")
-    for tab in ("rows", "files", "partitions", "history"):
+    for tab in TABS:
         explorer.tab = tab
         assert "<script" not in _shown(explorer)
     assert "<script" not in ExploreModel(session).static("flights", 4).html
@@ -219,7 +225,7 @@ def test_one_warehouse_gives_one_picture(tmp_path):
     for name in ("a", "b"):
         with _session(tmp_path / name) as session:
             model = ExploreModel(session)
-            tabs = [model.preview("flights", 4, tab) for tab in ("rows", "files", "partitions", "history")]
+            tabs = [model.preview("flights", 4, tab) for tab in TABS]
             pictures.append([model.static("flights", 4), model.timeline("flights", 3), *tabs])
     assert pictures[0] == pictures[1]
 
@@ -231,7 +237,7 @@ import sleeper_nb as sl
 session = sl.connect({str(tmp_path / "w")!r})
 table = session.create_table("t", sl.Schema(row_keys={{"k": "int"}}, values={{}}), [10])
 table.ingest([{{"k": k}} for k in range(20)])
-from sleeper_nb.widgets.model import ExploreModel, TABS
+from sleeper_nb.widgets.model import TABS, ExploreModel, TABS
 model = ExploreModel(session)
 for tab in TABS:
     model.preview("t", 2, tab)
