@@ -68,7 +68,7 @@ class FileListing(Report, Sequence[dict[str, Any]]):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return self.references.take(list(range(len(self))[index])).to_pylist()
+            return self.references.take(pa.array(range(len(self))[index], pa.int64())).to_pylist()
         return self.references.slice(range(len(self))[index], 1).to_pylist()[0]
 
 

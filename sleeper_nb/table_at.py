@@ -18,6 +18,8 @@ from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.snapshots import VersionReference
 from sleeper_nb.model.state import TableState
+from sleeper_nb.operations.compacting.job_plan import plan_compaction
+from sleeper_nb.operations.compacting.strategies import StrategySettings
 from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.scanning.exporting import ExportReport
 from sleeper_nb.operations.scanning.planning import ScanPlan, files_of, plan_scan, regions_of
@@ -29,6 +31,7 @@ from sleeper_nb.operations.versioning.leases import ReadGuard
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.query import run_query
 from sleeper_nb.render import Pictured, partition_lines, partition_map
+from sleeper_nb.render_files import FilesDrawn
 from sleeper_nb.report import Answer, Bytes, Grid, Listing, Report, Stacked, counted
 from sleeper_nb.scan import Scan, preview
 from sleeper_nb.state_store.base import StateStore
@@ -176,9 +179,17 @@ class TableAt(Report):
         """Return the fields that the version is read with: their roles and types, and which may be null."""
         return field_listing(self)
 
-    def files(self) -> FileListing:
-        """Return the files that the version reads, in the order of their partitions."""
-        return FileListing.of(self)
+    def files(self) -> Pictured[dict[str, Any]]:
+        """Return the files that the version reads, below a picture of their keys and of what a compaction would merge.
+
+        They are in the order of their partitions. Would, by the table's strategy as it is now, with its limits.
+        """
+        strategy, store = self.properties["sleeper.table.compaction.strategy.class"], self._store
+        claimed = store.catalog.assignments(store.table_id, store.clock.now())
+        settings, most = StrategySettings.of(self.properties), store.most_compaction_inputs
+        plan = plan_compaction(self.state, strategy, settings, claimed, store.clock, most)
+        drawn = FilesDrawn.of(self, plan, strategy)
+        return Pictured(FileListing.of(self), drawn.html(), drawn.text())
 
     def leaves(self) -> Pictured[dict[str, Any]]:
         """Return the leaf partitions with their regions, files and rows, below a picture of the tree."""

@@ -9,7 +9,6 @@ from sleeper_nb.commands.base import SCHEMA, TABLE, VERSION, Command, flag
 from sleeper_nb.commands.context import Context
 
 if TYPE_CHECKING:
-    from sleeper_nb.listings import FileListing
     from sleeper_nb.model.schema import Field
     from sleeper_nb.model.snapshots import Snapshot
     from sleeper_nb.render import Pictured
@@ -30,7 +29,7 @@ def _history(context: Context, arguments: Namespace) -> Pictured[Snapshot]:
     return context.table(arguments.table).snapshots()
 
 
-def _files(context: Context, arguments: Namespace) -> FileListing:
+def _files(context: Context, arguments: Namespace) -> Pictured[dict[str, Any]]:
     return context.table_at(arguments.table).files()
 
 
@@ -65,7 +64,7 @@ COMMANDS = (
     ),
     Command(
         "files",
-        "list the files of a version",
+        "show the files of a version: a picture of their keys and of what a compaction would merge, and a list",
         (VERSION,),
         _files,
         ("files trips", "files trips@before-fix"),

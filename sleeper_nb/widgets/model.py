@@ -131,7 +131,8 @@ class ExploreModel:
         if tab == "rows":
             return _shown(f"%sleeper scan {of} --limit {SHOWN_ROWS}", at.scan(limit=SHOWN_ROWS).grid())
         if tab == "files":
-            return _shown(f"%sleeper files {of}", at.files().grid())
+            files = at.files()
+            return _shown(f"%sleeper files {of}", files.grid(), files.picture)
         if tab == "partitions":
             leaves = at.leaves()
             return _shown(f"%sleeper partitions {of}", leaves.grid(), leaves.picture)
