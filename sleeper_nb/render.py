@@ -16,7 +16,7 @@ from sleeper_nb.report import Grid, Report, cell_text, counted
 MAX_BYTES = 65_536  # of HTML, about, are saved for one answer
 _MAX_CELLS, _MAX_LEVELS = 64, 6
 _LINE_CHARS = 130  # so many letters fit across 960 px; on a narrower screen the edge of the cell cuts them
-_LEVEL, _LEAF = 22, 58  # heights in px
+_LEVEL, LEAF = 22, 58  # heights in px
 BRAND = "fill:var(--jp-brand-color1,#1976d2)"
 
 
@@ -72,8 +72,7 @@ def partition_map(at: Versioned) -> str:
     state = at.state
     leaves = state.tree.leaves
     depth = [len(state.tree.ancestors(leaf.id)) for leaf in leaves]
-    step = -(-len(leaves) // _MAX_CELLS)
-    levels = min(max(depth), _MAX_LEVELS) if step == 1 else 0
+    step, levels = _shape(leaves, depth)
     boxes = _leaf_cells(state, [min(level, levels) for level in depth], step)
     rows = [box.rows or 0 for box in boxes]
     keys = [key.name for key in state.schema.row_keys]
@@ -85,7 +84,22 @@ def partition_map(at: Versioned) -> str:
         f"splits below level {levels} are not drawn" if step == 1 and max(depth) > levels else "",
     )
     drawn = _drawn([*_split_cells(state.tree, keys, levels), *boxes], len(boxes))
-    return figure(f"partitions of {at.name} at {at.resolved}", levels * _LEVEL + _LEAF, drawn, said)
+    return figure(f"partitions of {at.name} at {at.resolved}", levels * _LEVEL + LEAF, drawn, said)
+
+
+def drawn_leaves(tree: PartitionTree) -> tuple[int, tuple[Partition, ...]]:
+    """Return where in the picture of a tree every leaf is seen, in px from its top; and the leaves that have a box.
+
+    These are as wide as each other, and there are none where they are drawn as groups.
+    """
+    step, levels = _shape(tree.leaves, [len(tree.ancestors(leaf.id)) for leaf in tree.leaves])
+    return levels * _LEVEL, tree.leaves if step == 1 else ()
+
+
+def _shape(leaves: Sequence[Partition], depth: Sequence[int]) -> tuple[int, int]:
+    """Return how many leaves share a box, and how many levels of splits are drawn above them."""
+    step = -(-len(leaves) // _MAX_CELLS)
+    return step, min(max(depth), _MAX_LEVELS) if step == 1 else 0
 
 
 def partition_lines(at: Versioned) -> str:
@@ -160,7 +174,7 @@ def _leaf_cells(state: TableState, depth: Sequence[int], step: int) -> list[_Cel
     """Return a box for each leaf, or for each `step` neighbours."""
     leaves, totals = state.tree.leaves, state.files.by_partition()
     nothing = Totals()
-    bottom, dimensions = max(depth) * _LEVEL + _LEAF, split_keys(state.tree)
+    bottom, dimensions = max(depth) * _LEVEL + LEAF, split_keys(state.tree)
     cells = []
     for x, i in enumerate(range(0, len(leaves), step)):
         group = leaves[i : i + step]

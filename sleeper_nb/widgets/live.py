@@ -25,6 +25,16 @@ STYLE = """<style>
 .sleeper-live .sleeper-tables .widget-select { flex-direction: column; width: auto; height: auto; }
 .sleeper-live .sleeper-tables .widget-label { width: auto; text-align: left; }
 .sleeper-live .sleeper-table { flex: 1 1 0; min-width: 0; }
+.sleeper-live .sleeper-tables select { width: 100%; }
+.sleeper-live .sleeper-map { position: relative; max-width: 1080px; }
+.sleeper-live .sleeper-map .widget-html { margin: 0; }
+.sleeper-live .sleeper-leaves { position: absolute; left: 0; width: 100%; margin: 0; overflow: hidden; }
+.sleeper-live .sleeper-leaves button { flex: 1 1 0; min-width: 0; height: 100%; margin: 0; background: none; }
+.sleeper-live .sleeper-leaves button:hover { outline: 3px solid currentColor; outline-offset: -3px; }
+.sleeper-live :is(.sleeper-range, .sleeper-sql .widget-textarea) { width: auto; height: auto; }
+.sleeper-live :is(.sleeper-range, .sleeper-sql .widget-textarea) .widget-label { width: auto; }
+.sleeper-live .sleeper-sql button { align-self: flex-start; }
+.sleeper-live .sleeper-line { white-space: pre-wrap; display: inline-block; vertical-align: top; }
 .sleeper-live .sleeper-same { margin-bottom: 8px; }
 .sleeper-live .sleeper-line { user-select: all; font-family: var(--jp-code-font-family, monospace); }
 .sleeper-live .sleeper-error { border-left: 3px solid var(--jp-error-color1, #d32f2f); padding-left: 8px; }
