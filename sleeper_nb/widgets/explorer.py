@@ -10,7 +10,7 @@ import ipywidgets
 import traitlets
 
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.widgets.live import LiveWidget, alert, same_as
+from sleeper_nb.widgets.live import LiveWidget, alert, same_as, steps
 from sleeper_nb.widgets.model import TABS, ExploreModel, Preview, Tab, sql_line
 from sleeper_nb.widgets.partitions_page import PartitionsPage
 from sleeper_nb.widgets.sql_page import SqlPage
@@ -74,7 +74,7 @@ class Explorer(LiveWidget):
         self._pages = tuple(own.get(tab) or ipywidgets.HTML() for tab in TABS)
         titles = ["SQL" if tab == "sql" else tab.capitalize() for tab in TABS]
         self._tabs = ipywidgets.Tab(self._pages, titles=titles, selected_index=TABS.index(self.tab))
-        left = ipywidgets.VBox([self._picker, self._again])
+        left = ipywidgets.VBox([self._picker, steps(self._picker, "table"), self._again])
         right = ipywidgets.VBox([self._travel, self._error, self._tabs])
         super().__init__(ipywidgets.HBox([left, right]))
         parts = {"explorer": self, "tables": left, "table": right, "version": self._label, "preview": self._tabs}

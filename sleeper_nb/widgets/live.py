@@ -33,6 +33,7 @@ STYLE = """<style>
 .sleeper-live .sleeper-leaves button:hover { outline: 3px solid currentColor; outline-offset: -3px; }
 .sleeper-live :is(.sleeper-range, .sleeper-sql .widget-textarea) { width: auto; height: auto; }
 .sleeper-live :is(.sleeper-range, .sleeper-sql .widget-textarea) .widget-label { width: auto; }
+.sleeper-live .sleeper-tables button { flex: 1 1 0; }
 .sleeper-live .sleeper-sql button { align-self: flex-start; }
 .sleeper-live .sleeper-line { white-space: pre-wrap; display: inline-block; vertical-align: top; }
 .sleeper-live .sleeper-same { margin-bottom: 8px; }
@@ -104,6 +105,24 @@ class LiveWidget(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
             yield
         finally:
             self._syncing = before
+
+
+def steps(listed: ipywidgets.Select, what: str) -> ipywidgets.HBox:
+    """Return two buttons that go through a list: of the arrow keys in a list, JupyterLab makes moves between cells."""
+
+    def step(by: int) -> ipywidgets.Button:
+        name = "Next" if by > 0 else "Previous"
+        button = ipywidgets.Button(description=name, tooltip=f"{name} {what}", layout={"width": "auto"})
+        button.on_click(lambda _: _move(listed, by))
+        return button
+
+    return ipywidgets.HBox([step(-1), step(1)])
+
+
+def _move(listed: ipywidgets.Select, by: int) -> None:
+    if listed.options:
+        at = -1 if listed.index is None else listed.index
+        listed.index = min(max(at + by, 0), len(listed.options) - 1)
 
 
 def alert(error: Exception) -> str:

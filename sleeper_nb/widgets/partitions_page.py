@@ -8,7 +8,7 @@ from typing import Any
 import ipywidgets
 
 from sleeper_nb.render import LEAF
-from sleeper_nb.widgets.live import same_as
+from sleeper_nb.widgets.live import same_as, steps
 from sleeper_nb.widgets.model import Preview, Ranges
 
 _NONE = ("none: choose one to see its rows", "")
@@ -25,11 +25,13 @@ class PartitionsPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships
 
     def __init__(self, chosen: Callable[[Any], None]) -> None:
         self._line, self._picture, self._more, self._rows, self._listing = (ipywidgets.HTML() for _ in range(5))
-        # The list is what the keyboard uses: a table may have more leaves than anybody wants to go through by tab.
+        # The keyboard uses the list and its buttons: nobody wants to go through all leaves by tab.
         self._boxes = ipywidgets.HBox()
         self._list = ipywidgets.Select(description="Range of keys", options=[_NONE])
         map_ = ipywidgets.VBox([self._picture, self._boxes])
-        super().__init__([self._line, map_, self._list, self._more, self._rows, self._listing])
+        super().__init__(
+            [self._line, map_, self._list, steps(self._list, "range"), self._more, self._rows, self._listing]
+        )
         for widget, name in ((map_, "map"), (self._boxes, "leaves"), (self._list, "range"), (self._rows, "found")):
             widget.add_class(f"sleeper-{name}")
         self._list.observe(chosen, "value")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import ipywidgets
 import pytest
 
 import sleeper_nb as sl
@@ -36,6 +37,12 @@ def texts(widget):
     """Return all that a widget and its children show."""
     own = [getattr(widget, name) for name in ("value", "description") if isinstance(getattr(widget, name, None), str)]
     return own + [text for child in getattr(widget, "children", ()) for text in texts(child)]
+
+
+def buttons(widget):
+    """Return all buttons in a widget, in their order."""
+    own = [widget] if isinstance(widget, ipywidgets.Button) else []
+    return own + [button for child in getattr(widget, "children", ()) for button in buttons(child)]
 
 
 def shown(widget):

@@ -7,7 +7,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.widgets import explore
 from sleeper_nb.widgets.model import ExploreModel
-from tests.widgets.conftest import shown
+from tests.widgets.conftest import buttons, shown
 
 
 def _leaf(session, keys):
@@ -54,6 +54,21 @@ def test_the_list_and_a_click_into_the_picture_choose_a_range(session, explorer)
     assert explorer.partition == _leaf(session, "carrier (-∞, DL)")
     assert page._list.index == 1
     page._list.index = 0
+    assert explorer.partition == ""
+
+
+def test_buttons_go_through_tables_and_ranges_and_stop_at_the_ends(session):
+    explorer = explore(session)
+    previous, following = (button for button in buttons(explorer) if "table" in button.tooltip[-5:])
+    for button, table in ((previous, "airports"), (following, "flights"), (following, "flights")):
+        button.click()
+        assert explorer.table == table
+    explorer.tab = "partitions"
+    previous, following = (button for button in buttons(explorer) if button.tooltip.endswith(" range"))
+    following.click()
+    assert explorer.partition == _leaf(session, "carrier (-∞, DL)")
+    previous.click()
+    previous.click()
     assert explorer.partition == ""
 
 

@@ -77,7 +77,9 @@ def overlap(state: TableState, jobs: Sequence[CompactionJob]) -> tuple[Column, .
     columns = []
     for i in range(0, len(leaves), step):
         group = leaves[i : i + step]
-        held = [use for leaf in group for use in uses.get(leaf.id, ())]
+        above = (partition.id for leaf in group for partition in state.tree.ancestors(leaf.id))
+        owners = dict.fromkeys((*(leaf.id for leaf in group), *above))  # what a split partition keeps feeds its leaves
+        held = [use for name in owners for use in uses.get(name, ())]
         few = len(held) <= MOST_BARS
         parts = [[use] for use in sorted(held, key=_place)] if few else _taken_together(held, len(jobs), step)
         columns.append(Column(group, _bars(parts, group, len(jobs))))
