@@ -33,7 +33,7 @@ STYLE = """<style>
 .sleeper-live .sleeper-leaves button:hover { outline: 3px solid currentColor; outline-offset: -3px; }
 .sleeper-live :is(.sleeper-range, .sleeper-sql .widget-textarea) { width: auto; height: auto; }
 .sleeper-live :is(.sleeper-range, .sleeper-sql .widget-textarea) .widget-label { width: auto; }
-.sleeper-live .sleeper-tables button { flex: 1 1 0; }
+.sleeper-live .sleeper-tables .widget-hbox button { flex: 1 1 0; padding: 0; }
 .sleeper-live .sleeper-sql button { align-self: flex-start; }
 .sleeper-live .sleeper-line { white-space: pre-wrap; display: inline-block; vertical-align: top; }
 .sleeper-live .sleeper-same { margin-bottom: 8px; }
