@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -11,16 +11,17 @@ from sleeper_nb.model.files import Totals
 from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range
 from sleeper_nb.model.state import TableState
-from sleeper_nb.report import Grid, Listing, Report, cell_text, counted
+from sleeper_nb.report import Grid, Report, cell_text, counted
 
 MAX_BYTES = 65_536  # of HTML, about, are saved for one answer
 _MAX_CELLS, _MAX_LEVELS = 64, 6
 _LINE_CHARS = 130  # so many letters fit across 960 px; on a narrower screen the edge of the cell cuts them
-_LEVEL, _LEAF = 22, 58  # heights in px
+_LEVEL, LEAF = 22, 58  # heights in px
 BRAND = "fill:var(--jp-brand-color1,#1976d2)"
 
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Versioned(Protocol):
@@ -33,6 +34,20 @@ class Versioned(Protocol):
 
     @property
     def state(self) -> TableState: ...  # noqa: D102
+
+
+class Listed(Protocol[T_co]):
+    """What stands below a picture: `sleeper_nb.report.Listing`, or what shows itself like one."""
+
+    def grid(self) -> Grid: ...  # noqa: D102 - as in Report, and so is the next
+
+    def to_dict(self) -> dict[str, Any]: ...  # noqa: D102
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any) -> Any: ...
+
+    def __iter__(self) -> Iterator[T_co]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +72,11 @@ def partition_map(at: Versioned) -> str:
     state = at.state
     leaves = state.tree.leaves
     depth = [len(state.tree.ancestors(leaf.id)) for leaf in leaves]
-    step = -(-len(leaves) // _MAX_CELLS)
-    levels = min(max(depth), _MAX_LEVELS) if step == 1 else 0
+    step, levels = _shape(leaves, depth)
     boxes = _leaf_cells(state, [min(level, levels) for level in depth], step)
     rows = [box.rows or 0 for box in boxes]
     keys = [key.name for key in state.schema.row_keys]
-    by = " × ".join(keys[i] for i in _split_keys(state.tree))
+    by = " × ".join(keys[i] for i in split_keys(state.tree))
     said = (
         f"{counted(len(leaves), 'partition')} by {by} · {counted(sum(rows), 'row')}",
         f"the stronger the colour, the more rows ({min(rows):,} to {max(rows):,})" if len(boxes) > 1 else "",
@@ -70,7 +84,22 @@ def partition_map(at: Versioned) -> str:
         f"splits below level {levels} are not drawn" if step == 1 and max(depth) > levels else "",
     )
     drawn = _drawn([*_split_cells(state.tree, keys, levels), *boxes], len(boxes))
-    return figure(f"partitions of {at.name} at {at.resolved}", levels * _LEVEL + _LEAF, drawn, said)
+    return figure(f"partitions of {at.name} at {at.resolved}", levels * _LEVEL + LEAF, drawn, said)
+
+
+def drawn_leaves(tree: PartitionTree) -> tuple[int, tuple[Partition, ...]]:
+    """Return where in the picture of a tree every leaf is seen, in px from its top; and the leaves that have a box.
+
+    These are as wide as each other, and there are none where they are drawn as groups.
+    """
+    step, levels = _shape(tree.leaves, [len(tree.ancestors(leaf.id)) for leaf in tree.leaves])
+    return levels * _LEVEL, tree.leaves if step == 1 else ()
+
+
+def _shape(leaves: Sequence[Partition], depth: Sequence[int]) -> tuple[int, int]:
+    """Return how many leaves share a box, and how many levels of splits are drawn above them."""
+    step = -(-len(leaves) // _MAX_CELLS)
+    return step, min(max(depth), _MAX_LEVELS) if step == 1 else 0
 
 
 def partition_lines(at: Versioned) -> str:
@@ -113,7 +142,7 @@ def bounded(grid: Grid, limit: int = MAX_BYTES) -> Grid:
 class Pictured(Report, Sequence[T], Generic[T]):
     """A listing below a picture; where only text is shown, below a drawing of lines."""
 
-    listing: Listing[T]
+    listing: Listed[T]
     picture: str
     lines: str
 
@@ -137,16 +166,19 @@ class Pictured(Report, Sequence[T], Generic[T]):
     def __getitem__(self, index: Any) -> Any:
         return self.listing[index]
 
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.listing)
+
 
 def _leaf_cells(state: TableState, depth: Sequence[int], step: int) -> list[_Cell]:
     """Return a box for each leaf, or for each `step` neighbours."""
     leaves, totals = state.tree.leaves, state.files.by_partition()
     nothing = Totals()
-    bottom, dimensions = max(depth) * _LEVEL + _LEAF, _split_keys(state.tree)
+    bottom, dimensions = max(depth) * _LEVEL + LEAF, split_keys(state.tree)
     cells = []
     for x, i in enumerate(range(0, len(leaves), step)):
         group = leaves[i : i + step]
-        ranges = [_hull([leaf.region.ranges[dimension] for leaf in group]) for dimension in dimensions]
+        ranges = ranges_of(group, dimensions)
         keys = clip(" × ".join(map(str, ranges)), 100)
         of_group = [totals.get(leaf.id, nothing) for leaf in group]
         held, used = sum(each.rows for each in of_group), sum(each.files for each in of_group)
@@ -158,12 +190,12 @@ def _leaf_cells(state: TableState, depth: Sequence[int], step: int) -> list[_Cel
     return cells
 
 
-def _hull(ranges: Sequence[Range]) -> Range:
-    lows, highs = [r.min for r in ranges], [r.max for r in ranges]
-    return Range(None if None in lows else min(lows), None if None in highs else max(highs))  # type: ignore[type-var]
+def ranges_of(group: Sequence[Partition], dimensions: Sequence[int]) -> list[Range]:
+    """Return the ranges of some row keys that neighbours span together."""
+    return [Range.hull([leaf.region.ranges[dimension] for leaf in group]) for dimension in dimensions]
 
 
-def _split_keys(tree: PartitionTree) -> list[int]:
+def split_keys(tree: PartitionTree) -> list[int]:
     """Return which row keys the partitions differ in: the others are unbounded everywhere, and say nothing."""
     return sorted({node.dimension for node in tree.partitions if not node.is_leaf}) or [0]
 

@@ -9,15 +9,17 @@ from typing import Any, Literal
 
 from sleeper_nb.components import Components
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.listings import FileListing, field_listing, leaf_listing
 from sleeper_nb.lookup import metadata_lookup
 from sleeper_nb.model.evolution import mapped
-from sleeper_nb.model.files import Totals
 from sleeper_nb.model.partitions import PartitionTree, Region
 from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
 from sleeper_nb.model.properties import TableProperties
-from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.snapshots import VersionReference
 from sleeper_nb.model.state import TableState
+from sleeper_nb.operations.compacting.job_plan import plan_compaction
+from sleeper_nb.operations.compacting.strategies import StrategySettings
 from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.scanning.exporting import ExportReport
 from sleeper_nb.operations.scanning.planning import ScanPlan, files_of, plan_scan, regions_of
@@ -30,7 +32,8 @@ from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.preview import preview
 from sleeper_nb.query import run_query
 from sleeper_nb.render import Pictured, partition_lines, partition_map
-from sleeper_nb.report import Answer, Bytes, Data, Grid, Listing, Report, Stacked, counted
+from sleeper_nb.render_files import FilesDrawn
+from sleeper_nb.report import Answer, Bytes, Grid, Listing, Report, Stacked, counted
 from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.statement import Source
@@ -174,44 +177,25 @@ class TableAt(Report):
         finally:
             progress.finish()
 
-    def files(self) -> Listing[dict[str, Any]]:
-        """Return the files that the version reads, in the order of their partitions."""
-        state = self.state
-        place = {leaf.id: i for i, leaf in enumerate(state.tree.leaves)}
-        rows = sorted(
-            state.files.active.to_pylist(),
-            key=lambda r: (place.get(r["partition_id"], -1), r["added_snapshot"], r["filename"]),
-        )
-        keys = [key.name for key in self.schema.row_keys]
-        cells = tuple(
-            (
-                r["filename"].rpartition("/")[2],
-                r["partition_id"],
-                r["rows"],
-                Bytes(r["bytes"]),
-                r["added_snapshot"],
-                *(Data(r[f"{end}_{key}"]) for key in keys for end in ("min", "max")),
-            )
-            for r in rows
-        )
-        ends = (f"{end} {key}" for key in keys for end in ("min", "max"))
-        columns = ("file", "partition", "rows", "bytes", "added", *ends)
-        return Listing(tuple(rows), columns, cells, f"files of {self.name} at {self.resolved}")
+    def fields(self) -> Listing[Field]:
+        """Return the fields that the version is read with: their roles and types, and which may be null."""
+        return field_listing(self)
+
+    def files(self) -> Pictured[dict[str, Any]]:
+        """Return the files that the version reads, below a picture of their keys and of what a compaction would merge.
+
+        They are in the order of their partitions. Would, by the table's strategy as it is now, with its limits.
+        """
+        strategy, store = self.properties["sleeper.table.compaction.strategy.class"], self._store
+        claimed = store.catalog.assignments(store.table_id, store.clock.now())
+        settings, most = StrategySettings.of(self.properties), store.most_compaction_inputs
+        plan = plan_compaction(self.state, strategy, settings, claimed, store.clock, most)
+        drawn = FilesDrawn.of(self, plan, strategy)
+        return Pictured(FileListing.of(self), drawn.html(), drawn.text())
 
     def leaves(self) -> Pictured[dict[str, Any]]:
         """Return the leaf partitions with their regions, files and rows, below a picture of the tree."""
-        state = self.state
-        items, cells = [], []
-        totals = state.files.by_partition()
-        for leaf in state.tree.leaves:
-            files, rows, size = totals.get(leaf.id, Totals())
-            region = leaf.region.text(state.schema)
-            items.append({"partition_id": leaf.id, "region": region, "files": files, "rows": rows, "bytes": size})
-            cells.append((region, leaf.id, files, rows, Bytes(size)))
-        title = f"partitions of {self.name} at {self.resolved}"
-        columns = ("keys", "partition", "files", "rows", "bytes")
-        listing = Listing(tuple(items), columns, tuple(cells), title)
-        return Pictured(listing, partition_map(self), partition_lines(self))
+        return Pictured(leaf_listing(self), partition_map(self), partition_lines(self))
 
     def source(self) -> Source:
         """Return the rows of the version as SQL reads them."""

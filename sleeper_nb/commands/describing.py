@@ -5,18 +5,20 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.commands.base import SCHEMA, TABLE, VERSION, Command
+from sleeper_nb.commands.base import SCHEMA, TABLE, VERSION, Command, flag
 from sleeper_nb.commands.context import Context
 
 if TYPE_CHECKING:
+    from sleeper_nb.model.schema import Field
     from sleeper_nb.model.snapshots import Snapshot
     from sleeper_nb.render import Pictured
     from sleeper_nb.report import Listing, Stacked
     from sleeper_nb.table_at import TableAt
 
 
-def _describe(context: Context, arguments: Namespace) -> TableAt:
-    return context.table_at(arguments.table)
+def _describe(context: Context, arguments: Namespace) -> TableAt | Listing[Field]:
+    at = context.table_at(arguments.table)
+    return at.fields() if arguments.fields else at
 
 
 def _show(context: Context, arguments: Namespace) -> Stacked:
@@ -27,7 +29,7 @@ def _history(context: Context, arguments: Namespace) -> Pictured[Snapshot]:
     return context.table(arguments.table).snapshots()
 
 
-def _files(context: Context, arguments: Namespace) -> Listing[dict[str, Any]]:
+def _files(context: Context, arguments: Namespace) -> Pictured[dict[str, Any]]:
     return context.table_at(arguments.table).files()
 
 
@@ -39,9 +41,9 @@ COMMANDS = (
     Command(
         "describe",
         "show the columns and the size of a table",
-        (VERSION,),
+        (VERSION, flag("--fields", "list the fields instead: their roles and types, and which may be null")),
         _describe,
-        ("describe trips", "describe trips@12"),
+        ("describe trips", "describe trips@12", "describe trips --fields"),
         words=("desc", "schema", "info"),
     ),
     Command(
@@ -62,7 +64,7 @@ COMMANDS = (
     ),
     Command(
         "files",
-        "list the files of a version",
+        "show the files of a version: a picture of their keys and of what a compaction would merge, and a list",
         (VERSION,),
         _files,
         ("files trips", "files trips@before-fix"),

@@ -31,7 +31,7 @@ def _timeline(context: Context, arguments: Namespace) -> Any:
 COMMANDS = (
     Command(
         "explore",
-        "go through tables, versions, rows, files and partitions with the mouse or keys",
+        "go through tables, versions, rows, partitions, files and savepoints, and query them, with the mouse or keys",
         (positional("table", "the table to begin with", "table", metavar="T", optional=True),),
         _explore,
         ("explore", "explore trips"),

@@ -35,6 +35,12 @@ class Range:
         high = min((b for b in (self.max, other.max) if b is not None), default=None)
         return None if low is not None and high is not None and low >= high else Range(low, high)  # type: ignore[operator]
 
+    @classmethod
+    def hull(cls, ranges: Sequence[Range]) -> Range:
+        """Return the least range that holds all of some."""
+        lows, highs = [r.min for r in ranges], [r.max for r in ranges]
+        return cls(None if None in lows else min(lows), None if None in highs else max(highs))  # type: ignore[type-var]
+
     def __str__(self) -> str:
         return f"{'(-∞' if self.min is None else '[' + key_text(self.min)}, {key_text(self.max)})"
 

@@ -1,11 +1,13 @@
-"""A region as people write it: ``carrier=[AA,DL) flight=[1,100]``, ranges of some row keys."""
+"""A region as people write it, read and written: ``carrier=[AA,DL) flight=[1,100]``, ranges of some row keys."""
 
 from __future__ import annotations
 
+import base64
 import re
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.keys import KeyValue, key_after, parse_key
+from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Field, Schema
 
 Bounds = tuple[KeyValue | None, KeyValue | None]
@@ -14,6 +16,8 @@ Bounds = tuple[KeyValue | None, KeyValue | None]
 HINT = "write key=[min,max): [ ] with the bound, ( ) without it, nothing for no bound, quotes around , and brackets"
 
 _VALUE = r"""\s*(?:'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^\s'"\[\](),][^'"\[\](),]*?)?)\s*"""
+_BARE = re.compile(r"[\w.+/:-][\w.+/:=-]*")
+"""What needs no quotes, for certain."""
 _RANGE = re.compile(rf"""\s*([^\s=,;]+)\s*=\s*(?:([\[(]){_VALUE},{_VALUE}([\])])|{_VALUE}(?=[\s,;]|$))\s*[,;]?\s*""")
 
 
@@ -55,6 +59,19 @@ def parse_region(schema: Schema, text: str) -> dict[str, Bounds]:
     if not found:
         raise InvalidInput("the region is empty", hint=HINT)
     return found
+
+
+def write_region(schema: Schema, region: Region) -> str:
+    """Write a region as `parse_region` reads it; empty for the region of every key."""
+    ranges = zip(schema.row_keys, region.ranges, strict=True)
+    return " ".join(f"{field.name}=[{_written(r.min)},{_written(r.max)})" for field, r in ranges if r != Range())
+
+
+def _written(value: KeyValue | None) -> str:
+    if value is None:
+        return ""
+    text = base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+    return text if _BARE.fullmatch(text) else "'{}'".format(text.replace("'", "''"))
 
 
 def _bounds(field: Field, match: re.Match[str]) -> Bounds:

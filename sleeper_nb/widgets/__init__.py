@@ -34,7 +34,7 @@ def explore(session: Session, table: str | None = None) -> Explorer:
     Returns
     -------
     What a notebook displays as a static picture, which stays in the saved file, and the live widget. Its ``table``,
-    ``version`` and ``tab`` can be read, set and observed; ``preview`` is what it shows.
+    ``version``, ``tab``, ``partition`` and ``statement`` can be read, set and observed; ``preview`` is what it shows.
 
     Raises
     ------

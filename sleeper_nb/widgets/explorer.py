@@ -1,20 +1,24 @@
-"""The explorer as ipywidgets: pickers of a table and a version, tabs of what is there, and the line for each."""
+"""The explorer as ipywidgets: tables on the left, on the right versions and tabs, each with the line that it equals."""
 
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 import traitlets
 
-from sleeper_nb.errors import InvalidInput
-from sleeper_nb.widgets.live import LiveWidget, alert, button, same_as
-from sleeper_nb.widgets.model import TABS, ExploreModel, Preview
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.widgets.live import LiveWidget, alert, button, same_as, steps
+from sleeper_nb.widgets.model import TABS, ExploreModel, Preview, Tab, sql_line
+from sleeper_nb.widgets.partitions_page import PartitionsPage
+from sleeper_nb.widgets.sql_page import SqlPage
 
 if TYPE_CHECKING:
     from sleeper_nb.session import Session
 
+_NOTHING = Preview("", "", "")
 _EMPTY = Preview("%%sleeper create NAME", "There is no table yet.", "There is no table yet.")
 
 
@@ -35,36 +39,53 @@ class Explorer(LiveWidget):
     version
         The number of the version that is shown; can be set to ``12`` or to ``"savepoint.half-year"``.
     tab
-        ``"rows"``, ``"files"``, ``"partitions"`` or ``"history"``.
+        ``"schema"``, ``"rows"``, ``"partitions"``, ``"files"``, ``"history"``, ``"savepoints"`` or ``"sql"``.
     preview
         What is shown; its ``line`` is the magic that gives the same.
+    partition
+        The id of the leaf partition whose rows are shown below the partitions; empty for none.
+    partition_rows
+        What is shown of it, as `preview`; None for none.
+    statement
+        The query of the SQL tab; `run` runs it.
     """
 
     table = traitlets.Unicode()
     version = traitlets.Any()
-    tab = traitlets.Unicode(TABS[0])
+    tab = traitlets.Unicode("rows")
     preview = traitlets.Instance(Preview, (_EMPTY.line, _EMPTY.html, _EMPTY.text))
+    partition = traitlets.Unicode()
+    partition_rows = traitlets.Instance(Preview, allow_none=True)
+    statement = traitlets.Unicode()
 
     def __init__(self, session: Session, table: str | None = None) -> None:
         self._source = ExploreModel(session)
         self._labels: dict[int, str] = {}
-        self._picker = ipywidgets.Dropdown(description="Table", style={"description_width": "initial"})
+        self._suggested = ""
+        self._picker = ipywidgets.Select(description="Tables", rows=12)
         self._again = button("Refresh", "Look for new tables and versions")
         self._picture, self._label, self._error = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
         self._slider = ipywidgets.SelectionSlider(options=[("", 0)], continuous_update=False, readout=False)
         self._travel = ipywidgets.VBox()
-        self._pages = tuple(ipywidgets.HTML() for _ in TABS)
-        self._tabs = ipywidgets.Tab(self._pages, titles=[tab.capitalize() for tab in TABS], selected_index=0)
-        head = ipywidgets.HBox([self._picker, self._again])
-        super().__init__(head, self._travel, self._error, self._tabs)
-        for widget, name in ((self, "explorer"), (self._label, "version"), (self._tabs, "preview")):
+        self._partitions, self._sql = PartitionsPage(self._asked("partition")), SqlPage(self._asked("statement"))
+        own: dict[Tab, ipywidgets.Widget] = {"partitions": self._partitions, "sql": self._sql}
+        self._pages = tuple(own.get(tab) or ipywidgets.HTML() for tab in TABS)
+        titles = ["SQL" if tab == "sql" else tab.capitalize() for tab in TABS]
+        self._tabs = ipywidgets.Tab(self._pages, titles=titles, selected_index=TABS.index(self.tab))
+        left = ipywidgets.VBox([self._picker, steps(self._picker, "table"), self._again])
+        right = ipywidgets.VBox([self._travel, self._error, self._tabs])
+        super().__init__(ipywidgets.HBox([left, right]))
+        parts = {"explorer": self, "tables": left, "table": right, "version": self._label, "preview": self._tabs}
+        for name, widget in parts.items():
             widget.add_class(f"sleeper-{name}")
         self._picker.observe(self._asked("table"), "value")
         self._slider.observe(self._asked("version"), "value")
         self._tabs.observe(self._asked("tab", TABS.__getitem__), "selected_index")
         self._again.on_click(lambda _: self._attempt(self.refresh))
+        self._sql.button.on_click(lambda _: self.run())
         self.observe(self._to_newest, "table")
         self.observe(lambda _: self._show(), ["version", "tab"])
+        self.observe(lambda _: None if self._syncing else self._show(), ["partition", "statement"])
         self._names = self._source.tables()
         if table is not None or self._names:
             self.table = table or self._names[0]
@@ -86,6 +107,12 @@ class Explorer(LiveWidget):
             self.version = max(self._labels)
         self._show()
 
+    def run(self) -> None:
+        """Run the statement of the SQL tab; its rows, or what is wrong with it, become what is shown."""
+        self.tab = "sql"
+        self.preview = _answer(sql_line(self.statement), lambda: self._source.sql(self.statement))
+        self._sql.show(self.statement, self.preview)
+
     def _static(self) -> Preview | None:
         return self._source.static(self.table, self.version) if self.table else None
 
@@ -99,6 +126,14 @@ class Explorer(LiveWidget):
     @traitlets.validate("version")  # type: ignore[untyped-decorator]
     def _check_version(self, proposal: Any) -> int | None:
         return self._source.number(self.table, proposal["value"]) if self.table else None
+
+    @traitlets.validate("partition")  # type: ignore[untyped-decorator]
+    def _check_partition(self, proposal: Any) -> str:
+        partition_id = proposal["value"]
+        if partition_id and not (self.table and self._source.has_leaf(self.table, self.version, partition_id)):
+            hint = f"%sleeper partitions {self.table}@{self.version} lists them"
+            raise NotFound(f"no leaf partition {partition_id!r}", hint=hint)
+        return str(partition_id)
 
     @traitlets.validate("tab")  # type: ignore[untyped-decorator]
     def _check_tab(self, proposal: Any) -> str:
@@ -121,7 +156,7 @@ class Explorer(LiveWidget):
             self._fill()
         except Exception as error:  # noqa: BLE001 - a version that cannot be read is said, and others can be chosen
             self._error.value = alert(error)
-            self._pages[TABS.index(self.tab)].value = ""
+            self._show_page(_NOTHING)
             self.preview = Preview("", self._error.value, str(error))
 
     def _fill(self) -> None:
@@ -134,8 +169,41 @@ class Explorer(LiveWidget):
         else:
             self._picture.value = self._source.timeline(self.table, self.version)
             self._label.value = f'<b role="status">{html.escape(self._labels[self.version])}</b>'
-            self.preview = self._source.preview(self.table, self.version, self.tab)
-        self._pages[TABS.index(self.tab)].value = f"{same_as(self.preview.line)}{self.preview.html}"
+            self._follow()
+            self.preview = self._asked_for()
+        self._show_page(self.preview)
+
+    def _follow(self) -> None:
+        """Let go of a partition that the version does not have, and of a statement that is of another version."""
+        first = self._source.statement(self.table, self.version)
+        with self._quietly():
+            if self.partition and not self._source.has_leaf(self.table, self.version, self.partition):
+                self.partition = ""
+            if self.statement == self._suggested:
+                self.statement = self._suggested = first
+
+    def _asked_for(self) -> Preview:
+        if self.tab == "sql":
+            return Preview(sql_line(self.statement), "", "not run yet")
+        return self._source.preview(self.table, self.version, self.tab)
+
+    def _show_page(self, shown: Preview) -> None:
+        page = self._pages[TABS.index(self.tab)]
+        with self._quietly():
+            if page is self._sql:
+                self._sql.show(self.statement, shown)
+            elif page is self._partitions:
+                self._show_partitions(shown)
+            else:
+                page.value = f"{same_as(shown.line)}{shown.html}" if shown.line else ""
+
+    def _show_partitions(self, shown: Preview) -> None:
+        ranges = self._source.ranges(self.table, self.version) if self.table and shown.line else None
+        rows = None
+        if ranges and self.partition:
+            rows = _answer("", lambda: self._source.rows_of(self.table, self.version, self.partition))
+        self.partition_rows = rows
+        self._partitions.show(shown, ranges, self.partition, rows)
 
     def _set_controls(self) -> None:
         """Make the controls say what the traits say."""
@@ -157,3 +225,11 @@ class Explorer(LiveWidget):
             if self.version in self._labels:
                 self._slider.value = self.version
             self._travel.children = (self._picture, self._slider, self._label)
+
+
+def _answer(line: str, ask: Callable[[], Preview]) -> Preview:
+    """Return what is asked for; an error becomes what is shown in its place."""
+    try:
+        return ask()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it has to be seen
+        return Preview(line, alert(error), str(error))

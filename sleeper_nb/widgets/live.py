@@ -16,11 +16,26 @@ from sleeper_nb.widgets.model import Preview
 # While the live widget is on the page, the static picture above it would say everything twice.
 STYLE = """<style>
 .jp-OutputArea:has(.sleeper-live) > .jp-OutputArea-child:has(.sleeper-static) { display: none; }
-.sleeper-live { max-width: 1084px; }
+.sleeper-live { max-width: 1244px; }
 .sleeper-live .widget-html { height: auto; }
 .sleeper-live .widget-html-content { flex: 1 1 0; min-width: 0; line-height: 1.45; }
 .sleeper-live .widget-html-content { color: var(--jp-content-font-color1, inherit); }
 .sleeper-live :is(th, td:not(:last-child)) { white-space: nowrap; }
+.sleeper-live .sleeper-tables { flex: 0 0 150px; }
+.sleeper-live .sleeper-tables .widget-select { flex-direction: column; width: auto; height: auto; }
+.sleeper-live .sleeper-tables .widget-label { width: auto; text-align: left; }
+.sleeper-live .sleeper-table { flex: 1 1 0; min-width: 0; }
+.sleeper-live .sleeper-tables select { width: 100%; }
+.sleeper-live .sleeper-map { position: relative; max-width: 1080px; }
+.sleeper-live .sleeper-map .widget-html { margin: 0; }
+.sleeper-live .sleeper-leaves { position: absolute; left: 0; width: 100%; margin: 0; overflow: hidden; }
+.sleeper-live .sleeper-leaves button { flex: 1 1 0; min-width: 0; height: 100%; margin: 0; background: none; }
+.sleeper-live .sleeper-leaves button:hover { outline: 3px solid currentColor; outline-offset: -3px; }
+.sleeper-live :is(.sleeper-range, .sleeper-sql .widget-textarea) { width: auto; height: auto; }
+.sleeper-live :is(.sleeper-range, .sleeper-sql .widget-textarea) .widget-label { width: auto; }
+.sleeper-live .sleeper-tables .widget-hbox button { flex: 1 1 0; padding: 0; }
+.sleeper-live .sleeper-sql button { align-self: flex-start; }
+.sleeper-live .sleeper-line { white-space: pre-wrap; display: inline-block; vertical-align: top; }
 .sleeper-live .sleeper-same { margin-bottom: 8px; }
 .sleeper-live .sleeper-line { user-select: all; font-family: var(--jp-code-font-family, monospace); }
 .sleeper-live .sleeper-error { border-left: 3px solid var(--jp-error-color1, #d32f2f); padding-left: 8px; }
@@ -95,6 +110,24 @@ class LiveWidget(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
 def button(description: str, tooltip: str) -> ipywidgets.Button:
     """Return a button as wide as what stands on it."""
     return ipywidgets.Button(description=description, tooltip=tooltip, layout={"width": "auto"})
+
+
+def steps(listed: ipywidgets.Select, what: str) -> ipywidgets.HBox:
+    """Return two buttons that go through a list: of the arrow keys in a list, JupyterLab makes moves between cells."""
+
+    def step(by: int) -> ipywidgets.Button:
+        name = "Next" if by > 0 else "Previous"
+        made = button(name, f"{name} {what}")
+        made.on_click(lambda _: _move(listed, by))
+        return made
+
+    return ipywidgets.HBox([step(-1), step(1)])
+
+
+def _move(listed: ipywidgets.Select, by: int) -> None:
+    if listed.options:
+        at = -1 if listed.index is None else listed.index
+        listed.index = min(max(at + by, 0), len(listed.options) - 1)
 
 
 def alert(error: Exception) -> str:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import html
+import re
+import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
+from sleeper_nb.engines.sql.tokens import quote_name, tokenize
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.files import Totals
+from sleeper_nb.model.region_text import write_region
 from sleeper_nb.operations.scanning.planning import files_of
-from sleeper_nb.render import bounded, partition_map
+from sleeper_nb.render import bounded, drawn_leaves, partition_map
 from sleeper_nb.render_timeline import change_text, timeline
 from sleeper_nb.report import Bytes, cell_text, counted
 
@@ -17,9 +23,13 @@ if TYPE_CHECKING:
     from sleeper_nb.report import Grid
     from sleeper_nb.session import Session
 
-Tab = Literal["rows", "files", "partitions", "history"]
-TABS: tuple[Tab, ...] = ("rows", "files", "partitions", "history")
+Tab = Literal["schema", "rows", "partitions", "files", "history", "savepoints", "sql"]
+TABS: tuple[Tab, ...] = ("schema", "rows", "partitions", "files", "history", "savepoints", "sql")
 SHOWN_ROWS, STATIC_ROWS = 20, 5
+MOST_RANGES = 1000
+_PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_QUERIES = {"SELECT", "WITH", "FROM", "VALUES", "TABLE", "PIVOT", "UNPIVOT", "DESCRIBE", "SUMMARIZE", "SHOW"}
+"""What begins a statement that only reads."""
 COMPARED_BYTES = 64 << 20
 """Versions of more bytes are compared when somebody asks, not at each move of a handle."""
 _SCROLL = '<div style="overflow-x:auto;margin-top:4px;">'
@@ -65,19 +75,47 @@ class Preview:
     ----------
     line
         The magic line that gives the same.
-    html, text
-        The answer, twice.
+    listing, text
+        The answer, as HTML and as text.
+    picture
+        As HTML too, above the listing.
     """
 
     line: str
-    html: str
+    listing: str
     text: str
+    picture: str = ""
+
+    @property
+    def html(self) -> str:
+        """Picture and listing."""
+        return self.picture + self.listing
 
     def __repr__(self) -> str:
         return self.text
 
     def _repr_html_(self) -> str:
         return self.html
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """The ranges of keys that can be chosen at a version.
+
+    Parameters
+    ----------
+    named
+        For each leaf, by its id, its keys and rows in words; of very many, the first.
+    leaves
+        How many there are.
+    top, drawn
+        Where the picture shows the leaves (`sleeper_nb.render.drawn_leaves`), and their ids.
+    """
+
+    named: Mapping[str, str]
+    leaves: int
+    top: int
+    drawn: tuple[str, ...]
 
 
 class ExploreModel:
@@ -126,16 +164,69 @@ class ExploreModel:
         found = self._session.table(table)
         at = found.at(version)
         of = f"{found.name}@{version}"
+        if tab == "schema":
+            return _shown(f"%sleeper describe {of} --fields", at.fields().grid())
         if tab == "rows":
             return _shown(f"%sleeper scan {of} --limit {SHOWN_ROWS}", at.scan(limit=SHOWN_ROWS).grid())
         if tab == "files":
-            return _shown(f"%sleeper files {of}", at.files().grid())
+            files = at.files()
+            return _shown(f"%sleeper files {of}", files.grid(), files.picture)
         if tab == "partitions":
             leaves = at.leaves()
             return _shown(f"%sleeper partitions {of}", leaves.grid(), leaves.picture)
         if tab == "history":
             return _shown(f"%sleeper history {found.name}", found.snapshots().grid())
+        if tab == "savepoints":
+            return _shown(f"%sleeper savepoints {found.name}", found.savepoints().grid())
+        if tab == "sql":
+            return Preview(sql_line(self.statement(table, version)), "", "not run yet")
         raise InvalidInput(f"no tab {tab!r}", hint=f"the tabs are {', '.join(TABS)}")
+
+    def ranges(self, table: str, version: int) -> Ranges:
+        """Return the leaves of a version, each to be chosen by its keys."""
+        at = self._session.table(table).at(version)
+        state = at.state
+        totals, leaves = state.files.by_partition(), state.tree.leaves
+        named = {
+            leaf.id: f"{leaf.region.text(state.schema)} · {counted(totals.get(leaf.id, Totals()).rows, 'row')}"
+            for leaf in leaves[:MOST_RANGES]
+        }
+        top, drawn = drawn_leaves(state.tree)
+        return Ranges(named, len(leaves), top, tuple(leaf.id for leaf in drawn))
+
+    def has_leaf(self, table: str, version: int, partition_id: str) -> bool:
+        """Return whether a version has a leaf partition of that id."""
+        tree = self._session.table(table).at(version).partitions
+        return partition_id in tree and tree[partition_id].is_leaf
+
+    def rows_of(self, table: str, version: int, partition_id: str) -> Preview:
+        """Return the first rows of one leaf."""
+        found = self._session.table(table)
+        at = found.at(version)
+        region = write_region(at.schema, at.partitions[partition_id].region)
+        asked = f" --region {_word(region)}" if region else ""
+        rows = at.scan(region=region or None, limit=SHOWN_ROWS).grid()
+        return _shown(f"%sleeper scan {found.name}@{version}{asked} --limit {SHOWN_ROWS}", rows)
+
+    def statement(self, table: str, version: int) -> str:
+        """Return the query to begin with: the first rows of a version."""
+        name = self.name(table)
+        name = name if _PLAIN.fullmatch(name) else quote_name(name, dialect="duckdb")
+        return f"SELECT * FROM {name} VERSION AS OF {version} LIMIT {SHOWN_ROWS}"  # noqa: S608 - the user's to run
+
+    def sql(self, statement: str) -> Preview:
+        """Return the first rows of a query; DuckDB answers it.
+
+        Raises
+        ------
+        InvalidInput
+            When it is no query: what writes a file or changes a setting is refused, before it is run.
+        """
+        first = next((t for t in tokenize(statement, dialect="duckdb") if not t.is_symbol("(")), None)
+        if first is None or first.word not in _QUERIES:
+            hint = "begin with SELECT, WITH, FROM, DESCRIBE or SUMMARIZE"
+            raise InvalidInput("the explorer runs queries alone", hint=hint)
+        return _shown(sql_line(statement), self._session.sql(statement, engine="duckdb", dry_run=True).grid())
 
     def timeline(self, table: str, version: int, before: int | None = None) -> str:
         """Return the rows over all versions as a picture that points one out, and one that it is compared with."""
@@ -161,14 +252,24 @@ class ExploreModel:
         head = f'<div style="margin-bottom:4px;"><b>{html.escape(found.name)}</b> · {html.escape(label)}</div>'
         files, count = files_of(at.state)[0], at.state.totals().rows
         first = replace(at.scan(limit=STATIC_ROWS).grid(), footer=f"first {min(STATIC_ROWS, count)} of {count:,} rows")
-        rows = _shown(line, first, partition_map(at))
+        rows = _shown(line, first, f"{head}{partition_map(at)}")
         leaves = len(at.partitions.leaves)
         # The moment stays out of the text: two runs of one notebook are compared by it.
         what = ", ".join((counted(count, "row"), counted(files, "file"), counted(leaves, "partition")))
         text = f"{found.name} at {at.resolved}: {what}"
-        return Preview(line, head + rows.html, text)
+        return replace(rows, text=text)
+
+
+def sql_line(statement: str) -> str:
+    """Return the cell that runs a statement as the explorer does."""
+    return f"%%sleeper sql --engine duckdb\n{statement.strip()}"
 
 
 def _shown(line: str, grid: Grid, picture: str = "") -> Preview:
     grid = bounded(grid)
-    return Preview(line, f"{picture}{_SCROLL}{grid.html()}</div>", grid.text())
+    return Preview(line, f"{_SCROLL}{grid.html()}</div>", grid.text(), picture)
+
+
+def _word(text: str) -> str:
+    """Return a text as one word of a magic line."""
+    return shlex.quote(text) if '"' in text or "\\" in text else f'"{text}"'

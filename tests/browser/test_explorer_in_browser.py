@@ -1,4 +1,4 @@
-"""The explorer in JupyterLab in Chromium: used by keyboard, in both themes, saved, and opened again."""
+"""The explorer in JupyterLab in Chromium: used by mouse and by keyboard, in both themes, saved, and opened again."""
 
 from __future__ import annotations
 
@@ -39,14 +39,77 @@ def test_the_slider_moved_by_keyboard_changes_the_preview(lab, tmp_path, theme):
     page.locator(".sleeper-explorer .lm-TabBar-tab", has_text="History").click()
     expect(preview).to_contain_text("history of flights")
     opened.shot(f"explorer-{short}-history")
-    page.locator(".sleeper-explorer select").select_option("airports")
+    page.locator(".sleeper-tables select").select_option("airports")
     expect(label).to_contain_text("snapshot 1")
     expect(page.locator(".sleeper-explorer .noUi-handle")).to_have_count(0)
     opened.shot(f"explorer-{short}-one-version")
-    page.locator(".sleeper-explorer select").select_option("flights")
+    page.locator(".sleeper-tables select").select_option("flights")
     expect(page.locator(".sleeper-explorer .noUi-handle")).to_have_attribute("aria-valuenow", "8.0")
     assert page.title() != "broken"
     assert opened.hosts == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_everything_is_reached_by_keyboard(lab, tmp_path, theme):
+    from playwright.sync_api import expect
+
+    opened = lab(notebook_of(tmp_path / "keys.ipynb", SETUP, 'explore(session, "airports")'))
+    opened.theme(theme)
+    opened.run_all(seconds=60)
+    page, short = opened.page, theme.rpartition(" ")[2].lower()
+    explorer, preview = page.locator(".sleeper-explorer"), page.locator(".sleeper-explorer .sleeper-preview")
+    expect(explorer.locator(".sleeper-version")).to_contain_text("snapshot 1")
+    page.get_by_label("Tables", exact=True).focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")  # Previous, Next
+    page.keyboard.press("Enter")
+    expect(explorer.locator(".sleeper-version")).to_contain_text("snapshot 9")
+    for _ in range(3):  # Refresh, the slider, the tabs
+        page.keyboard.press("Tab")
+    for title, line in (("Partitions", "%sleeper partitions flights@9"), ("Files", "%sleeper files flights@9")):
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+        expect(preview).to_contain_text(line)
+        expect(explorer.locator(".lm-TabBar-tab.lm-mod-current")).to_have_text(title)
+    opened.shot(f"keys-{short}-files")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    for _ in range(3):  # the list, Previous, Next
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    expect(explorer.locator(".sleeper-found")).to_contain_text('%sleeper scan flights@9 --region "carrier=[DL,MQ)"')
+    opened.shot(f"keys-{short}-range")
+    explorer.locator(".lm-TabBar-tab", has_text="SQL").click()
+    page.get_by_label("Query on DuckDB").focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("SELECT carrier, count(*) AS n FROM flights GROUP BY 1 ORDER BY carrier = 'UA' DESC")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(preview.locator(".sleeper-sql td").first).to_have_text("UA")
+    expect(preview).to_contain_text("7 rows · flights at snapshot 9 · duckdb")
+    opened.shot(f"keys-{short}-sql")
+    assert opened.hosts == {"127.0.0.1"}
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_a_click_into_the_picture_of_partitions_shows_its_rows(lab, tmp_path, theme):
+    from playwright.sync_api import expect
+
+    opened = lab(notebook_of(tmp_path / "click.ipynb", SETUP, 'explore(session, "flights")'))
+    opened.theme(theme)
+    opened.run_all(seconds=60)
+    page, short = opened.page, theme.rpartition(" ")[2].lower()
+    explorer = page.locator(".sleeper-explorer")
+    explorer.locator(".lm-TabBar-tab", has_text="Partitions").click()
+    picture = explorer.locator(".sleeper-map svg[role=img]")
+    picture.scroll_into_view_if_needed()
+    box = picture.bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 0.6, box["y"] + box["height"] - 10)  # the third of four leaves
+    expect(explorer.locator(".sleeper-found")).to_contain_text('%sleeper scan flights@9 --region "carrier=[MQ,UA)"')
+    expect(explorer.locator(".sleeper-range option:checked")).to_contain_text("carrier [MQ, UA)")
+    opened.shot(f"click-{short}")
+    assert opened.unexpected() == []
 
 
 def test_python_moves_the_slider_and_sees_where_it_is(lab, tmp_path):

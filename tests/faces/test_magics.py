@@ -66,6 +66,7 @@ def test_every_command_gives_its_value(trips):
     assert trips("%sleeper use './a warehouse'").tables == ("trips",)
     assert [table.name for table in trips("%sleeper tables")] == ["trips"]
     assert trips("%sleeper describe trips").resolved.snapshot_id == 3
+    assert trips("%sleeper describe trips@2 --fields").to_dict()["role"] == ["row key", "sort key", "value"]
     assert [s.message for s in trips("%sleeper history trips")] == [None, "first rows", None]
     assert [s.name for s in trips("%sleeper savepoints trips")] == ["before-fix"]
     assert len(trips("%sleeper files trips@2")) < len(trips("%sleeper files trips"))

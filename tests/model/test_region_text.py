@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.region_text import parse_region
+from sleeper_nb.model.partitions import Range, Region
+from sleeper_nb.model.region_text import parse_region, write_region
 from sleeper_nb.model.schema import Schema
 
 SCHEMA = Schema({"carrier": "string", "flight": "int", "tail": "bytearray"})
@@ -62,3 +63,29 @@ def test_any_string_can_be_a_bound_in_quotes(low: str, high: str):
     if low < high:
         quoted = [value.replace("'", "''") for value in (low, high)]
         assert parse_region(SCHEMA, f"carrier=['{quoted[0]}','{quoted[1]}')") == {"carrier": (low, high)}
+
+
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+_RANGES = [
+    st.tuples(values, values, st.sampled_from(["both", "low", "high", "none"])).map(
+        lambda drawn: Range(
+            min(drawn[:2]) if drawn[2] in {"both", "low"} else None,
+            max(drawn[:2]) if drawn[2] in {"both", "high"} else None,
+        )
+    )
+    for values in (_TEXT, st.integers(-(2**31), 2**31 - 1), st.binary())
+]
+
+
+@given(st.tuples(*_RANGES).filter(lambda ranges: all(r.min is None or r.min != r.max for r in ranges)))
+def test_a_region_that_is_written_is_read_as_it_was(ranges: tuple[Range, ...]):
+    text = write_region(SCHEMA, Region(ranges))
+    names = [key.name for key in SCHEMA.row_keys]
+    bounded = {name: (r.min, r.max) for name, r in zip(names, ranges, strict=True) if r != Range()}
+    assert (parse_region(SCHEMA, text) if text else {}) == bounded
+
+
+def test_a_region_is_written_as_people_write_it():
+    region = Region((Range("DL", "MQ"), Range(None, 7), Range()))
+    assert write_region(SCHEMA, region) == "carrier=[DL,MQ) flight=[,7)"
+    assert write_region(SCHEMA, Region((Range("New York", "it's"), Range(), Range()))) == "carrier=['New York','it''s')"

@@ -10,48 +10,16 @@ import pytest
 from IPython.utils.capture import capture_output
 
 import sleeper_nb as sl
-from sleeper_nb.clock import ManualClock
 from sleeper_nb.widgets import explore
-from sleeper_nb.widgets.model import ExploreModel
-
-HOSTILE = "<script>alert('x')</script>&\"\n"
-
-
-def _session(folder):
-    clock = ManualClock()
-    session = sl.connect(folder, clock=clock, author="ada")
-    schema = sl.Schema(row_keys={"carrier": "string"}, sort_keys={"flight": "int"}, values={"note": "string?"})
-    flights = session.create_table("flights", schema, split_points=["DL", "UA"])
-    for month in (1, 2, 3):
-        clock.advance(timedelta(hours=1))
-        rows = [{"carrier": c, "flight": n, "note": HOSTILE} for c in ("AA", "DL", "WN") for n in range(10 * month)]
-        flights.ingest(rows, message=HOSTILE)
-    flights.create_savepoint("half-year", HOSTILE, snapshot=3)
-    session.create_table("airports", sl.Schema(row_keys={"faa": "string"}, values={}))
-    return session
-
-
-@pytest.fixture
-def session(tmp_path):
-    with _session(tmp_path / "warehouse") as session:
-        yield session
-
-
-def _texts(widget):
-    """Return all that a widget and its children show."""
-    own = [getattr(widget, name) for name in ("value", "description") if isinstance(getattr(widget, name, None), str)]
-    return own + [text for child in getattr(widget, "children", ()) for text in _texts(child)]
-
-
-def _shown(explorer):
-    return "\n".join(_texts(explorer))
+from sleeper_nb.widgets.model import TABS, ExploreModel
+from tests.widgets.conftest import session_in, shown
 
 
 def test_it_begins_with_the_newest_version_of_the_table_that_was_asked_for(session):
     explorer = explore(session, "FLIGHTS")
     assert (explorer.table, explorer.version, explorer.tab) == ("flights", 4, "rows")
     assert explorer.preview.line == "%sleeper scan flights@4 --limit 20"
-    assert explorer.preview.line in _shown(explorer)
+    assert explorer.preview.line in shown(explorer)
 
 
 def test_it_begins_with_the_first_table_when_none_was_asked_for(session):
@@ -64,7 +32,7 @@ def test_an_unknown_table_version_or_tab_is_an_error_that_names_others(session):
     explorer = explore(session, "flights")
     with pytest.raises(sl.NotFound, match="there are: 1–4"):
         explorer.version = 9
-    with pytest.raises(sl.InvalidInput, match="rows, files, partitions, history"):
+    with pytest.raises(sl.InvalidInput, match="schema, rows, partitions, files, history, savepoints, sql"):
         explorer.tab = "columns"
     assert (explorer.table, explorer.version, explorer.tab) == ("flights", 4, "rows")
 
@@ -92,10 +60,12 @@ def test_a_version_that_only_a_savepoint_holds_can_still_be_chosen(session):
 @pytest.mark.parametrize(
     ("tab", "line", "says"),
     [
+        ("schema", "%sleeper describe flights@3 --fields", "fields of flights at snapshot 3"),
         ("rows", "%sleeper scan flights@3 --limit 20", "flights at snapshot 3"),
         ("files", "%sleeper files flights@3", "files of flights at snapshot 3"),
         ("partitions", "%sleeper partitions flights@3", "[DL, UA)"),
         ("history", "%sleeper history flights", "half-year"),
+        ("savepoints", "%sleeper savepoints flights", "half-year"),
     ],
 )
 def test_each_tab_shows_the_version_and_the_line_that_gives_the_same(session, tab, line, says):
@@ -105,8 +75,8 @@ def test_each_tab_shows_the_version_and_the_line_that_gives_the_same(session, ta
     assert explorer.version == 3
     assert explorer.preview.line == line
     assert says in explorer.preview.text
-    assert says in _shown(explorer)
-    assert line in _shown(explorer)
+    assert says in shown(explorer)
+    assert line in shown(explorer)
 
 
 def test_what_the_controls_are_set_to_is_what_is_shown(session):
@@ -129,7 +99,11 @@ def test_the_controls_follow_what_a_program_sets(session):
     explorer.table = "flights"
     explorer.version = 2
     explorer.tab = "history"
-    assert (explorer._picker.value, explorer._slider.value, explorer._tabs.selected_index) == ("flights", 2, 3)
+    assert (explorer._picker.value, explorer._slider.value, explorer._tabs.selected_index) == (
+        "flights",
+        2,
+        TABS.index("history"),
+    )
 
 
 def test_a_table_with_one_version_has_no_slider(session):
@@ -187,7 +161,7 @@ def test_an_empty_warehouse_says_what_to_type(tmp_path):
     with sl.connect(tmp_path / "empty") as session:
         explorer = explore(session)
         assert explorer.table == ""
-        assert "There is no table yet." in _shown(explorer)
+        assert "There is no table yet." in shown(explorer)
         session.create_table("t", sl.Schema(row_keys={"k": "int"}, values={}))
         explorer.refresh()
         assert (explorer.table, explorer.version) == ("t", 1)
@@ -195,11 +169,11 @@ def test_an_empty_warehouse_says_what_to_type(tmp_path):
 
 def test_no_value_of_a_table_becomes_markup(session):
     explorer = explore(session, "flights")
-    for tab in ("rows", "files", "partitions", "history"):
+    for tab in TABS:
         explorer.tab = tab
-        assert "<script" not in _shown(explorer)
+        assert "<script" not in shown(explorer)
     assert "<script" not in ExploreModel(session).static("flights", 4).html
-    assert "&lt;script&gt;" in _shown(explorer)
+    assert "&lt;script&gt;" in shown(explorer)
 
 
 def test_displaying_it_gives_a_static_picture_first_and_then_the_widget(session, shell):
@@ -217,9 +191,9 @@ def test_displaying_it_gives_a_static_picture_first_and_then_the_widget(session,
 def test_one_warehouse_gives_one_picture(tmp_path):
     pictures = []
     for name in ("a", "b"):
-        with _session(tmp_path / name) as session:
+        with session_in(tmp_path / name) as session:
             model = ExploreModel(session)
-            tabs = [model.preview("flights", 4, tab) for tab in ("rows", "files", "partitions", "history")]
+            tabs = [model.preview("flights", 4, tab) for tab in TABS]
             pictures.append([model.static("flights", 4), model.timeline("flights", 3), *tabs])
     assert pictures[0] == pictures[1]
 
@@ -231,7 +205,7 @@ import sleeper_nb as sl
 session = sl.connect({str(tmp_path / "w")!r})
 table = session.create_table("t", sl.Schema(row_keys={{"k": "int"}}, values={{}}), [10])
 table.ingest([{{"k": k}} for k in range(20)])
-from sleeper_nb.widgets.model import ExploreModel, TABS
+from sleeper_nb.widgets.model import TABS, ExploreModel, TABS
 model = ExploreModel(session)
 for tab in TABS:
     model.preview("t", 2, tab)

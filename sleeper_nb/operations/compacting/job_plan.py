@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import NamedTuple
 
 from sleeper_nb.catalog.base import Assignment
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.compacting.strategies import StrategySettings, strategy_named, within
-from sleeper_nb.operations.scanning.planning import PlannedFile
+from sleeper_nb.operations.scanning.planning import PlannedFile, files_by_partition
 from sleeper_nb.storage import paths
 
 
@@ -94,15 +92,8 @@ def plan_compaction(
 
 
 def _free_files(state: TableState, taken: Collection[tuple[str, str]]) -> dict[str, list[PlannedFile]]:
-    """Return the free files of each partition. By columns, as there may be hundreds of thousands."""
-    active = state.files.active
-    names = ("filename", "partition_id", "rows", "bytes", "only_this_partition", "rows_exact")
-    filenames, owners, rows, sizes, alone, exact = (active[name].to_pylist() for name in names)
-    regions: Iterable[Region | None] = repeat(None)
-    if not all(alone):
-        regions = (None if each else state.tree[owner].region for each, owner in zip(alone, owners, strict=True))
-    files = list(map(PlannedFile, filenames, rows, sizes, regions, exact))
-    found = {name: files[begin:end] for name, begin, end in state.files.runs()}
+    """Return the free files of each partition."""
+    found = files_by_partition(state)
     for name in {partition_id for partition_id, _ in taken} & found.keys():
         found[name] = [file for file in found[name] if (name, file.filename) not in taken]
     return found

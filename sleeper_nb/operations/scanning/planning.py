@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import repeat
@@ -136,33 +136,55 @@ def plan_scan(
     state: TableState, regions: Sequence[Region] | None = None, processing: DataProcessing = NOTHING
 ) -> ScanPlan:
     """Plan a scan of some regions; of the whole table when None. Regions must not overlap."""
-    plan_regions = [Region.whole(state.schema)] if regions is None else list(regions)
+    all_files, all_bytes = files_of(state)
+    leaves = _leaves_of_all(state) if regions is None else _leaves_of(state, regions)
+    return ScanPlan(
+        state.schema, state.snapshot_id, tuple(leaves), len(state.tree.leaves), all_files, all_bytes, processing
+    )
+
+
+def _leaves_of(state: TableState, regions: Sequence[Region]) -> list[PlannedLeaf]:
     leaves = []
-    reached = {leaf.id for region in plan_regions for leaf in state.tree.leaves_in(region)}
+    reached = {leaf.id for region in regions for leaf in state.tree.leaves_in(region)}
     for leaf in (leaf for leaf in state.tree.leaves if leaf.id in reached):
-        inside = [part for region in plan_regions if (part := leaf.region.intersect(region)) is not None]
+        inside = [part for region in regions if (part := leaf.region.intersect(region)) is not None]
         files = tuple(file for part in inside for file in files_in(state, leaf, part))
         if inside:
             leaves.append(PlannedLeaf(leaf, files))
-    all_files, all_bytes = files_of(state)
-    return ScanPlan(
-        state.schema,
-        state.snapshot_id,
-        tuple(leaves),
-        len(state.tree.leaves),
-        all_files,
-        all_bytes,
-        processing,
-    )
+    return leaves
+
+
+def _leaves_of_all(state: TableState) -> list[PlannedLeaf]:
+    """Return all leaves: by columns where each file is of one leaf alone, as there may be hundreds of thousands."""
+    leaves, owners = state.tree.leaves, {name for name, _, _ in state.files.runs()}
+    if not _all_alone(state) or not owners <= {leaf.id for leaf in leaves}:
+        return _leaves_of(state, [Region.whole(state.schema)])
+    files = files_by_partition(state)
+    return [PlannedLeaf(leaf, tuple(files.get(leaf.id, ()))) for leaf in leaves]
+
+
+def files_by_partition(state: TableState) -> dict[str, list[PlannedFile]]:
+    """Return the files of each partition that has any, those cut to it of whose rows others use some."""
+    active = state.files.active
+    names = ("filename", "partition_id", "rows", "bytes", "only_this_partition", "rows_exact")
+    filenames, owners, rows, sizes, alone, exact = (active[name].to_pylist() for name in names)
+    regions: Iterable[Region | None] = repeat(None)
+    if not all(alone):
+        regions = (None if each else state.tree[owner].region for each, owner in zip(alone, owners, strict=True))
+    files = list(map(PlannedFile, filenames, rows, sizes, regions, exact))
+    return {name: files[begin:end] for name, begin, end in state.files.runs()}
+
+
+def _all_alone(state: TableState) -> bool:
+    return bool(pc.all(state.files.active["only_this_partition"], min_count=0).as_py())
 
 
 def files_of(state: TableState) -> tuple[int, int]:
     """Return the number of data files of a state and their bytes; a file that several partitions share counts once."""
-    active = state.files.active
-    if pc.all(active["only_this_partition"], min_count=0).as_py():
+    if _all_alone(state):
         files, _, size = state.totals()
         return files, size
-    return data_files(active)
+    return data_files(state.files.active)
 
 
 def files_in(state: TableState, leaf: Partition, part: Region) -> list[PlannedFile]:

@@ -1,0 +1,137 @@
+"""The files of a version as a picture and as lines: over which keys each lies, and which a compaction would merge."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sleeper_nb.model.keys import key_text
+from sleeper_nb.model.partitions import Range
+from sleeper_nb.operations.compacting.job_plan import CompactionPlan
+from sleeper_nb.operations.compacting.overlap import MOST_BARS, Bar, Column, overlap
+from sleeper_nb.render import BRAND, Versioned, clip, figure, ranges_of, split_keys
+from sleeper_nb.report import Bytes, counted
+
+_HEAD, _LANE = 22, 22  # heights in px
+_LINE_CHARS = 130
+_MOST_LINES, _ACROSS = 120, 24  # of the text
+
+
+@dataclass(frozen=True, slots=True)
+class FilesDrawn:
+    """The files of a version over the keys of their partitions, and what a compaction by some plan would merge.
+
+    Parameters
+    ----------
+    title
+        What is drawn, of which version.
+    columns
+        The bars of the files, leaf by leaf, with the keys of each column before them.
+    said
+        What is to be said below, in parts.
+    """
+
+    title: str
+    columns: tuple[tuple[tuple[str, ...], tuple[Bar, ...]], ...]
+    said: tuple[str, ...]
+
+    @classmethod
+    def of(cls, at: Versioned, plan: CompactionPlan, strategy: str) -> FilesDrawn:
+        """Return the drawing of a version; a strategy made the plan."""
+        state = at.state
+        columns, keys = overlap(state, plan.jobs), split_keys(state.tree)
+        named = tuple((_keys(ranges_of(leaves, keys)), bars) for leaves, bars in columns)
+        said = _said(columns, plan, strategy, state.schema.row_keys[0].name)
+        return cls(f"files of {at.name} at {at.resolved}", named, said)
+
+    def html(self) -> str:
+        """Return a picture: a stronger bar for more bytes, a letter and a dashed edge for what would be merged."""
+        most = max((bar.bytes for _, bars in self.columns for bar in bars), default=0) or 1
+        across = len(self.columns)
+        drawn = [_drawn(keys, bars, (i, across), most) for i, (keys, bars) in enumerate(self.columns)]
+        lanes = max(1, *(len(bars) for _, bars in self.columns))
+        said = (*self.said, "across: keys in order, not to scale · the stronger the colour, the more bytes")
+        return figure(self.title, _HEAD + lanes * _LANE, "\n".join(drawn), said)
+
+    def text(self) -> str:
+        """Return the same as lines: under each partition one line a bar, its keys drawn from left to right."""
+        said = " · ".join(filter(None, self.said))
+        if sum(1 + len(bars) for _, bars in self.columns) > _MOST_LINES:
+            return f"{self.title}: too many to draw as lines\n{said}"
+        wide = max((len(bar.letters) for _, bars in self.columns for bar in bars), default=0)
+        lines = [self.title]
+        for keys, bars in self.columns:
+            lines.append(keys[0])
+            for bar in bars:
+                begin = round(bar.begin * _ACROSS)
+                drawn = " " * begin + "█" * max(1, round(bar.end * _ACROSS) - begin)
+                lines.append(f"  {bar.letters:{wide}} {drawn:{_ACROSS}}  {', '.join(_words(bar))}")
+        return "\n".join([*lines, said])
+
+
+def _said(columns: Sequence[Column], plan: CompactionPlan, strategy: str, key: str) -> tuple[str, ...]:
+    bars = [bar for column in columns for bar in column.bars]
+    uses, leaves = sum(bar.files for bar in bars), sum(len(column.leaves) for column in columns)
+    merged = sum(len(job.inputs) for job in plan.jobs)
+    would = f"a compaction ({strategy}) would merge"
+    those = f"{counted(merged, 'file')} into {len(plan.jobs):,}: those of one letter, with a dashed edge"
+    group = max(len(column.leaves) for column in columns)
+    return (
+        f"{counted(uses, 'file')} in {counted(leaves, 'partition')} by {key}",
+        f"{would} {those if merged else 'none'}",
+        f"drawn as {len(columns)} groups of up to {group:,} partitions" if group > 1 else "",
+        f"more than {MOST_BARS} files are drawn as one bar for each merge" if uses > len(bars) else "",
+    )
+
+
+def _keys(ranges: Sequence[Range]) -> tuple[str, ...]:
+    """Return the keys of a column, from long to short."""
+    low = ranges[0].min
+    return clip(" × ".join(map(str, ranges)), 100), *(() if low is None else (f"≥ {clip(key_text(low), 60)}",))
+
+
+def _words(bar: Bar) -> tuple[str, ...]:
+    files = counted(bar.files, "file") if bar.files > 1 else ""
+    return tuple(filter(None, (files, counted(bar.rows, "row"), str(Bytes(bar.bytes)))))
+
+
+def _drawn(keys: tuple[str, ...], bars: Sequence[Bar], place: tuple[int, int], most: int) -> str:
+    """Return the keys of a column, and below them its bars, each with as many words as fit."""
+    number, across = place
+    left, width, room = 100 * number / across, 99 / across, _LINE_CHARS // across - 2
+    edge = f'<line x1="{left:.3f}%" x2="{left:.3f}%" y1="0" y2="100%" stroke="currentColor" stroke-opacity="0.35"/>'
+    shapes = [edge] if number else []
+    words = [_text(left, width, 0, next((t for t in keys if len(t) <= room), clip(keys[-1], room)))]
+    for lane, bar in enumerate(bars):
+        top, strength = _HEAD + lane * _LANE, 0.08 + 0.47 * bar.bytes / most
+        x, wide = left + bar.begin * width, (bar.end - bar.begin) * width
+        box = f'x="{x:.3f}%" width="{wide:.3f}%" y="{top + 1}" height="{_LANE - 3}" fill-opacity="{strength:.2f}"'
+        shapes.append(f"<rect {box}{_EDGES[bool(bar.letters)]}><title>{html.escape(_tip(bar, keys[0]))}</title></rect>")
+        words.append(_text(left, width, top, _fitting(bar, room)))
+    return f'<g style="{BRAND}">{"".join(shapes)}</g><g pointer-events="none">{"".join(words)}</g>'
+
+
+_EDGES = {
+    True: ' stroke="currentColor" stroke-width="1.5" stroke-dasharray="4 2"',
+    False: ' stroke="currentColor" stroke-opacity="0.35"',
+}
+
+
+def _text(left: float, width: float, top: int, text: str) -> str:
+    place = f'x="{left:.3f}%" width="{width:.3f}%" y="{top}" height="{_LANE}"'
+    return f'<svg {place}><text x="6" y="15">{html.escape(text)}</text></svg>\n' if text else ""
+
+
+def _fitting(bar: Bar, room: int) -> str:
+    """Return the letter and the longest of what can be said that fits."""
+    letters, words = (bar.letters,) if bar.letters else (), _words(bar)
+    tries = (" · ".join((*letters, *words[:count])) for count in range(len(words), -1, -1))
+    return next((text for text in tries if len(text) <= room), "")
+
+
+def _tip(bar: Bar, keys: str) -> str:
+    merged = f"{bar.letters}: would be merged" if bar.letters else ""
+    low, high = (clip(key_text(value), 60) if value is not None else "?" for value in (bar.low, bar.high))
+    name = bar.name.rpartition("/")[2][:8]
+    return " · ".join(filter(None, (merged, *_words(bar), f"keys {low} to {high}", name, f"in {keys}")))

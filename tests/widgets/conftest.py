@@ -1,0 +1,49 @@
+"""What the tests of widgets share: a session with a table of a few versions, and all that a widget shows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import ipywidgets
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.clock import ManualClock
+
+HOSTILE = "<script>alert('x')</script>&\"\n"
+
+
+def session_in(folder):
+    clock = ManualClock()
+    session = sl.connect(folder, clock=clock, author="ada")
+    schema = sl.Schema(row_keys={"carrier": "string"}, sort_keys={"flight": "int"}, values={"note": "string?"})
+    flights = session.create_table("flights", schema, split_points=["DL", "UA"])
+    for month in (1, 2, 3):
+        clock.advance(timedelta(hours=1))
+        rows = [{"carrier": c, "flight": n, "note": HOSTILE} for c in ("AA", "DL", "WN") for n in range(10 * month)]
+        flights.ingest(rows, message=HOSTILE)
+    flights.create_savepoint("half-year", HOSTILE, snapshot=3)
+    session.create_table("airports", sl.Schema(row_keys={"faa": "string"}, values={}))
+    return session
+
+
+@pytest.fixture
+def session(tmp_path):
+    with session_in(tmp_path / "warehouse") as session:
+        yield session
+
+
+def texts(widget):
+    """Return all that a widget and its children show."""
+    own = [getattr(widget, name) for name in ("value", "description") if isinstance(getattr(widget, name, None), str)]
+    return own + [text for child in getattr(widget, "children", ()) for text in texts(child)]
+
+
+def buttons(widget):
+    """Return all buttons in a widget, in their order."""
+    own = [widget] if isinstance(widget, ipywidgets.Button) else []
+    return own + [button for child in getattr(widget, "children", ()) for button in buttons(child)]
+
+
+def shown(widget):
+    return "\n".join(texts(widget))
