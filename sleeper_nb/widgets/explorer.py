@@ -67,7 +67,10 @@ class Explorer(LiveWidget):
         self._picture, self._label, self._error = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
         self._slider = ipywidgets.SelectionSlider(options=[("", 0)], continuous_update=False, readout=False)
         self._travel = ipywidgets.VBox()
-        self._partitions, self._sql = PartitionsPage(self._asked("partition")), SqlPage(self._asked("statement"))
+        self._partitions, self._sql = (
+            PartitionsPage(self._asked("partition")),
+            SqlPage(self._asked("statement"), lambda: self._attempt(self.run), session.components.clock),
+        )
         own: dict[Tab, ipywidgets.Widget] = {"partitions": self._partitions, "sql": self._sql}
         self._pages = tuple(own.get(tab) or ipywidgets.HTML() for tab in TABS)
         titles = ["SQL" if tab == "sql" else tab.capitalize() for tab in TABS]
@@ -82,7 +85,6 @@ class Explorer(LiveWidget):
         self._slider.observe(self._asked("version"), "value")
         self._tabs.observe(self._asked("tab", TABS.__getitem__), "selected_index")
         self._again.on_click(lambda _: self._attempt(self.refresh))
-        self._sql.button.on_click(lambda _: self.run())
         self.observe(self._to_newest, "table")
         self.observe(lambda _: self._show(), ["version", "tab"])
         self.observe(lambda _: None if self._syncing else self._show(), ["partition", "statement"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -53,6 +54,8 @@ class LiveWidget(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
 
     def __init__(self, *children: ipywidgets.Widget) -> None:
         self._syncing = False
+        # JupyterLab hands changes of some controls to another thread (a subshell of the kernel) than those of others.
+        self._one_at_a_time = threading.RLock()
         super().__init__([ipywidgets.HTML(STYLE), *children])
         self.add_class("sleeper-live")
 
@@ -85,26 +88,29 @@ class LiveWidget(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
         """Return what hands the change of a control on to a trait, unless the control itself was just set."""
 
         def hand_on(change: Any) -> None:
-            if not self._syncing and change["new"] is not None:
-                self._attempt(lambda: setattr(self, trait, value(change["new"])))
+            with self._one_at_a_time:
+                if not self._syncing and change["new"] is not None:
+                    self._attempt(lambda: setattr(self, trait, value(change["new"])))
 
         return hand_on
 
     def _attempt(self, action: Callable[[], None]) -> None:
         """Do something; an error is shown, because what a control's callback raises is seen by nobody."""
-        try:
-            action()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it has to be seen
-            self._set_controls()
-            self._say(alert(error))
+        with self._one_at_a_time:
+            try:
+                action()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it has to be seen
+                self._set_controls()
+                self._say(alert(error))
 
     @contextmanager
     def _quietly(self) -> Iterator[None]:
-        before, self._syncing = self._syncing, True
-        try:
-            yield
-        finally:
-            self._syncing = before
+        with self._one_at_a_time:
+            before, self._syncing = self._syncing, True
+            try:
+                yield
+            finally:
+                self._syncing = before
 
 
 def button(description: str, tooltip: str) -> ipywidgets.Button:

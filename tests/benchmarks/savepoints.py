@@ -2,7 +2,7 @@
 
 ``python -m tests.benchmarks.savepoints [--rounds 15] [--saves 9]``: medians, the sizes in turn, of a session's own
 `table.create_savepoint()`; on `S3StateStore` all that is needed is written already. `TransactionLogStateStore` writes
-the full metadata of a snapshot with its first savepoint, so beside it stands the bare Parquet write of the same.
+the log since its full metadata, so beside it stands the bare Parquet write of what it does not write.
 """
 
 from __future__ import annotations

@@ -89,6 +89,13 @@ def test_everything_is_reached_by_keyboard(lab, tmp_path, theme):
     expect(preview.locator(".sleeper-sql td").first).to_have_text("UA")
     expect(preview).to_contain_text("7 rows · flights at snapshot 9 · duckdb")
     opened.shot(f"keys-{short}-sql")
+    for asked in ("AA", "DL"):  # at once behind the answer before
+        page.get_by_label("Query on DuckDB").focus()
+        page.keyboard.press("Control+A")
+        page.keyboard.type(f"SELECT carrier FROM flights WHERE carrier = '{asked}' LIMIT 1")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        expect(preview.locator(".sleeper-sql td").first).to_have_text(asked)
     assert opened.hosts == {"127.0.0.1"}
 
 
