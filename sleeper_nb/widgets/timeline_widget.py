@@ -66,7 +66,7 @@ class Timeline(LiveWidget):
         self.after, self.before = numbers[-1], numbers[-2] if len(numbers) > 1 else numbers[-1]
         self._handles.observe(lambda change: self._attempt(lambda: self._moved(change["new"])), "value")
         self._again.on_click(lambda _: self._attempt(self.refresh))
-        self._back.on_click(lambda _: self._attempt(self._write_rollback))
+        self._back.on_click(lambda _: self._attempt(self.write_rollback))
         self.observe(lambda _: self._show(), ["before", "after"])
         self._show()
 
@@ -96,7 +96,8 @@ class Timeline(LiveWidget):
             with self.hold_trait_notifications():
                 self.before, self.after = handles
 
-    def _write_rollback(self) -> None:
+    def write_rollback(self) -> None:
+        """Show the line that makes the table what it was at `before`, as its button does; nothing is run."""
         self.rollback_line = f"%sleeper rollback {self.table} {self.before}"
         look = f"{self.rollback_line} --dry-run"
         self._line.value = same_as(look, "to look at first") + same_as(self.rollback_line, "to do")
