@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import sleeper_nb as sl
+from sleeper_nb.preview import DEFAULT_DISPLAY
 from sleeper_nb.query_result import Engine
-from sleeper_nb.scan import PREVIEW_ROWS
 from tests.benchmarks.compaction import SCHEMA, rows_of
 from tests.benchmarks.lookups import bytes_read
 
@@ -30,12 +30,12 @@ def ways(session: sl.Session, engine: Engine, files: list[str]) -> dict[str, Cal
         import duckdb
 
         def bare() -> object:
-            return duckdb.connect().read_parquet(files).limit(PREVIEW_ROWS + 1).to_arrow_table()
+            return duckdb.connect().read_parquet(files).limit(DEFAULT_DISPLAY.rows + 1).to_arrow_table()
     else:
         spark = session.spark().session()
 
         def bare() -> object:
-            return spark.read.parquet(*files).limit(PREVIEW_ROWS + 1).toArrow()
+            return spark.read.parquet(*files).limit(DEFAULT_DISPLAY.rows + 1).toArrow()
 
     return {
         FIRST: lambda: repr(session.sql(SQL, engine=engine)),

@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import sleeper_nb as sl
-from sleeper_nb.scan import PREVIEW_ROWS
+from sleeper_nb.preview import DEFAULT_DISPLAY
 from tests.benchmarks.compaction import SCHEMA, rows_of
 
 QUERIES = {
@@ -51,7 +51,7 @@ def ways(folder: str, session: sl.Session) -> dict[str, Callable[[str], pa.Table
     def bare(connection: duckdb.DuckDBPyConnection, query: str) -> pa.Table:
         params = {"least": "user-6"} if ":least" in query else None
         rows = connection.sql(query.format(f"read_parquet({files})").replace(":least", "$least"), params=params)
-        return rows.limit(PREVIEW_ROWS + 1).to_arrow_table()
+        return rows.limit(DEFAULT_DISPLAY.rows + 1).to_arrow_table()
 
     def own(query: str) -> pa.Table:
         with duckdb.connect() as connection:
