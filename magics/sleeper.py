@@ -16,7 +16,7 @@ from magics.progress import notebook_progress
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context, explained
 from sleeper_nb.commands.helping import HelpPage, overview
-from sleeper_nb.commands.locating import Home, find_home
+from sleeper_nb.commands.locating import find_home, near
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.report import MOST_SHOWN, Display
 
@@ -110,9 +110,9 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
     def _connect(self, uri: str, instance: str) -> Session:
         from sleeper_nb.connecting import connect
 
-        near = (find_home(instance, None, os.environ, Path.cwd()) if "://" in uri else Home(uri)).toward(uri)
+        known = near(uri, lambda: find_home(instance, None, os.environ, Path.cwd()))
         return self._kept(
-            connect(uri, instance, region=near.region, endpoint_url=near.endpoint_url, progress=self._watch)
+            connect(uri, instance, region=known.region, endpoint_url=known.endpoint_url, progress=self._watch)
         )
 
     def _kept(self, made: Session) -> Session:

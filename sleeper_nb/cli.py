@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.base import option
 from sleeper_nb.commands.context import Context, explained
 from sleeper_nb.commands.line_progress import LineProgress
-from sleeper_nb.commands.locating import DEFAULT, Home, find_home
+from sleeper_nb.commands.locating import Home, find_home, near
 from sleeper_nb.commands.parsing import Invocation
 from sleeper_nb.errors import NotFound, SleeperError
 
@@ -66,13 +66,13 @@ def _run(invocation: Invocation) -> int:
     progress = LineProgress(lambda: sys.stderr, _is_watched, lasting=lambda: True)
     ask = _ask if sys.stdin is not None and sys.stdin.isatty() and _is_watched() else None
     try:
-        home = Home(DEFAULT) if invocation.is_free and invocation.command.name != "use" else _home(invocation)
+        home = cache(partial(_home, invocation))  # a command that opens nothing need not find it
         context = Context("console", partial(_connect, home=home, progress=progress), progress=progress, ask=ask)
         try:
             if invocation.command.warehouse == "place":
-                context.place = _place(home)
+                context.place = _place(home())
             elif not invocation.is_free:
-                context.session = _open(invocation, home, context)
+                context.session = _open(invocation, home(), context)
             answer = invocation.run(context)
             _print(repr(answer))
             return FAILED if getattr(answer, "failed", ()) else DONE
@@ -130,11 +130,11 @@ def _place(home: Home) -> Storage:
     return open_storage(home.warehouse, region=home.region, endpoint_url=home.endpoint_url)
 
 
-def _connect(uri: str, instance: str, *, home: Home, progress: LineProgress) -> Session:
+def _connect(uri: str, instance: str, *, home: Callable[[], Home], progress: LineProgress) -> Session:
     from sleeper_nb.connecting import connect
 
-    near = home.toward(uri)
-    return connect(uri, instance, region=near.region, endpoint_url=near.endpoint_url, progress=progress)
+    known = near(uri, home)
+    return connect(uri, instance, region=known.region, endpoint_url=known.endpoint_url, progress=progress)
 
 
 def _print(text: str) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sleeper_nb.model.file_reference import KEY_COLUMNS
 from sleeper_nb.model.files import Totals
 from sleeper_nb.model.schema import Field
 from sleeper_nb.render import Versioned
@@ -50,7 +51,7 @@ class FileListing(Report, Sequence[dict[str, Any]]):
         return {name: [row[i] for row in rows] for i, name in enumerate(self._columns())}
 
     def _keys(self) -> list[str]:
-        return [name for name in self.references.column_names if name.startswith(("min_", "max_"))]
+        return [name for name in self.references.column_names if name.startswith(KEY_COLUMNS)]
 
     def _columns(self) -> tuple[str, ...]:
         return ("file", "partition", "rows", "bytes", "added", *(name.replace("_", " ", 1) for name in self._keys()))

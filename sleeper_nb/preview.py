@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from sleeper_nb.clock import Clock
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.operations.tracking.job_listing import duration
-from sleeper_nb.render import MAX_BYTES, bounded
+from sleeper_nb.render import whole_or_bounded
 from sleeper_nb.report import MOST_SHOWN, Bytes, Display, Grid, counted, data_rows
 
 if TYPE_CHECKING:
@@ -103,5 +103,4 @@ def preview(rows: pa.Table, footer: str, *, limit: int = DEFAULT_DISPLAY.rows, t
     of = f"at least {limit + 1:,}" if total is None else f"{total:,}"
     count = f"first {limit:,} of {of} rows" if rows.num_rows > limit else counted(rows.num_rows, "row")
     cells = data_rows(column.to_pylist() for column in shown.columns)
-    grid = Grid(tuple(shown.column_names), cells, footer=f"{count} · {footer}")
-    return grid if len(grid.html().encode()) <= MAX_BYTES else bounded(grid)
+    return whole_or_bounded(Grid(tuple(shown.column_names), cells, footer=f"{count} · {footer}"))

@@ -138,6 +138,11 @@ def bounded(grid: Grid, limit: int = MAX_BYTES) -> Grid:
     return shown
 
 
+def whole_or_bounded(grid: Grid) -> Grid:
+    """Return a grid as it is while it can be saved so, its long cells too; else `bounded`."""
+    return grid if len(grid.html().encode()) <= MAX_BYTES else bounded(grid)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Pictured(Report, Sequence[T], Generic[T]):
     """A listing below a picture; where only text is shown, below a drawing of lines."""

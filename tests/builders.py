@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+import sleeper_nb as sl
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock, ManualClock
@@ -130,6 +131,14 @@ def split(store: StateStore, threshold: int = 10**9, **options: Any) -> splittin
 def collect(store: StateStore, delay: timedelta = NOW, *, dry_run: bool = False) -> garbage.GarbageReport:
     """Collect the garbage, by default without delay."""
     return garbage.collect_garbage(store, delay=delay, dry_run=dry_run)
+
+
+def three_leaves(session: sl.Session) -> sl.Table:
+    """Make the table ``trips``: three leaves of two files each."""
+    table = session.create_table("trips", sl.Schema({"city": "string"}), ["g", "n"])
+    for _ in range(2):
+        table.ingest([{"city": city} for city in ("athens", "lima", "rome")])
+    return table
 
 
 def save(store: StateStore, name: str | None = None, version: Any = None) -> Savepoint:

@@ -17,7 +17,7 @@ from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import Cancelled, InvalidInput, StillRunning, StorageError
 from sleeper_nb.operations.compacting import compaction
-from tests.builders import in_order
+from tests.builders import in_order, three_leaves
 
 
 @pytest.fixture
@@ -28,11 +28,7 @@ def session(tmp_path: Path) -> Iterator[sl.Session]:
 
 @pytest.fixture
 def trips(session: sl.Session) -> sl.Table:
-    """Three leaves of two files each."""
-    table = session.create_table("trips", sl.Schema({"city": "string"}), ["g", "n"])
-    for _ in range(2):
-        table.ingest([{"city": city} for city in ("athens", "lima", "rome")])
-    return table
+    return three_leaves(session)
 
 
 class Gate:

@@ -152,6 +152,11 @@ class Context:
         answer.grid()
         return answer
 
+    def check_shows_widgets(self, what: str, instead: str) -> None:
+        """Raise `InvalidInput` on the console, with what to type there instead."""
+        if self.face == "console":
+            raise InvalidInput(f"{what} is a widget of notebooks", hint=instead)
+
     def check_assignable(self, name: str) -> None:
         """Raise `InvalidInput` unless a result can be stored under a name."""
         if self.variables is None:

@@ -35,8 +35,7 @@ def _create(context: Context, arguments: Namespace) -> Table | CreateForm:
 
 
 def _form(context: Context, name: str | None) -> CreateForm:
-    if context.face == "console":
-        raise InvalidInput("--form is a widget of notebooks", hint="sleeper create T --schema FILE")
+    context.check_shows_widgets("--form", "sleeper create T --schema FILE")
     from sleeper_nb import widgets
 
     return widgets.create_form(context.opened(), name)

@@ -7,12 +7,10 @@ from typing import Any
 
 from sleeper_nb.commands.base import TABLE, Command, positional
 from sleeper_nb.commands.context import Context
-from sleeper_nb.errors import InvalidInput
 
 
 def _explore(context: Context, arguments: Namespace) -> Any:
-    if context.face == "console":
-        raise InvalidInput("explore is a widget of notebooks", hint="start jupyter lab, and type %sleeper explore")
+    context.check_shows_widgets("explore", "start jupyter lab, and type %sleeper explore")
     session = context.opened()
     table = None if arguments.table is None else session.table(arguments.table).name
     from sleeper_nb import widgets
@@ -21,8 +19,7 @@ def _explore(context: Context, arguments: Namespace) -> Any:
 
 
 def _timeline(context: Context, arguments: Namespace) -> Any:
-    if context.face == "console":
-        raise InvalidInput("timeline is a widget of notebooks", hint=f"sleeper history {arguments.table}")
+    context.check_shows_widgets("timeline", f"sleeper history {arguments.table}")
     from sleeper_nb import widgets
 
     return widgets.timeline(context.opened(), context.table(arguments.table).name)

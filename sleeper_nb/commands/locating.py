@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,11 @@ class Home:
     def toward(self, uri: str) -> Home:
         """Return what is known of an address: the region and server of this one where that is in this warehouse."""
         return self if uri.startswith(self.warehouse.rstrip("/")) else Home(uri)
+
+
+def near(uri: str, home: Callable[[], Home]) -> Home:
+    """Return an address with the region and server that a home says of it; a folder has none, and none is asked for."""
+    return home().toward(uri) if "://" in uri else Home(uri)
 
 
 def find_home(instance: str, given: str | None, environment: Mapping[str, str], folder: Path) -> Home:

@@ -45,8 +45,7 @@ def _read(context: Context, result: QueryResult, arguments: Namespace) -> Any:
 
 
 def _check_pages(context: Context, arguments: Namespace) -> None:
-    if context.face == "console":
-        raise InvalidInput("--interactive is a widget of notebooks", hint="write LIMIT 20 OFFSET 20 in the statement")
+    context.check_shows_widgets("--interactive", "write LIMIT 20 OFFSET 20 in the statement")
     if vars(arguments)["as"] or arguments.plot or arguments.dry_run or arguments.explain:
         hint = "leave out --as, --plot, --dry-run and --explain"
         raise InvalidInput("--interactive goes through the rows of the answer", hint=hint)

@@ -171,9 +171,7 @@ class StateStore(ABC):
 
     def written_for_savepoint(self, snapshot: Snapshot) -> Metadata:
         """Write metadata of a snapshot of this store, and return where it lies."""
-        metadata = Metadata.of(self.materialised(snapshot))
-        assert metadata is not None  # noqa: S101 - it was written just now
-        return metadata
+        return Metadata.kept(self.materialised(snapshot))
 
     def commit(
         self, change: Change, *, message: str | None = None, author: str | None = None, job_id: str | None = None

@@ -50,6 +50,13 @@ class Metadata:
             return None
         return cls(version.files_path, version.partitions_path)
 
+    @classmethod
+    def kept(cls, version: Snapshot | Savepoint) -> Metadata:
+        """Return where the metadata of a version lies that is kept in files: of a checkpoint, or one materialised."""
+        metadata = cls.of(version)
+        assert metadata is not None  # noqa: S101 - what makes it a checkpoint, or was just written
+        return metadata
+
     @property
     def paths(self) -> frozenset[str]:
         """The files."""
@@ -123,9 +130,8 @@ class History:
             except NotFound:  # the log was cut, or begins, behind the state
                 pass
         start = self._catalog.checkpoint(self._table_id, snapshot.id)
-        metadata = Metadata.of(start)
-        assert metadata is not None  # noqa: S101 - what makes it a checkpoint
-        return replayed(self.read(start.id, start.schema_id, metadata), self._log(start.id, snapshot))
+        before = self.read(start.id, start.schema_id, Metadata.kept(start))
+        return replayed(before, self._log(start.id, snapshot))
 
     def _log(self, after: int, until: Snapshot) -> tuple[bytes, ...]:
         return self._catalog.log(self._table_id, after, until.id)
@@ -188,10 +194,10 @@ class History:
         it is too long, or the checkpoint has expired, so that it may be deleted any moment.
         """
         start = self._catalog.checkpoint(self._table_id, snapshot.id)
-        metadata = Metadata.of(start)
+        metadata = Metadata.kept(start)
         if start.id == snapshot.id:  # it was written meanwhile
             return metadata
-        if metadata is None or self._catalog.snapshot(self._table_id, start.id) is None:
+        if self._catalog.snapshot(self._table_id, start.id) is None:
             return None
         try:
             entries = self._log(start.id, snapshot)

@@ -12,7 +12,7 @@ from IPython.display import DisplayHandle, display
 from sleeper_nb.background import BackgroundJob
 from sleeper_nb.clock import Clock
 from sleeper_nb.widgets.jobs_model import JobsModel
-from sleeper_nb.widgets.live import LiveWidget, alert, button
+from sleeper_nb.widgets.live import LiveWidget, alert, button, static_bundle
 from sleeper_nb.widgets.model import Preview
 
 PAUSE = 0.5
@@ -76,7 +76,7 @@ class JobWatch(LiveWidget):
         self.seen = self._source.look()
         self._show()
         if not self.seen.running and self._kept is not None:
-            self._kept.update(_bundle(self._static()), raw=True)
+            self._kept.update(static_bundle(self._static()), raw=True)
         return self.seen.running
 
     def stop(self) -> None:
@@ -97,7 +97,7 @@ class JobWatch(LiveWidget):
             self._say(alert(error))
 
     def _display_static(self) -> None:
-        self._kept = display(_bundle(self._static()), raw=True, display_id=True)
+        self._kept = display(static_bundle(self._static()), raw=True, display_id=True)
 
     def _ipython_display_(self) -> None:
         super()._ipython_display_()
@@ -123,7 +123,3 @@ class JobWatch(LiveWidget):
         self._say("")
         self._set_controls()
         self._table.value = f'<div role="status">{self.seen.grid().html()}</div>'
-
-
-def _bundle(kept: Preview) -> dict[str, str]:
-    return {"text/html": f'<div class="sleeper-static">{kept.html}</div>', "text/plain": kept.text}

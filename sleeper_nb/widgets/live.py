@@ -82,7 +82,7 @@ class LiveWidget(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
     def _display_static(self) -> None:
         kept = self._static()
         if kept is not None:
-            display({"text/html": f'<div class="sleeper-static">{kept.html}</div>', "text/plain": kept.text}, raw=True)
+            display(static_bundle(kept), raw=True)
 
     def _asked(self, trait: str, value: Callable[[Any], Any] = lambda value: value) -> Callable[[Any], None]:
         """Return what hands the change of a control on to a trait, unless the control itself was just set."""
@@ -111,6 +111,11 @@ class LiveWidget(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
                 yield
             finally:
                 self._syncing = before
+
+
+def static_bundle(kept: Preview) -> dict[str, str]:
+    """Return the output that stays in a saved notebook, and is hidden where the live widget is on the page."""
+    return {"text/html": f'<div class="sleeper-static">{kept.html}</div>', "text/plain": kept.text}
 
 
 def button(description: str, tooltip: str) -> ipywidgets.Button:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.render import MAX_BYTES, bounded
+from sleeper_nb.render import whole_or_bounded
 from sleeper_nb.report import MOST_SHOWN, Grid, Report, data_rows
 
 if TYPE_CHECKING:
@@ -56,8 +56,7 @@ class Page(Report):
     def grid(self) -> Grid:
         """Return the rows, and below them which they are."""
         cells = data_rows(column.to_pylist() for column in self.rows.columns)
-        grid = Grid(tuple(self.rows.column_names), cells, footer=self.said)
-        return grid if len(grid.html().encode()) <= MAX_BYTES else bounded(grid)
+        return whole_or_bounded(Grid(tuple(self.rows.column_names), cells, footer=self.said))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rows, a list of values per column."""

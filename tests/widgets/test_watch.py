@@ -18,6 +18,7 @@ from sleeper_nb.model.jobs import Job
 from sleeper_nb.widgets import watch
 from sleeper_nb.widgets.job_watch import PAUSE, JobWatch
 from sleeper_nb.widgets.jobs_model import JobSeen, JobsModel, JobsSeen
+from tests.builders import three_leaves
 from tests.test_background import Gate
 
 
@@ -34,11 +35,7 @@ def session(tmp_path: Path, clock: ManualClock):
 
 @pytest.fixture
 def trips(session: sl.Session) -> sl.Table:
-    """Three leaves of two files each."""
-    table = session.create_table("trips", sl.Schema({"city": "string"}), ["g", "n"])
-    for _ in range(2):
-        table.ingest([{"city": city} for city in ("athens", "lima", "rome")])
-    return table
+    return three_leaves(session)
 
 
 class Beside:

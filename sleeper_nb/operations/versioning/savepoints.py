@@ -63,8 +63,7 @@ def create_savepoint(
 
 
 def _with_lists_of_its_own(store: StateStore, savepoint: Savepoint, snapshot: Snapshot) -> Savepoint:
-    metadata = Metadata.of(store.materialised(snapshot))
-    assert metadata is not None  # noqa: S101 - it was written just now, if it was not there
+    metadata = Metadata.kept(store.materialised(snapshot))
     return replace(
         savepoint, full_manifest_list=metadata.files_path, partitions_path=metadata.partitions_path, log=None
     )
