@@ -16,7 +16,7 @@ from magics.progress import notebook_progress
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context, explained
 from sleeper_nb.commands.helping import HelpPage, overview
-from sleeper_nb.commands.locating import find_home, near
+from sleeper_nb.commands.locating import find_home
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.report import MOST_SHOWN, Display
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sleeper_nb.session import Session
 
 NAME = "SleeperMagics"
+_STOPPED = "\x1b[31mKeyboardInterrupt\x1b[0m: stopped; what was committed before stays"
 
 
 @magics_class
@@ -102,18 +103,18 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
             known.__cause__ = error
             self._prepare(known)
             raise known from error
+        except KeyboardInterrupt as stop:
+            if self.traceback == "short":  # or the stop button would answer with the stack of whatever was under way
+                vars(stop)["_render_traceback_"] = lambda: [_STOPPED]
+            raise
         finally:
             self._watch.finish()
 
     sleeper.__doc__ = f"Work with tables: %sleeper COMMAND …\n\n{HelpPage(overview(COMMANDS.commands, '%sleeper'))!r}\n"
 
     def _connect(self, uri: str, instance: str) -> Session:
-        from sleeper_nb.connecting import connect
-
-        known = near(uri, lambda: find_home(instance, None, os.environ, Path.cwd()))
-        return self._kept(
-            connect(uri, instance, region=known.region, endpoint_url=known.endpoint_url, progress=self._watch)
-        )
+        home = find_home(instance, None, os.environ, Path.cwd())
+        return self._kept(home.toward(uri).connect(instance, self._watch))
 
     def _kept(self, made: Session) -> Session:
         """Keep a session for the next commands; one that has the same instance open goes before it (decision 61)."""

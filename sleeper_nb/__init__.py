@@ -10,7 +10,7 @@
     state_store                                                  load a version, publish the next one
     storage, catalog                                             bytes; and which version is current
     model                                                        values and rules: schema, partitions, files, state
-    errors, clock, retry, progress, report                       the ground: errors, time, what is shown
+    errors, clock, retry, progress, report, cells                the ground: errors, time, what is shown
 
 Each layer imports only those below it. `import sleeper_nb` loads none of them: each comes with its first use.
 """

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
+from sleeper_nb.cells import cell_text
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.operations.versioning import changes
 from sleeper_nb.operations.versioning.changes import KINDS, Kind, RowCounts
@@ -15,7 +16,7 @@ from sleeper_nb.operations.versioning.comparison import Comparison
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.preview import DEFAULT_DISPLAY, preview
-from sleeper_nb.report import Display, Grid, Report, cell_text
+from sleeper_nb.report import Display, Grid, Report
 from sleeper_nb.scan import as_polars
 from sleeper_nb.storage.filesystem import Storage
 

@@ -13,7 +13,7 @@ from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.base import option
 from sleeper_nb.commands.context import Context, explained
 from sleeper_nb.commands.line_progress import LineProgress
-from sleeper_nb.commands.locating import Home, find_home, near
+from sleeper_nb.commands.locating import Home, find_home
 from sleeper_nb.commands.parsing import Invocation
 from sleeper_nb.errors import NotFound, SleeperError
 
@@ -131,10 +131,7 @@ def _place(home: Home) -> Storage:
 
 
 def _connect(uri: str, instance: str, *, home: Callable[[], Home], progress: LineProgress) -> Session:
-    from sleeper_nb.connecting import connect
-
-    known = near(uri, home)
-    return connect(uri, instance, region=known.region, endpoint_url=known.endpoint_url, progress=progress)
+    return home().toward(uri).connect(instance, progress)
 
 
 def _print(text: str) -> int:
@@ -145,3 +142,7 @@ def _print(text: str) -> int:
 def _complain(error: SleeperError, code: int) -> int:
     sys.stderr.write(f"{type(error).__name__}: {error}\n")
     return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

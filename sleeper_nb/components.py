@@ -14,12 +14,22 @@ from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import Progress
 
 if TYPE_CHECKING:
+    import duckdb
+
     from sleeper_nb.engines.spark.session import SparkEngine
 
 
 @dataclass(frozen=True, slots=True)
+class Engines:
+    """What runs Spark, started with its first work; and what gives a new connection to the session's DuckDB."""
+
+    spark: Callable[[], SparkEngine]
+    duckdb: Callable[[], duckdb.DuckDBPyConnection]
+
+
+@dataclass(frozen=True, slots=True)
 class Components:
-    """The catalog, the clock, who watches, what runs Spark (started with its first work), and who history names.
+    """The catalog, the clock, who watches, what runs statements and jobs, and who history names.
 
     `background` is the work that goes on beside the notebook's, `leases` what keeps the files of long readers,
     `property_files` what tables and their instance are told.
@@ -28,7 +38,7 @@ class Components:
     catalog: Catalog
     clock: Clock
     progress: Progress
-    spark: Callable[[], SparkEngine]
+    engines: Engines
     author: str | None
     background: BackgroundJobs
     leases: Leases

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sleeper_nb.cells import Bytes
 from sleeper_nb.clock import Clock
 from sleeper_nb.connecting import connect
 from sleeper_nb.errors import EngineError, SleeperError
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.query_result import ENGINES, Engine
-from sleeper_nb.report import Bytes, Grid, Report
+from sleeper_nb.report import Grid, Report
 from sleeper_nb.session import Session
 
 if TYPE_CHECKING:

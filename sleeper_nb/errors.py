@@ -81,7 +81,7 @@ class NotFound(SleeperError, LookupError):  # noqa: N818
             Where it was looked for, to follow the name: ``" of table 'flights'"``.
         """
         known = [str(candidate) for candidate in candidates]
-        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.6)
+        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.6) or _with(str(name), known)
         if near:
             hint = "did you mean " + " or ".join(repr(n) for n in near) + "?"
         elif known:
@@ -89,6 +89,11 @@ class NotFound(SleeperError, LookupError):  # noqa: N818
         else:
             hint = f"there is no {kind} yet"
         return cls(f"no {kind} {str(name)!r}{where}", hint=hint)
+
+
+def _with(part: str, names: Iterable[str]) -> list[str]:
+    """Return the first three names that have a part of some length in them: ``gc.delay`` in a long property."""
+    return [name for name in names if len(part) > 3 and part.casefold() in name.casefold()][:3]
 
 
 class AlreadyExists(SleeperError, ValueError):  # noqa: N818

@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sleeper_nb.cells import Bytes, Data
 from sleeper_nb.model.file_reference import KEY_COLUMNS
 from sleeper_nb.model.files import Totals
 from sleeper_nb.model.schema import Field
 from sleeper_nb.render import Versioned
-from sleeper_nb.report import SHOWN_ROWS, Bytes, Data, Grid, Listing, Report
+from sleeper_nb.report import SHOWN_ROWS, Grid, Listing, Report
 
 
 @dataclass(frozen=True, slots=True, repr=False)

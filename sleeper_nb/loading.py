@@ -95,7 +95,7 @@ class Loading(Oversight):
             return plan_ingest(state, given, strategy=strategy, through_spark=through_spark)
         from sleeper_nb.engines.spark import loading
 
-        return loading.plan_frame(self._components.spark(), state, given, strategy=strategy)
+        return loading.plan_frame(self._components.engines.spark(), state, given, strategy=strategy)
 
     def _ingest(self, given: Sequence[Source], message: str | None, job_id: str | None) -> Snapshot:
         with self._watched() as progress:
@@ -118,7 +118,7 @@ class Loading(Oversight):
             from sleeper_nb.engines.spark import pipeline
 
             return pipeline.bulk_import(
-                self._components.spark(),
+                self._components.engines.spark(),
                 self._store,
                 given,
                 message=message,

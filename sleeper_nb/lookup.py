@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sleeper_nb.errors import NotFound
 from sleeper_nb.model.snapshots import VersionReference
 from sleeper_nb.operations.system_tables.definitions import MARK, SYSTEM_TABLES
 from sleeper_nb.statement import Lookup, Source
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from sleeper_nb.table_at import TableAt
 
 
-def lookup_in(table: Callable[[str], TableAt]) -> Lookup:
+def lookup_in(find: Callable[[str], TableAt | None]) -> Lookup:
     """Return what finds tables and their system tables for one statement.
 
     Wherever the statement names one version of a table in the same way, it reads the same; so the current version is
@@ -22,8 +21,8 @@ def lookup_in(table: Callable[[str], TableAt]) -> Lookup:
 
     Parameters
     ----------
-    table
-        Returns a table by its name, or raises `NotFound`.
+    find
+        Returns a table by its name; None when there is none.
     """
     found: dict[tuple[str, VersionReference | None], TableAt] = {}
 
@@ -31,9 +30,8 @@ def lookup_in(table: Callable[[str], TableAt]) -> Lookup:
         base, mark, suffix = name.partition(MARK)
         place = (base.casefold(), asked)
         if place not in found:
-            try:
-                here = table(base)
-            except NotFound:
+            here = find(base)
+            if here is None:
                 return None
             found[place] = here.at_reference(asked)
         return found[place].system_table(suffix) if mark else found[place].source()

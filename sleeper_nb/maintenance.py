@@ -167,7 +167,7 @@ class Maintenance(Oversight):
                 return local(jobs, schema)
             from sleeper_nb.engines.spark import pipeline
 
-            spark = self._components.spark()
+            spark = self._components.engines.spark()
             return pipeline.run_on_spark(spark, storage, writing, begun, check)(jobs, schema)
 
         return run

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Self
 
+from sleeper_nb.cells import Bytes, data_rows
 from sleeper_nb.clock import Clock
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.operations.tracking.job_listing import duration
 from sleeper_nb.render import whole_or_bounded
-from sleeper_nb.report import MOST_SHOWN, Bytes, Display, Grid, counted, data_rows
+from sleeper_nb.report import MOST_SHOWN, Display, Grid, counted
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.clock import Clock
+from sleeper_nb.components import Engines
 from sleeper_nb.engines.sql import time_travel
-from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.engines.sql.parameters import plain_values
+from sleeper_nb.errors import InvalidInput, SleeperError
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.query_result import Asked, DuckDBResult, Engine, QueryResult, SparkResult
 from sleeper_nb.session_views import changed_view
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import DataFrame, SparkSession
 
-    from sleeper_nb.engines.spark.session import SparkEngine
 
 _SHOW_TABLES = re.compile(r"\s*SHOW\s+TABLES\s*;?\s*", re.IGNORECASE)
 _TABLES = "SELECT unnest(CAST(:tables AS VARCHAR[])) AS table_name"
@@ -31,8 +32,8 @@ def run_query(
     engine: Engine,
     parameters: Mapping[str, Any],
     lookup: Lookup,
-    tables: tuple[str, ...],
-    spark: Callable[[], SparkEngine],
+    tables: Callable[[], tuple[str, ...]],
+    engines: Engines,
     clock: Clock,
     views: MutableMapping[str, str] | None = None,
     dry_run: bool = False,
@@ -48,9 +49,9 @@ def run_query(
     parameters
         Values of ``:name`` in it, and of ``$name`` on DuckDB.
     lookup, tables
-        Finds a table at a version; the names of all.
-    spark, clock
-        Returns what runs Spark; tells how long an answer took.
+        Finds a table at a version; returns the names of all.
+    engines, clock
+        Run the statement; tells how long an answer took.
     views
         The queries of the views that were made for the engine, by name in small letters; a statement may change them.
         None when nobody keeps any.
@@ -65,8 +66,9 @@ def run_query(
         When the engine cannot read the statement.
     """
     if _SHOW_TABLES.fullmatch(sql):  # an engine knows only its own, and would say that there are none
-        return _Runner("duckdb", (), {"tables": list(tables)}, spark, clock).run(Bound(_TABLES, {}, ()))
-    runner = _Runner(engine, tables, parameters, spark, clock)
+        return _Runner("duckdb", tables, {"tables": list(tables())}, engines, clock).run(Bound(_TABLES, {}, ()))
+    sql = time_travel.statement_alone(sql, dialect=engine)
+    runner = _Runner(engine, tables, parameters, engines, clock)
     binder = Binder(engine, lookup, tables, lambda text: runner.value(binder.bind(text)), views or {})
     references = time_travel.table_references(sql, dialect=engine)
     change = changed_view(sql, references, binder)
@@ -79,7 +81,7 @@ def run_query(
     if change.query is not None:
         runner.run(binder.without(change.key).bind(change.query))  # or it raises, and nothing is changed
     change.apply(views)
-    return _Runner("duckdb", (), {"view": change.name}, spark, clock).run(Bound(_MADE, {}, ()))
+    return _Runner("duckdb", tables, {"view": change.name}, engines, clock).run(Bound(_MADE, {}, ()))
 
 
 class _Runner:
@@ -88,25 +90,22 @@ class _Runner:
     def __init__(
         self,
         engine: Engine,
-        tables: tuple[str, ...],
+        tables: Callable[[], tuple[str, ...]],
         parameters: Mapping[str, Any],
-        spark: Callable[[], SparkEngine],
+        engines: Engines,
         clock: Clock,
     ) -> None:
-        self.engine, self.tables, self.parameters, self.spark = engine, tables, parameters, spark
+        self.engine, self.tables, self.parameters, self.engines = engine, tables, parameters, engines
         self.clock, self.began = clock, clock.now()
         self._duckdb: duckdb.DuckDBPyConnection | None = None
 
     def run(self, bound: Bound) -> QueryResult:
         names = time_travel.bind_names(bound.text, dialect=self.engine)
-        for name in names:
-            if name not in self.parameters:
-                raise NotFound.of("parameter", name, self.parameters)
-        values = {name: self.parameters[name] for name in names}
+        values = plain_values(bound.text, names, self.parameters, dialect=self.engine)
         try:
             return self._on_duckdb(bound, values) if self.engine == "duckdb" else self._on_spark(bound, values)
         except SleeperError as error:
-            told = explained(error, bound.unknown, self.tables)
+            told = explained(error, bound, self.tables)
             if told is error:
                 raise
             raise told from error
@@ -117,16 +116,14 @@ class _Runner:
     def _on_duckdb(self, bound: Bound, values: Mapping[str, Any]) -> QueryResult:
         from sleeper_nb.engines.duckdb import relations
 
-        if self._duckdb is None:  # one for the whole statement: to open one takes longer than a small query
-            self._duckdb = relations.connect()
+        if self._duckdb is None:
+            self._duckdb = self.engines.duckdb()
         _name_on_duckdb(self._duckdb, bound)
         rows = relations.query(self._duckdb, time_travel.to_duckdb_parameters(bound.text), values)
-        if rows is None:
-            raise InvalidInput("the statement gives no rows", hint="write a query; tables are changed by commands")
-        return DuckDBResult(Asked(bound.sources, self.began, self.clock), rows, self.spark)
+        return DuckDBResult(Asked(bound.sources, self.began, self.clock), rows, self.engines.spark)
 
     def _on_spark(self, bound: Bound, values: Mapping[str, Any]) -> QueryResult:
-        engine, size = self.spark(), sum(source.bytes for source in bound.sources)
+        engine, size = self.engines.spark(), sum(source.bytes for source in bound.sources)
         frame = engine.run(lambda session: _frame(session, bound, values), "query", expected_bytes=size)
         return SparkResult(Asked(bound.sources, self.began, self.clock), frame, engine)
 
@@ -139,9 +136,9 @@ def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound) -> None
             _name_on_duckdb(connection, what)
             relations.name_query(connection, name, what.text)
         elif isinstance(what.rows, ScanPlan):
-            relations.relation(connection, what.rows, what.storage).create_view(name)
+            relations.name_rows(connection, name, relations.relation(connection, what.rows, what.storage))
         else:
-            relations.system_table(connection, what.rows).create_view(name)
+            relations.name_rows(connection, name, relations.system_table(connection, what.rows))
 
 
 def _frame(session: SparkSession, bound: Bound, values: Mapping[str, Any] | None = None) -> DataFrame:

@@ -6,8 +6,9 @@ import html
 from dataclasses import dataclass
 from typing import Any
 
+from sleeper_nb.cells import Bytes
 from sleeper_nb.operations.scanning.planning import ScanPlan
-from sleeper_nb.report import Bytes, Grid, Report
+from sleeper_nb.report import Grid, Report
 from sleeper_nb.statement import Source
 
 

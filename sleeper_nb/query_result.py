@@ -9,13 +9,14 @@ from datetime import datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from sleeper_nb.cells import data_rows
 from sleeper_nb.clock import Clock
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.preview import DEFAULT_DISPLAY, FirstRows, Reads
 from sleeper_nb.query_plan import EnginePlan, QueryCost
 from sleeper_nb.render_chart import MOST_POINTS, Chart, Kind, chart
-from sleeper_nb.report import Answer, Grid, Report, counted, data_rows
+from sleeper_nb.report import Answer, Grid, Report, counted
 from sleeper_nb.scan import as_polars
 from sleeper_nb.statement import Source
 
@@ -156,7 +157,7 @@ class QueryResult(Report, ABC):
 
 
 class DuckDBResult(QueryResult):
-    """Rows that DuckDB reads; it holds its own in-memory database, so no other query disturbs it."""
+    """Rows that DuckDB reads; its connection, and the names in it, are its own."""
 
     __slots__ = ("_rows", "_spark")
 

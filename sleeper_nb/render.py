@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
+from sleeper_nb.cells import cell_text
 from sleeper_nb.model.files import Totals
 from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range
 from sleeper_nb.model.state import TableState
-from sleeper_nb.report import Grid, Report, cell_text, counted
+from sleeper_nb.report import Grid, Report, counted
 
 MAX_BYTES = 65_536  # of HTML, about, are saved for one answer
 _MAX_CELLS, _MAX_LEVELS = 64, 6

@@ -11,9 +11,10 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sleeper_nb.cells import cell_text
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.render import BRAND, clip, figure
-from sleeper_nb.report import Grid, Report, cell_text, counted
+from sleeper_nb.report import Grid, Report, counted
 
 Kind = Literal["line", "bar", "hist"]
 KINDS: tuple[Kind, ...] = ("line", "bar", "hist")

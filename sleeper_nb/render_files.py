@@ -6,12 +6,13 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sleeper_nb.cells import Bytes
 from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Range
 from sleeper_nb.operations.compacting.job_plan import CompactionPlan
 from sleeper_nb.operations.compacting.overlap import MOST_BARS, Bar, Column, overlap
 from sleeper_nb.render import BRAND, Versioned, clip, figure, ranges_of, split_keys
-from sleeper_nb.report import Bytes, counted
+from sleeper_nb.report import counted
 
 _HEAD, _LANE = 22, 22  # heights in px
 _LINE_CHARS = 130

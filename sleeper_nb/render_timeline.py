@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from sleeper_nb.cells import cell_text
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.render import BRAND, clip, figure
-from sleeper_nb.report import cell_text, counted
+from sleeper_nb.report import counted
 
 _MOST_PLACES, _MOST_FLAGS, _MOST_NAMES = 80, 20, 5
 _AREA, _LINE, _LETTER, _WIDTH = 56, 15, 7, 960  # in px: of the rows, of a line of text, of a letter, of a wide screen

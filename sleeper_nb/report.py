@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
 from typing import Any, Generic, TypeVar
+
+from sleeper_nb.cells import Data, cell_text, is_missing, is_number
 
 SHOWN_ROWS = 50
 """A longer listing shows this many rows and says how many there are."""
@@ -22,7 +22,9 @@ NOTHING_DONE = "nothing was changed; --force does it (in Python: dry_run=False)"
 _CELL = "padding:2px 10px;border-bottom:1px solid color-mix(in srgb, currentColor 20%, transparent);"
 _NUMBER = "text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums;"
 _TEXT = "text-align:left;"
-_TIME = f"{_TEXT}white-space:nowrap;"
+_SHORT = f"{_TEXT}white-space:nowrap;"
+_LONGEST_LINE = 40
+"""Up to so many characters a text is not broken into lines, as names, times and ranges of keys are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,71 +43,6 @@ def counted(number: int, noun: str) -> str:
 def rate_text(rows: int, seconds: float) -> str:
     """Return how quick some work is, to put behind its name: ``, 1,200 rows/s``; nothing where no time is known."""
     return f", {rows / seconds:,.0f} rows/s" if seconds > 0 else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Bytes:
-    """A number of bytes, shown in binary units (``1.2 MiB``)."""
-
-    count: int
-
-    def __str__(self) -> str:
-        size = float(self.count)
-        for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-            if size < 1024 or unit == "TiB":
-                return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-            size /= 1024
-        raise AssertionError
-
-
-@dataclass(frozen=True, slots=True)
-class Data:
-    """A value of the user's: shown as it is, where a number of ours has its thousands separated."""
-
-    value: object
-
-    def __str__(self) -> str:
-        plain = isinstance(self.value, int) and not isinstance(self.value, bool)
-        return str(self.value) if plain else cell_text(self.value)
-
-    @property
-    def is_number(self) -> bool:
-        """Whether it belongs to the right of its column."""
-        return _is_number(self.value)
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, Data):
-        return value.is_number
-    return isinstance(value, int | float | Decimal | Bytes) and not isinstance(value, bool)
-
-
-def data_rows(columns: Iterable[Sequence[object]]) -> tuple[tuple[object, ...], ...]:
-    """Return rows of the user's values from their columns; None stays None."""
-    cells = ([None if value is None else Data(value) for value in column] for column in columns)
-    return tuple(zip(*cells, strict=True))
-
-
-def cell_text(value: object) -> str:
-    """Return `value` as one line of text: thousands separated, times in UTC, nothing for None."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, Decimal):
-        return f"{value:,f}"
-    if isinstance(value, float):
-        return f"{value:,.6g}"
-    if isinstance(value, datetime):
-        return f"{value:%Y-%m-%d %H:%M:%S}" + (" UTC" if value.tzinfo else "")
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return "0x" + value.hex()
-    # A line break inside a cell would tear the grid: show it as what it is.
-    return str(value).replace("\r", "\\r").replace("\n", "\\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +83,10 @@ class Grid:
             parts.append(f"<thead><tr>{''.join(heads)}</tr></thead>")
         parts.append("<tbody>")
         for row in self.rows:
+            texts = map(cell_text, row)
             cells = (
-                f'<td style="{_CELL}{_NUMBER if r else _TIME if isinstance(value, datetime) else _TEXT}">'
-                f"{html.escape(cell_text(value))}</td>"
-                for value, r in zip(row, right, strict=True)
+                f'<td style="{_CELL}{_NUMBER if r else _text_style(text)}">{html.escape(text)}</td>'
+                for text, r in zip(texts, right, strict=True)
             )
             parts.append(f"<tr>{''.join(cells)}</tr>")
         parts.append("</tbody></table>")
@@ -158,8 +95,13 @@ class Grid:
         return "".join([*parts, "</div>"])
 
     def _holds_numbers(self, column: int) -> bool:
-        values = [row[column] for row in self.rows if row[column] is not None]
-        return bool(values) and all(map(_is_number, values))
+        values = [value for row in self.rows if not is_missing(value := row[column])]
+        return bool(values) and all(map(is_number, values))
+
+
+def _text_style(text: str) -> str:
+    """Return the style of a cell; one that could not be broken anyway needs no words for it."""
+    return _SHORT if len(text) <= _LONGEST_LINE and any(mark in text for mark in " -") else _TEXT
 
 
 class Report:

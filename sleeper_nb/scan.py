@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sleeper_nb.clock import Clock
+from sleeper_nb.components import Engines
 from sleeper_nb.operations.scanning.exporting import ExportReport, export
 from sleeper_nb.operations.scanning.funnel import with_row_groups
 from sleeper_nb.operations.scanning.planning import ScanPlan
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from sleeper_nb.engines.spark.session import SparkEngine
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Scan(Report):
@@ -42,7 +40,7 @@ class Scan(Report):
     resolved: Resolved
     _plan: ScanPlan
     _storage: Storage
-    _spark: Callable[[], SparkEngine]
+    _engines: Engines
     _guard: ReadGuard
     _clock: Clock
     _began: datetime
@@ -96,7 +94,7 @@ class Scan(Report):
         from sleeper_nb.engines.duckdb import relations
 
         self._guard.until_closed("relation")
-        rows = relations.relation(relations.connect(), self._plan, self._storage)
+        rows = relations.relation(self._engines.duckdb(), self._plan, self._storage)
         rows = rows.filter(self.where) if self.where else rows
         rows = rows.select(*map(relations.column, self.columns)) if self.columns else rows
         return rows if self.limit is None else rows.limit(self.limit)
@@ -106,7 +104,7 @@ class Scan(Report):
         from sleeper_nb.engines.spark import frames
 
         self._guard.until_closed("data frame")
-        rows = frames.data_frame(self._spark().session(self._plan.bytes), self._plan, self._storage)
+        rows = frames.data_frame(self._engines.spark().session(self._plan.bytes), self._plan, self._storage)
         rows = rows.filter(self.where) if self.where else rows
         rows = rows.select(*self.columns) if self.columns else rows
         return rows if self.limit is None else rows.limit(self.limit)

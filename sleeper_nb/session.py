@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sleeper_nb.background import BackgroundJobs
 from sleeper_nb.catalog.base import Catalog, TableEntry
+from sleeper_nb.cells import Bytes
 from sleeper_nb.clock import Clock
-from sleeper_nb.components import Components
+from sleeper_nb.components import Components, Engines
 from sleeper_nb.declaring import Declaring
+from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.lookup import lookup_in
 from sleeper_nb.model.jobs import Job
@@ -25,7 +27,7 @@ from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import Progress
 from sleeper_nb.query import run_query
 from sleeper_nb.query_result import ENGINES, Engine, QueryResult
-from sleeper_nb.report import Bytes, Listing
+from sleeper_nb.report import Listing
 from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.opening import open_state_store
@@ -66,7 +68,8 @@ class Session(Declaring):
         self._views: dict[Engine, dict[str, str]] = {engine: {} for engine in ENGINES}
         leases = Leases(catalog, clock, author)
         files = PropertyFiles(storage, properties or InstanceProperties({}))
-        self.components = Components(catalog, clock, progress, self.spark, author, BackgroundJobs(), leases, files)
+        engines = Engines(self.spark, Database().connect)
+        self.components = Components(catalog, clock, progress, engines, author, BackgroundJobs(), leases, files)
         if spark is not None:
             self.spark()  # a session that is handed in knows ``format("sleeper")`` from now on
 
@@ -119,6 +122,13 @@ class Session(Declaring):
     def table(self, name: str) -> Table:
         """Return a table by its name, in any case; `NotFound` names the nearest."""
         return self._opened(self._entry(name))
+
+    def _find(self, name: str) -> Table | None:
+        found = self.components.catalog.find_table(name)
+        return None if found is None else self._opened(found)
+
+    def _names(self) -> tuple[str, ...]:
+        return tuple(entry.name for entry in self.components.catalog.tables())
 
     def _opened(self, entry: TableEntry) -> Table:
         settings = self.components.property_files.of_table(entry.id)
@@ -199,9 +209,9 @@ class Session(Declaring):
             statement,
             engine=engine,
             parameters=params or {},
-            lookup=lookup_in(self.table),
-            tables=tuple(entry.name for entry in self.components.catalog.tables()),
-            spark=self.spark,
+            lookup=lookup_in(self._find),
+            tables=self._names,
+            engines=self.components.engines,
             clock=self.components.clock,
             views=self._views[engine],
             dry_run=dry_run,
@@ -217,11 +227,10 @@ class Session(Declaring):
                     raise
 
     def _entry(self, name: str) -> TableEntry:
-        entries = self.components.catalog.tables()
-        found = [e for e in entries if e.name == name] or [e for e in entries if e.name.casefold() == name.casefold()]
-        if not found:
-            raise NotFound.of("table", name, [entry.name for entry in entries])
-        return found[0]
+        found = self.components.catalog.find_table(name)
+        if found is None:
+            raise NotFound.of("table", name, self._names())
+        return found
 
     def _store(self, table_id: str, settings: TableProperties, kind: str | None = None) -> StateStore:
         """Return the store of a table, always the same, so that what it remembers serves every use of the table."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -18,6 +20,7 @@ from sleeper_nb.operations.versioning.leases import ReadGuard
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.storage.filesystem import Storage
 
+_NO_COLUMN = re.compile(r'"([^"]+)" does not have a column named "([^"]+)"')
 _QUOTES = ('"', "`")
 
 
@@ -82,7 +85,7 @@ class Binder:
     lookup
         Finds tables.
     tables
-        The names of all tables, for who misspells one.
+        Returns the names of all tables, for who misspells one.
     evaluate
         Returns the value of a query of one row and column, as the engine computes it.
     views
@@ -91,7 +94,7 @@ class Binder:
 
     dialect: Dialect
     lookup: Lookup
-    tables: tuple[str, ...]
+    tables: Callable[[], tuple[str, ...]]
     evaluate: Callable[[str], Any]
     views: Mapping[str, str]
 
@@ -114,7 +117,7 @@ class Binder:
             if found is not None:
                 named[reference] = (name, found)
             elif reference.clause is not None or self._is_system_table(sql, reference):
-                raise NotFound.of("table", reference.name.partition(MARK)[0], self.tables)
+                raise NotFound.of("table", reference.name.partition(MARK)[0], self.tables())
         text = time_travel.splice(sql, {each: name for each, (name, _) in named.items()}, dialect=self.dialect)
         unknown = tuple(each for each in references if each not in named and each.role == "read")
         return Bound(text, dict(named.values()), unknown)
@@ -170,11 +173,27 @@ class Binder:
         return value
 
 
-def explained(error: SleeperError, unknown: tuple[TableReference, ...], tables: tuple[str, ...]) -> SleeperError:
-    """Return the error of an engine as ours, when it is about a table that is none of ours but could be meant to be."""
+def explained(error: SleeperError, bound: Bound, names: Callable[[], tuple[str, ...]]) -> SleeperError:
+    """Return the error of an engine as ours, when it is about a table that could be meant to be ours, or a column."""
+    if found := _NO_COLUMN.search(error.message):
+        return _without_column(found[2], found[1], bound)
+    unknown = bound.unknown
+    tables = names() if unknown else ()
+    for reference in unknown:
+        table, _, part = reference.name.rpartition(".")
+        if table in tables and part.casefold() in SYSTEM_TABLES:
+            return NotFound(f"no table {reference.name!r}", hint=f"write {table}{MARK}{part}")
     ours = [reference for reference in unknown if len(reference.parts) == 1 or reference.parts[-1] in tables]
     missing = next((reference.name for reference in ours if _blames(error, reference.parts[-1])), None)
     return error if missing is None else NotFound.of("table", missing, tables)
+
+
+def _without_column(name: str, table: str, bound: Bound) -> InvalidInput:
+    """Return DuckDB's error of a column behind a table's name, which has no candidates of its own."""
+    plans = (source.rows for source in bound.sources if isinstance(source.rows, ScanPlan))
+    near = difflib.get_close_matches(name, {column for plan in plans for column in plan.schema.names})
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else None
+    return InvalidInput(f"no column {name!r} of {table!r}", hint=hint)
 
 
 def _blames(error: SleeperError, name: str) -> bool:

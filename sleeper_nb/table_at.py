@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from sleeper_nb.cells import Bytes
 from sleeper_nb.components import Components
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.listings import FileListing, field_listing, leaf_listing
@@ -33,7 +34,7 @@ from sleeper_nb.preview import preview
 from sleeper_nb.query import run_query
 from sleeper_nb.render import Pictured, partition_lines, partition_map
 from sleeper_nb.render_files import FilesDrawn
-from sleeper_nb.report import Answer, Bytes, Grid, Listing, Report, Stacked, counted
+from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked, counted
 from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.statement import Source
@@ -156,7 +157,7 @@ class TableAt(Report):
         plan = self.plan(regions_of(schema, keys, region))
         chosen = None if columns is None else tuple(columns)
         sources.check_columns(chosen, schema)
-        given = plan, self._store.storage, c.spark, self.guard(plan.bytes), c.clock, began
+        given = plan, self._store.storage, c.engines, self.guard(plan.bytes), c.clock, began
         return Scan(self.name, self.resolved, *given, chosen, where, limit)
 
     def export(
@@ -227,8 +228,8 @@ class TableAt(Report):
             engine="duckdb",
             parameters={},
             lookup=metadata_lookup(here),
-            tables=tuple(definitions.SYSTEM_TABLES),
-            spark=self._components.spark,
+            tables=lambda: tuple(definitions.SYSTEM_TABLES),
+            engines=self._components.engines,
             clock=self._components.clock,
         )
         return result.answer(f"metadata of {self.name} at {here.resolved}")

@@ -141,6 +141,20 @@ def three_leaves(session: sl.Session) -> sl.Table:
     return table
 
 
+class InterruptedAfter:
+    """A watcher that is interrupted, as by the stop button, when so many jobs are committed."""
+
+    def __init__(self, jobs: int) -> None:
+        self.jobs = jobs
+
+    def update(self, text: str, done: int = 0, total: int = 0) -> None:  # noqa: ARG002 - the watcher's own form
+        if text.startswith("compacting") and done == self.jobs:
+            raise KeyboardInterrupt
+
+    def finish(self, text: str = "") -> None:
+        pass
+
+
 def save(store: StateStore, name: str | None = None, version: Any = None) -> Savepoint:
     """Make a savepoint of the current version, or of another."""
     saved = versions.resolve(store.catalog, store.table_id, "table", version)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -74,3 +76,42 @@ def test_rows_that_are_too_large_are_cut_and_the_footer_says_so():
     grid = preview(pa.table({"text": ["x" * 5_000] * 900}), "t", limit=1_000)
     assert len(grid.html().encode()) <= MAX_BYTES
     assert grid.footer.startswith("900 rows · t · cut to ")
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "shown"),
+    [
+        (1234567.5, pa.float64(), "1234567.5"),
+        (664096549.0, pa.float64(), "664096549"),
+        (12.639070257304708, pa.float64(), "12.6390702573047"),
+        (0.1 + 0.2, pa.float64(), "0.3"),
+        (1e20, pa.float64(), "1e+20"),
+        (1e300, pa.float64(), "1e+300"),
+        (float("nan"), pa.float64(), "nan"),
+        (float("-inf"), pa.float64(), "-inf"),
+        (-0.0, pa.float64(), "0"),
+        (0.1, pa.float32(), "0.1"),
+        (Decimal("1234567.50"), pa.decimal128(12, 2), "1234567.50"),
+        (1234567, pa.int64(), "1234567"),
+        (datetime(2026, 1, 1, tzinfo=UTC), pa.timestamp("us", "UTC"), "2026-01-01 00:00:00 UTC"),
+        (datetime(2026, 1, 1, 0, 0, 0, 120000, UTC), pa.timestamp("us", "UTC"), "2026-01-01 00:00:00.12 UTC"),
+    ],
+)
+def test_a_value_of_the_users_is_shown_with_all_that_it_has(value, kind, shown):
+    grid = preview(pa.table({"x": pa.array([value], kind)}), "t", limit=10)
+    assert grid.text().splitlines()[2].strip() == shown
+    assert f">{shown}<" in grid.html()
+
+
+def test_a_short_cell_stays_on_one_line_and_a_long_text_may_wrap():
+    at = datetime(2026, 11, 1, 10, tzinfo=UTC)
+    rows = pa.table({"at": [at], "place": ["New York"], "code": ["JFK"], "note": ["a long story " * 9]})
+    cells = re.findall(r'<td style="([^"]*)">', preview(rows, "of t").html())
+    assert ["nowrap" in style for style in cells] == [True, True, False, False]
+
+
+def test_a_null_is_told_from_an_empty_text_and_leaves_numbers_at_the_right():
+    grid = preview(pa.table({"note": ["", None], "n": [1, None], "no": pa.array([None, None])}), "of t")
+    assert [line.rstrip() for line in grid.text().splitlines()[2:4]] == ["         1  NULL", "NULL  NULL  NULL"]
+    assert grid.html().count("NULL") == 4
+    assert grid.html().count("text-align:right") == 3  # the head and two cells of n

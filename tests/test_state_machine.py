@@ -36,6 +36,7 @@ from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.engines.duckdb import relations
+from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.spark import frames
 from sleeper_nb.engines.spark.session import SparkEngine
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
@@ -409,7 +410,7 @@ class EveryEngineMachine(TableMachine):
         """Yield all rows of a version, as each engine reads them."""
         yield from super().readings(version)
         plan, storage = plan_scan(self.store.load(version), None, NOTHING), self.store.storage
-        yield relations.relation(relations.connect(), plan, storage).to_arrow_table()
+        yield relations.relation(Database().connect(), plan, storage).to_arrow_table()
         yield frames.data_frame(self.spark, plan, storage).toArrow()
 
     def teardown(self) -> None:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from sleeper_nb.engines.duckdb import relations
+from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.model.evolution import AddColumn, DropColumn, RenameColumn, SchemaChange, mapped
 from sleeper_nb.model.processing import NOTHING
 from sleeper_nb.model.schema import Field, Schema
@@ -128,7 +129,7 @@ class Altering(RuleBasedStateMachine):
         assert plan.schema.names == ("k", *columns.values())
         found = reading.read(plan, storage)
         assert in_order(tuple(row.values()) for row in found.to_pylist()) == in_order(expected)
-        assert in_order(relations.relation(relations.connect(), plan, storage).fetchall()) == in_order(expected)
+        assert in_order(relations.relation(Database().connect(), plan, storage).fetchall()) == in_order(expected)
         for name, place in zip(columns.values(), range(1, 9), strict=False):
             kept = reading.read(plan, storage, where=f"{name} > 20 OR {name} IS NULL").num_rows
             assert kept == sum(row[place] is None or row[place] > 20 for row in expected)

@@ -100,7 +100,7 @@ def test_every_form_reads_its_version(session, engine, clause, number):
          [(3,)]),
         ("SELECT 'x FROM Trips VERSION AS OF 1', count(*) /* Trips@1 */ FROM Trips -- VERSION AS OF 1\n",
          [("x FROM Trips VERSION AS OF 1", 4)]),
-        ("SELECT count(*) FROM `Trips` VERSION AS OF `savepoint.fix` AS `a b`", [(1,)]),
+        ("SELECT count(*) FROM `Trips` VERSION AS OF `savepoint.fix` AS ab", [(1,)]),
         ("SELECT sum(n) FROM (SELECT count(*) AS n FROM Trips@2 UNION ALL SELECT count(*) FROM Trips@4)", [(4,)]),
     ],
 )  # fmt: skip

@@ -96,6 +96,10 @@ class Catalog(ABC):
     def tables(self) -> tuple[TableEntry, ...]:
         """Return all tables, by name."""
 
+    @abstractmethod
+    def find_table(self, name: str) -> TableEntry | None:
+        """Return the table of a name, in any case; None when there is none. It costs the same among any number."""
+
     def has_table(self, table_id: str) -> bool:
         """Return whether a table is there: it was made, and not deleted."""
         return any(entry.id == table_id for entry in self.tables())

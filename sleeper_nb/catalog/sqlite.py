@@ -16,6 +16,8 @@ from sleeper_nb.catalog.sqlite_tables import (
     INSERT_SNAPSHOT,
     RETAINED,
     SELECT_CURRENT,
+    SELECT_NAMED,
+    SELECT_NAMED_LIKE,
     SELECT_SNAPSHOT,
     TAKEN,
     collect,
@@ -91,6 +93,11 @@ class SqliteCatalog(Catalog):
     def tables(self) -> tuple[TableEntry, ...]:
         rows = self._file.rows("SELECT id, name, online FROM tables ORDER BY name")
         return tuple(TableEntry(table_id, name, bool(online)) for table_id, name, online in rows)
+
+    def find_table(self, name: str) -> TableEntry | None:
+        # By the index on names first: only a name in another case, or none of a table's, has all of them looked at.
+        rows = self._file.rows(SELECT_NAMED, (name,)) or self._file.rows(SELECT_NAMED_LIKE, (name,))
+        return next((TableEntry(table_id, found, bool(online)) for table_id, found, online in rows), None)
 
     def current(self, table_id: str) -> Snapshot:
         rows = self._file.rows(SELECT_CURRENT, (table_id, table_id))

@@ -47,6 +47,8 @@ SELECT 1 FROM tables WHERE casefold(name) = casefold(:name) OR id = :id
 UNION ALL SELECT 1 FROM deleted WHERE id = :id
 """
 """Whether a table can have a name and an id; `casefold` is Python's."""
+SELECT_NAMED = "SELECT id, name, online FROM tables WHERE name = ?"
+SELECT_NAMED_LIKE = "SELECT id, name, online FROM tables WHERE casefold(name) = casefold(?)"
 
 _SNAPSHOT = (
     "id", "commit_id", "time", "operation", "schema_id", "files", "rows", "bytes", "added_files", "removed_files",

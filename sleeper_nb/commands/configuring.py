@@ -21,12 +21,17 @@ def _run(context: Context, arguments: Namespace) -> Listing[PropertyValue] | Pro
         return context.opened().property_values()
     table = context.table(arguments.table)
     changes: dict[str, str | None] = dict.fromkeys(arguments.unset)
+    last = ""
     for text in arguments.property:
         name, equals, value = text.partition("=")
+        if last and not equals and name.isalpha():  # no property is a word alone: a value was cut at its space
+            whole = f"{last}={changes[last]} {name}"
+            raise InvalidInput(f"no property can be called {name!r}", hint=f"write {whole!r}, with the quotes")
         if name in changes:
             raise InvalidInput(f"property {name} is named twice", hint="set it or unset it, once")
         if equals:
-            changes[name.strip()] = value.strip()
+            last = name.strip()
+            changes[last] = value.strip()
     if changes:
         table.set_properties(changes)
     return table.property_values([*(text.partition("=")[0].strip() for text in arguments.property), *arguments.unset])

@@ -123,6 +123,19 @@ class Context:
             )
         return self.opened().table(name)
 
+    def table_and_version(self, text: str, given: str | None) -> tuple[Table, VersionReference | None]:
+        """Return a table, and the version that stands behind ``@`` or is given beside it; None when there is neither.
+
+        Raises
+        ------
+        InvalidInput
+            When there are both.
+        """
+        name, reference = split_reference(text)
+        if reference is not None and given is not None:
+            raise InvalidInput(f"{text} names a version, and {given!r} is another", hint="leave out one of them")
+        return self.opened().table(name), reference if given is None else parse_reference(given)
+
     def table_at(self, text: str, schema: Literal["own", "current"] | None = None) -> TableAt:
         """Return the version that ``T`` or ``T@REF`` names, read with its own schema or with that of now."""
         name, reference = split_reference(text)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 def _diff(context: Context, arguments: Namespace) -> Diff | ChangedRows:
     name, at, reference = arguments.table.partition("@")
-    versions = [word for word in (reference if at else None, arguments.a, arguments.b) if word is not None]
+    words = (reference if at else None, arguments.a, arguments.b)
+    versions = [word.removeprefix(f"{name}@") for word in words if word is not None]
     if not 1 <= len(versions) <= 2:
         raise InvalidInput(
             f"diff compares two versions, not {len(versions)}",
@@ -45,7 +46,7 @@ COMMANDS = (
             LIMIT,
         ),
         _diff,
-        ("diff trips 12", "diff trips before-fix 15 --rows --limit 20", "diff trips@before-fix"),
+        ("diff trips 12", "diff trips before-fix 15 --rows --limit 20", "diff trips@before-fix trips@15"),
         words=("changes", "compare"),
     ),
 )  # fmt: skip

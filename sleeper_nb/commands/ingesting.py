@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.base import TABLE, Command, flag, option, positional
 from sleeper_nb.commands.context import Context
+from sleeper_nb.errors import NotFound
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ def _ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | A
     from sleeper_nb.operations.versioning.periodic import LoadedAndSaved
 
     table = context.table(arguments.table)
-    given = [context.value(word) for word in arguments.source]
+    given = [_source(context, word) for word in arguments.source]
     data = given[0] if len(given) == 1 else given  # together: all of their rows are added, or none
     if arguments.dry_run:
         plan: IngestPlan = (table.bulk_import if arguments.spark else table.ingest)(data, dry_run=True)
@@ -33,6 +35,12 @@ def _ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | A
         saved = f"; {snapshot.note}" if isinstance(snapshot, LoadedAndSaved) else ""
         return Answer(Grid((), (), footer=f"no rows to add: {table.name} stays at snapshot {before}{saved}"))
     return snapshot
+
+
+def _source(context: Context, word: str) -> Any:
+    if word in context.own_variables() and not Path(word).exists():
+        raise NotFound(f"no data file {word!r}", hint=f"write ${word} for the variable")
+    return context.value(word)
 
 
 COMMANDS = (

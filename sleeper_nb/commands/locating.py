@@ -6,33 +6,53 @@
     region = "eu-west-2"                 # of S3 and DynamoDB; may be left out, as may
     endpoint-url = "http://host:9000"    # the server
 
-    [instances.prod]                     # the same words, for one instance
+    [spark]                              # settings of the Spark session that is started for it:
+    master = "spark://host:7077"         # spark.master
+    executor.memory = "8g"               # spark.executor.memory
+
+    [instances.prod]                     # the same words, for one instance; its settings of Spark go before the others
     warehouse = "s3://bucket/prefix"
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model import toml_text
 
+if TYPE_CHECKING:
+    from sleeper_nb.progress import Progress
+    from sleeper_nb.session import Session
+
 FILE = "sleeper.toml"
 VARIABLE = "SLEEPER_WAREHOUSE"
 DEFAULT = "./warehouse"
-_KEYS = ("warehouse", "region", "endpoint-url")
+_TEXTS = ("warehouse", "region", "endpoint-url")
+_SPARK = "spark"
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The address of a warehouse, and the region and server of its S3 and DynamoDB where they are said."""
+    """The address of a warehouse, and what is said of it.
+
+    Parameters
+    ----------
+    warehouse
+        Its address.
+    region, endpoint_url
+        Of its S3 and DynamoDB.
+    spark
+        Settings of the Spark session that is started for it.
+    """
 
     warehouse: str
     region: str | None = None
     endpoint_url: str | None = None
+    spark: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def folder(self) -> Path | None:
@@ -42,13 +62,26 @@ class Home:
         return Path(self.warehouse.removeprefix("file://")).expanduser()
 
     def toward(self, uri: str) -> Home:
-        """Return what is known of an address: the region and server of this one where that is in this warehouse."""
-        return self if uri.startswith(self.warehouse.rstrip("/")) else Home(uri)
+        """Return what is known of an address: all that is said of this one, where that is this one or below it."""
+        here, there = self.folder, Home(uri).folder
+        if here is not None and there is not None:
+            inside = there.absolute().is_relative_to(here.absolute())
+        else:
+            inside = f"{uri}/".startswith(f"{self.warehouse.rstrip('/')}/")
+        return Home(uri, self.region, self.endpoint_url, self.spark) if inside else Home(uri)
 
+    def connect(self, instance: str, progress: Progress) -> Session:
+        """Open an instance there, with all that is said."""
+        from sleeper_nb.connecting import connect
 
-def near(uri: str, home: Callable[[], Home]) -> Home:
-    """Return an address with the region and server that a home says of it; a folder has none, and none is asked for."""
-    return home().toward(uri) if "://" in uri else Home(uri)
+        return connect(
+            self.warehouse,
+            instance,
+            region=self.region,
+            endpoint_url=self.endpoint_url,
+            spark_config=self.spark,
+            progress=progress,
+        )
 
 
 def find_home(instance: str, given: str | None, environment: Mapping[str, str], folder: Path) -> Home:
@@ -86,13 +119,15 @@ def _home_in(path: Path, instance: str) -> Home:
     said = toml_text.load(text, str(path), hint)
     instances = said.pop("instances", {})
     own = instances.get(instance, {}) if isinstance(instances, dict) else instances
+    spark: dict[str, str] = {}
     for part, name in ((said, ""), (own, f"instances.{instance}")):
         _check(part, name, path, text)
+        spark.update(_settings_of_spark(part.get(_SPARK, {}), _SPARK))
     found = {**said, **own}
     warehouse = found.get("warehouse", DEFAULT)
     if "://" not in warehouse:
         warehouse = str(path.parent / Path(warehouse).expanduser())
-    return Home(warehouse, found.get("region"), found.get("endpoint-url"))
+    return Home(warehouse, found.get("region"), found.get("endpoint-url"), spark)
 
 
 def _check(part: Any, name: str, path: Path, text: str) -> None:
@@ -100,9 +135,20 @@ def _check(part: Any, name: str, path: Path, text: str) -> None:
         raise InvalidInput(
             f"{name or 'instances'} of {path} is no table", hint="write [instances.NAME] above its lines"
         )
-    toml_text.check_keys(part, _KEYS, (text, str(path), name))
+    toml_text.check_keys(part, (*_TEXTS, _SPARK), (text, str(path), name))
     for key, value in part.items():
-        if not isinstance(value, str):
-            raise InvalidInput(
-                f"{toml_text.where(text, str(path), key, name)}: {key} is no text", hint=f'write {key} = "…"'
-            )
+        where = toml_text.where(text, str(path), key, name)
+        if key == _SPARK and not isinstance(value, dict):
+            raise InvalidInput(f"{where}: {key} is no table", hint='write spark.master = "…", or [spark] above master')
+        if key != _SPARK and not isinstance(value, str):
+            raise InvalidInput(f"{where}: {key} is no text", hint=f'write {key} = "…"')
+
+
+def _settings_of_spark(part: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield each setting by its whole name, ``spark.executor.memory``, with its value as Spark writes it."""
+    for key, value in part.items():
+        name = key if key.startswith(f"{_SPARK}.") else f"{prefix}.{key}"
+        if isinstance(value, dict):
+            yield from _settings_of_spark(value, name)
+        else:
+            yield name, str(value).lower() if isinstance(value, bool) else str(value)

@@ -78,7 +78,8 @@ class CommandTable:
         return self._parse(_Words(list(words)), None, shared)
 
     def _parse(self, typed: _Text | _Words, body: str | None, shared: tuple[Argument, ...] = ()) -> Invocation:
-        first = "help" if typed.is_empty() else typed.take()
+        nothing = typed.is_empty()
+        first = "help" if nothing else typed.take()
         command = self.find("help" if first in HELP else first)
         own = {name for argument in command.arguments for name in argument.names}
         extra = tuple(argument for argument in (*shared, OUTPUT) if argument.names[0] not in own)
@@ -86,6 +87,8 @@ class CommandTable:
         if set(HELP) & set(words):
             return Invocation(self.find("help"), Namespace(command=command.name, output=None))
         has_body = bool(body and body.strip())
+        if has_body and nothing:
+            raise InvalidInput("no command stands behind %%sleeper", hint="write %%sleeper sql, and the query below it")
         if has_body and not command.body:
             raise InvalidInput(f"{command.name} takes no lines below it", hint=f"write %sleeper {command.usage}")
         arguments = _arguments(command, extra, words)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.base import VERSION, Command, flag, option, positional
 from sleeper_nb.commands.context import Context
+from sleeper_nb.commands.scanning import AS
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.report import Report, Stacked
 
@@ -61,11 +62,7 @@ COMMANDS = (
         "query tables at any version; :name is the value of a variable",
         (
             option("--engine", text="what answers; spark when it is not given", choices=("spark", "duckdb")),
-            option(
-                "--as",
-                text="give all rows as this; without it, a result that shows its first rows",
-                choices=("pandas", "arrow", "polars", "spark"),
-            ),
+            AS,
             option(
                 "--plot",
                 text="show a chart of the rows: their first column against the second, or -x against -y",

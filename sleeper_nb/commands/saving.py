@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from sleeper_nb.commands.base import DRY_RUN, TABLE, Command, flag, option
+from sleeper_nb.commands.base import DRY_RUN, TABLE, VERSION, Command, flag, option
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import InvalidInput
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 def _create(context: Context, arguments: Namespace) -> Savepoint:
-    table = context.table(arguments.table)
-    return table.create_savepoint(arguments.name, arguments.message, arguments.snapshot)
+    table, asked = context.table_and_version(arguments.table, arguments.snapshot)
+    snapshot = None if asked is None else table.at_reference(asked).resolved.snapshot_id
+    return table.create_savepoint(arguments.name, arguments.message, snapshot)
 
 
 def _list(context: Context, arguments: Namespace) -> Listing[Savepoint]:
@@ -41,13 +42,17 @@ COMMANDS = (
         "create-savepoint",
         "keep a version until its savepoint is deleted",
         (
-            TABLE,
+            VERSION,
             option("--name", text="a name for it", metavar="NAME"),
             option("--snapshot", text="which version; without it, the current one", metavar="N", kind="snapshot"),
             option("-m", "--message", text="why it is kept", metavar="MSG"),
         ),
         _create,
-        ("create-savepoint trips", 'create-savepoint trips --name fix --snapshot 12 -m "fares were wrong"'),
+        (
+            "create-savepoint trips",
+            "create-savepoint trips@12",
+            'create-savepoint trips --name fix --snapshot 12 -m "fares were wrong"',
+        ),
         words=("savepoint", "tag", "save"),
     ),
     Command(

@@ -4,35 +4,41 @@ from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.base import SCHEMA, VERSION, Argument, Command, flag, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from sleeper_nb.operations.scanning.planning import ScanPlan
     from sleeper_nb.scan import Scan
 
 COLUMNS = option("--columns", text="only these columns", metavar="a,b", kind="columns")
 LIMIT: Argument = option("--limit", text="at most so many rows", metavar="N", kind="number")
+AS = option(
+    "--as",
+    text="give all rows as this; without it, a result that shows its first rows",
+    metavar="form",
+    choices=("pandas", "arrow", "polars", "spark"),
+)
 _SHARED = (
     option("--region", text="ranges of row keys; [ ] take a bound in, ( ) leave it out", metavar='"key=[a,b) …"'),
     COLUMNS,
     option("--where", text="a condition in SQL", metavar='"…"'),
     LIMIT,
+    AS,
     flag("--explain", "read no row: show what would be read of how many partitions, files, row groups, bytes"),
     SCHEMA,
 )
 
 
-def _scan(context: Context, arguments: Namespace) -> Scan | ScanPlan:
+def _scan(context: Context, arguments: Namespace) -> Any:
     at = context.table_at(arguments.table, arguments.schema)
     found = at.scan(named_columns(arguments.columns), arguments.where, region=arguments.region, limit=arguments.limit)
     return _shown(context, found, arguments)
 
 
-def _get(context: Context, arguments: Namespace) -> Scan | ScanPlan:
+def _get(context: Context, arguments: Namespace) -> Any:
     from sleeper_nb.model.keys import parse_key
 
     at = context.table_at(arguments.table, arguments.schema)
@@ -48,9 +54,12 @@ def _get(context: Context, arguments: Namespace) -> Scan | ScanPlan:
     return _shown(context, found, arguments)
 
 
-def _shown(context: Context, found: Scan, arguments: Namespace) -> Scan | ScanPlan:
+def _shown(context: Context, found: Scan, arguments: Namespace) -> Any:
     if arguments.explain:
         return found.plan()
+    form = vars(arguments)["as"]
+    if form is not None:
+        return getattr(found, f"to_{form}")()
     return context.shown(replace(found, display=context.display))
 
 
@@ -69,6 +78,7 @@ COMMANDS = (
             "scan trips",
             'scan trips@12 --columns city,fare --where "fare < 0" --limit 20',
             "scan trips@12 --schema current",
+            'scan trips --where "fare < 0" --as pandas',
             'scan flights --region "carrier=[AA,DL) flight=[1,100]" --explain',
         ),
         words=("head", "rows", "peek"),

@@ -100,7 +100,10 @@ class Schema(Report):
 
     def _check(self) -> None:
         if not self.row_keys:
-            raise InvalidInput("a schema needs at least one row key", hint='row_keys={"id": "string"}')
+            raise InvalidInput(
+                "a schema needs at least one row key",
+                hint='write KEY behind a column: id STRING KEY; in Python row_keys={"id": "string"}',
+            )
         seen: set[str] = set()
         for field in self.fields:
             if field.name.casefold() in seen:  # Spark and DuckDB fold case, so two such columns could not be told apart

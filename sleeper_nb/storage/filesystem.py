@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Storage", "StoredFile", "open_storage"]
 
+_HALF_A_SCHEME = re.compile(r"(?:s3|file|https?):/?(?!/)")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 
 
@@ -41,6 +42,8 @@ def open_storage(uri: str | Path, *, region: str | None = None, endpoint_url: st
         When the address is of another kind or names no bucket, or the server's is none.
     """
     found = _SCHEME.fullmatch(str(uri))
+    if found is None and _HALF_A_SCHEME.match(str(uri)):  # or it would become a folder
+        raise InvalidInput(f"cannot open {uri}", hint="give a folder, or s3://bucket/prefix")
     if found is None or found[1] == "file":
         return Storage(Path(found[2] if found else uri).expanduser())
     if found[1] != "s3":

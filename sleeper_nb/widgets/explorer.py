@@ -10,7 +10,7 @@ import ipywidgets
 import traitlets
 
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.widgets.live import LiveWidget, alert, button, same_as, steps
+from sleeper_nb.widgets.live import LiveWidget, alert, along, button, same_as, steps
 from sleeper_nb.widgets.model import TABS, ExploreModel, Preview, Tab, sql_line
 from sleeper_nb.widgets.partitions_page import PartitionsPage
 from sleeper_nb.widgets.sql_page import SqlPage
@@ -66,6 +66,7 @@ class Explorer(LiveWidget):
         self._again = button("Refresh", "Look for new tables and versions")
         self._picture, self._label, self._error = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
         self._slider = ipywidgets.SelectionSlider(options=[("", 0)], continuous_update=False, readout=False)
+        self._chosen = ipywidgets.HBox([steps("version", along(self._slider), icons=True), self._label])
         self._travel = ipywidgets.VBox()
         self._partitions, self._sql = (
             PartitionsPage(self._asked("partition")),
@@ -75,10 +76,11 @@ class Explorer(LiveWidget):
         self._pages = tuple(own.get(tab) or ipywidgets.HTML() for tab in TABS)
         titles = ["SQL" if tab == "sql" else tab.capitalize() for tab in TABS]
         self._tabs = ipywidgets.Tab(self._pages, titles=titles, selected_index=TABS.index(self.tab))
-        left = ipywidgets.VBox([self._picker, steps(self._picker, "table"), self._again])
+        left = ipywidgets.VBox([self._picker, steps("table", along(self._picker)), self._again])
         right = ipywidgets.VBox([self._travel, self._error, self._tabs])
         super().__init__(ipywidgets.HBox([left, right]))
-        parts = {"explorer": self, "tables": left, "table": right, "version": self._label, "preview": self._tabs}
+        parts = {"explorer": self, "tables": left, "table": right, "preview": self._tabs}
+        parts |= {"travel": self._travel, "version": self._label}
         for name, widget in parts.items():
             widget.add_class(f"sleeper-{name}")
         self._picker.observe(self._asked("table"), "value")
@@ -226,7 +228,7 @@ class Explorer(LiveWidget):
                 self._slider.layout = {"width": f"calc({100 - 100 / len(stops):.3f}% + 10px)", "margin": "0 auto"}
             if self.version in self._labels:
                 self._slider.value = self.version
-            self._travel.children = (self._picture, self._slider, self._label)
+            self._travel.children = (self._picture, self._slider, self._chosen)
 
 
 def _answer(line: str, ask: Callable[[], Preview]) -> Preview:

@@ -69,7 +69,9 @@ class JobWatch(LiveWidget):
         self._show()
 
     def __repr__(self) -> str:
-        return repr(self.seen)
+        return (
+            f"JobWatch({self.seen.title!r})"  # what a saved notebook keeps of the widget itself, so nothing that moves
+        )
 
     def refresh(self) -> bool:
         """Look once, and show it; return whether there is more to come."""

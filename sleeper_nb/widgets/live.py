@@ -22,6 +22,12 @@ STYLE = """<style>
 .sleeper-live .widget-html-content { flex: 1 1 0; min-width: 0; line-height: 1.45; }
 .sleeper-live .widget-html-content { color: var(--jp-content-font-color1, inherit); }
 .sleeper-live :is(th, td:not(:last-child)) { white-space: nowrap; }
+.sleeper-live .widget-slider .noUi-handle { border-color: var(--jp-ui-font-color2, currentColor); }
+.sleeper-live .sleeper-preview > .lm-TabBar .lm-TabBar-tab { color: var(--jp-ui-font-color1, inherit); }
+.sleeper-live button:has(> i:only-child) { flex: none; min-width: 28px; padding: 0; text-overflow: clip; }
+.sleeper-live .sleeper-travel { max-width: 1080px; }
+.sleeper-live .sleeper-travel .widget-hbox { align-items: center; }
+.sleeper-live .widget-dropdown > select { appearance: auto; background-image: none; }
 .sleeper-live .sleeper-tables { flex: 0 0 150px; }
 .sleeper-live .sleeper-tables .widget-select { flex-direction: column; width: auto; height: auto; }
 .sleeper-live .sleeper-tables .widget-label { width: auto; text-align: left; }
@@ -79,6 +85,10 @@ class LiveWidget(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
         self._attempt(self._display_static)
         display({**self._repr_mimebundle_(), "text/plain": repr(self)}, raw=True)
 
+    def _display_(self) -> Preview | None:
+        """Return the static picture, for marimo: it shows no ipywidgets, and asks for this instead."""
+        return self._static()
+
     def _display_static(self) -> None:
         kept = self._static()
         if kept is not None:
@@ -118,27 +128,35 @@ def static_bundle(kept: Preview) -> dict[str, str]:
     return {"text/html": f'<div class="sleeper-static">{kept.html}</div>', "text/plain": kept.text}
 
 
-def button(description: str, tooltip: str) -> ipywidgets.Button:
-    """Return a button as wide as what stands on it."""
-    return ipywidgets.Button(description=description, tooltip=tooltip, layout={"width": "auto"})
+def button(description: str, tooltip: str, icon: str = "") -> ipywidgets.Button:
+    """Return a button as wide as what stands on it; one with only an icon is called what its tooltip says."""
+    return ipywidgets.Button(description=description, tooltip=tooltip, icon=icon, layout={"width": "auto"})
 
 
-def steps(listed: ipywidgets.Select, what: str) -> ipywidgets.HBox:
-    """Return two buttons that go through a list: of the arrow keys in a list, JupyterLab makes moves between cells."""
+def steps(what: str, move: Callable[[int], object], *, icons: bool = False) -> ipywidgets.HBox:
+    """Return two buttons, of which one moves by -1 and one by 1.
 
-    def step(by: int) -> ipywidgets.Button:
-        name = "Next" if by > 0 else "Previous"
-        made = button(name, f"{name} {what}")
-        made.on_click(lambda _: _move(listed, by))
+    They go through a list, as of the arrow keys in a list JupyterLab makes moves between cells; and along a slider, as
+    ipywidgets gives its handles no name that a screen reader could say.
+    """
+
+    def step(by: int, name: str, icon: str) -> ipywidgets.Button:
+        made = button("", f"{name} {what}", icon) if icons else button(name, f"{name} {what}")
+        made.on_click(lambda _: move(by))
         return made
 
-    return ipywidgets.HBox([step(-1), step(1)])
+    return ipywidgets.HBox([step(-1, "Previous", "chevron-left"), step(1, "Next", "chevron-right")])
 
 
-def _move(listed: ipywidgets.Select, by: int) -> None:
-    if listed.options:
-        at = -1 if listed.index is None else listed.index
-        listed.index = min(max(at + by, 0), len(listed.options) - 1)
+def along(listed: ipywidgets.Select | ipywidgets.SelectionSlider) -> Callable[[int], None]:
+    """Return what moves the choice among some options by so many of them, as far as there are any."""
+
+    def move(by: int) -> None:
+        if listed.options:
+            at = -1 if listed.index is None else listed.index
+            listed.index = min(max(at + by, 0), len(listed.options) - 1)
+
+    return move
 
 
 def alert(error: Exception) -> str:

@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from sleeper_nb.engines.sql.tokens import quote_name, tokenize
+from sleeper_nb.cells import Bytes, cell_text
+from sleeper_nb.engines.sql.tokens import quote_name
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.files import Totals
 from sleeper_nb.model.region_text import write_region
 from sleeper_nb.operations.scanning.planning import files_of
 from sleeper_nb.render import bounded, drawn_leaves, partition_map
 from sleeper_nb.render_timeline import change_text, timeline
-from sleeper_nb.report import Bytes, cell_text, counted
+from sleeper_nb.report import counted
 
 if TYPE_CHECKING:
     from sleeper_nb.report import Grid
@@ -28,7 +29,6 @@ TABS: tuple[Tab, ...] = ("schema", "rows", "partitions", "files", "history", "sa
 SHOWN_ROWS, STATIC_ROWS = 20, 5
 MOST_RANGES = 1000
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_QUERIES = {"SELECT", "WITH", "FROM", "VALUES", "TABLE", "PIVOT", "UNPIVOT", "DESCRIBE", "SUMMARIZE", "SHOW"}
 """What begins a statement that only reads."""
 COMPARED_BYTES = 64 << 20
 """Versions of more bytes are compared when somebody asks, not at each move of a handle."""
@@ -220,12 +220,8 @@ class ExploreModel:
         Raises
         ------
         InvalidInput
-            When it is no query: what writes a file or changes a setting is refused, before it is run.
+            When it is no query: what makes a view, writes a file or changes a setting is refused, before it is run.
         """
-        first = next((t for t in tokenize(statement, dialect="duckdb") if not t.is_symbol("(")), None)
-        if first is None or first.word not in _QUERIES:
-            hint = "begin with SELECT, WITH, FROM, DESCRIBE or SUMMARIZE"
-            raise InvalidInput("the explorer runs queries alone", hint=hint)
         return _shown(sql_line(statement), self._session.sql(statement, engine="duckdb", dry_run=True).grid())
 
     def timeline(self, table: str, version: int, before: int | None = None) -> str:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from sleeper_nb.cells import data_rows
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.render import whole_or_bounded
-from sleeper_nb.report import MOST_SHOWN, Grid, Report, data_rows
+from sleeper_nb.report import MOST_SHOWN, Grid, Report
 
 if TYPE_CHECKING:
     from sleeper_nb.query_result import QueryResult

@@ -8,7 +8,7 @@ from typing import Any
 import ipywidgets
 
 from sleeper_nb.render import LEAF
-from sleeper_nb.widgets.live import same_as, steps
+from sleeper_nb.widgets.live import along, same_as, steps
 from sleeper_nb.widgets.model import Preview, Ranges
 
 _NONE = ("none: choose one to see its rows", "")
@@ -30,7 +30,7 @@ class PartitionsPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships
         self._list = ipywidgets.Select(description="Range of keys", options=[_NONE])
         map_ = ipywidgets.VBox([self._picture, self._boxes])
         super().__init__(
-            [self._line, map_, self._list, steps(self._list, "range"), self._more, self._rows, self._listing]
+            [self._line, map_, self._list, steps("range", along(self._list)), self._more, self._rows, self._listing]
         )
         for widget, name in ((map_, "map"), (self._boxes, "leaves"), (self._list, "range"), (self._rows, "found")):
             widget.add_class(f"sleeper-{name}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 import traitlets
 
-from sleeper_nb.widgets.live import LiveWidget, alert, button, same_as
+from sleeper_nb.widgets.live import LiveWidget, alert, button, same_as, steps
 from sleeper_nb.widgets.model import ExploreModel, Preview
 
 if TYPE_CHECKING:
@@ -55,10 +56,20 @@ class Timeline(LiveWidget):
         self._again = button("Refresh", "Look for new versions")
         self._back = button("Roll back…", "Write the line that makes the table what it was at the left handle")
         self._line, self._between, self._rows = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
-        self._travel = ipywidgets.VBox()
+        left, right = (
+            steps(f"version on the {side}", partial(self._step, handle), icons=True)
+            for handle, side in enumerate(("left", "right"))
+        )
+        self._chosen, self._travel = ipywidgets.HBox([left, self._label, right]), ipywidgets.VBox()
         buttons = ipywidgets.HBox([self._again, self._back])
         super().__init__(self._travel, buttons, self._line, self._error, self._between, self._rows)
-        names = ((self, "timeline"), (self._label, "version"), (self._between, "difference"), (self._rows, "preview"))
+        names = (
+            (self, "timeline"),
+            (self._travel, "travel"),
+            (self._label, "version"),
+            (self._between, "difference"),
+            (self._rows, "preview"),
+        )
         for widget, name in names:
             widget.add_class(f"sleeper-{name}")
         self._look()
@@ -95,6 +106,13 @@ class Timeline(LiveWidget):
         if not self._syncing:
             with self.hold_trait_notifications():
                 self.before, self.after = handles
+
+    def _step(self, handle: int, by: int) -> None:
+        """Move one handle, as far as the other and the ends let it."""
+        stops = [*self._handles.index]
+        least, most = ((0, stops[1]), (stops[0], len(self._labels) - 1))[handle]
+        stops[handle] = min(max(stops[handle] + by, least), most)
+        self._handles.index = tuple(stops)
 
     def write_rollback(self) -> None:
         """Show the line that makes the table what it was at `before`, as its button does; nothing is run."""
@@ -141,4 +159,4 @@ class Timeline(LiveWidget):
                 self._handles.options = stops
                 self._handles.layout = {"width": f"calc({100 - 100 / len(stops):.3f}% + 10px)", "margin": "0 auto"}
             self._handles.value = (min(self.before, self.after), max(self.before, self.after))
-            self._travel.children = (self._picture, self._handles, self._label)
+            self._travel.children = (self._picture, self._handles, self._chosen)

@@ -3,7 +3,7 @@
 ``python -m tests.benchmarks.sql_overhead [--rows 1000000] [--rounds 40]``: rounds in which each way has its turn, in
 an order of their own; medians, the median of the differences within a round, and the difference of the least times,
 which a busy machine moves least. Each way ends with the first rows in Arrow. The floors are bare DuckDB with a database
-of its own for each statement, as ours has, and with one that is kept open.
+of its own for each statement, and with one that is kept open, as ours is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JupyterLab and Chromium: `lab(notebook)` opens a notebook in a real browser, ready to run."""
+"""JupyterLab and Chromium: `lab`, `cells` and `in_theme` open a notebook in a real browser, and check it at the end."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import nbformat
 import pytest
 
 from sleeper_nb.clock import Clock
+from tests.browser.lab import Lab, Server
+from tests.browser.notebooks import notebook_of
 
 ROOT = Path(__file__).parents[2]
 _SETTINGS = {
@@ -27,83 +28,6 @@ _SETTINGS = {
     "notebook-extension/tracker": {"windowingMode": "none"},  # cells out of sight stay in the page
 }
 _CHROMIUM = ("--no-sandbox", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update")
-_OPEN = "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
-# Neither command is awaited inside the page: waiting for them has no time limit there.
-_RUN = """() => {
-    window.ran = false;
-    void window.jupyterapp.commands.execute('notebook:run-all-cells').then(() => { window.ran = true; });
-}"""
-_SAVE = """() => {
-    window.saved = false;
-    void window.jupyterapp.shell.currentWidget.context.save().then(() => { window.saved = true; });
-}"""
-
-_STOP = """() => {
-    window.down = false;
-    void window.jupyterapp.shell.currentWidget.sessionContext.shutdown().then(() => { window.down = true; });
-}"""
-
-
-@dataclass(frozen=True)
-class Server:
-    """A running JupyterLab: its address, its token and the folder that it shows."""
-
-    url: str
-    token: str
-    folder: Path
-
-
-@dataclass
-class Lab:
-    """A notebook open in a page."""
-
-    page: Any
-    server: Server
-    name: str
-    hosts: set[str] = field(default_factory=set)
-
-    def open(self) -> None:
-        self.page.goto(f"{self.server.url}/doc/tree/{self.name}?reset&token={self.server.token}")
-        self.page.wait_for_function(_OPEN)
-
-    def run_all(self, *, seconds: float) -> None:
-        self.page.evaluate(_RUN)
-        self.page.wait_for_function("window.ran", timeout=seconds * 1000)
-
-    def theme(self, name: str) -> None:
-        self.page.evaluate(
-            "name => { void window.jupyterapp.commands.execute('apputils:change-theme', {theme: name}); }", name
-        )
-        self.page.wait_for_function("name => document.body.dataset.jpThemeName === name", arg=name)
-
-    def unexpected(self) -> list[dict[str, Any]]:
-        """Return the errors in the page, but for those of cells that are there to show one, and what is on stderr."""
-        text = self.page.evaluate("() => JSON.stringify(window.jupyterapp.shell.currentWidget.content.model.toJSON())")
-        cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
-        return [
-            output
-            for cell in cells
-            if "raises-exception" not in cell["metadata"].get("tags", ())
-            for output in cell["outputs"]
-            if output["output_type"] == "error" or output.get("name") == "stderr"
-        ]
-
-    def saved(self) -> list[dict[str, Any]]:
-        """Save the notebook and return the outputs in the file."""
-        self.page.evaluate(_SAVE)
-        self.page.wait_for_function("window.saved")
-        cells = nbformat.read(self.server.folder / self.name, as_version=4)["cells"]  # joins what the file has in lines
-        return [output for cell in cells for output in cell.get("outputs", ())]
-
-    def stop_kernel(self) -> None:
-        self.page.evaluate(_STOP)
-        self.page.wait_for_function("window.down")
-
-    def shot(self, name: str, place: str = ".sleeper-live, .sleeper-static") -> None:
-        """Keep a picture of the page, scrolled to the widget, when ``SLEEPER_SHOTS`` names a folder."""
-        if folder := os.environ.get("SLEEPER_SHOTS"):
-            self.page.locator(place).last.evaluate("e => e.scrollIntoView()")
-            self.page.screenshot(path=Path(folder) / f"{name}.png")
 
 
 @pytest.fixture(scope="session")
@@ -168,17 +92,49 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture
 def lab(server: Server, chromium: Any, request: pytest.FixtureRequest) -> Iterator[Callable[[Path], Lab]]:
+    """Open a notebook; at the end of the test, what must hold of every notebook is checked."""
     page = chromium.new_page(viewport={"width": 1280, "height": 1000})
     page.set_default_timeout(60_000)
     hosts: set[str] = set()
     page.on("request", lambda asked: hosts.add(urlsplit(asked.url).hostname or ""))
+    labs: list[Lab] = []
 
     def open_notebook(notebook: Path) -> Lab:
-        name = f"{request.node.name.replace('[', '-').replace(']', '')}.ipynb"
-        shutil.copy(notebook, server.folder / name)
-        opened = Lab(page, server, name, hosts)
-        opened.open()
-        return opened
+        folder = request.node.name.replace("[", "-").replace("]", "")  # each has its own, where its kernel works
+        (server.folder / folder).mkdir()
+        shutil.copy(notebook, server.folder / folder)
+        labs.append(Lab(page, server, f"{folder}/{notebook.name}", hosts=hosts))
+        labs[-1].open()
+        return labs[-1]
 
     yield open_notebook
-    page.close()
+    try:
+        for opened in labs:
+            opened.check()
+            opened.stop_kernel()
+    finally:
+        page.close()
+
+
+@pytest.fixture
+def cells(lab: Callable[[Path], Lab], tmp_path: Path) -> Callable[..., Lab]:
+    """Open a notebook of some cells and run them all, in the light theme or the one that is named."""
+
+    def run(*sources: str, theme: str = "Light") -> Lab:
+        opened = lab(notebook_of(tmp_path / "cells.ipynb", *sources))
+        opened.set_theme(theme)
+        opened.run_all()
+        return opened
+
+    return run
+
+
+@pytest.fixture(params=["Light", "Dark"])
+def theme(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def in_theme(cells: Callable[..., Lab], theme: str) -> Callable[..., Lab]:
+    """Do as `cells` in each of the two themes."""
+    return partial(cells, theme=theme)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import nbformat
@@ -32,11 +33,34 @@ flights.compact("all", engine="local")
 session.create_table("airports", sl.Schema(row_keys={"faa": "string"}, values={"name": "string"}))
 """
 
+SLOW = """
+from pathlib import Path
+import pyarrow as pa
+import sleeper_nb as sl
+%load_ext sleeper_nb
+%sleeper use ./warehouse
 
-def notebook_of(path: Path, *cells: str) -> Path:
+Path("slow").touch()
+properties = {
+    "sleeper.table.iterator.class.name": "tests.iterators:unhurried",
+    "sleeper.table.iterator.config": str(Path.cwd()),
+}
+session = sl.connect("./warehouse")
+trips = session.create_table("trips", sl.Schema({"n": "long"}), properties=properties)
+for i in range(2):
+    trips.ingest(pa.table({"n": range(i, 1_000_000, 2)}))
+begin = trips.resolved, trips.files().to_dict()
+"""
+"""A table whose compaction takes a minute while the file ``slow`` is there; it makes ``begun`` when it merges."""
+
+
+def notebook_of(path: Path, *cells: str, failing: Collection[int] = ()) -> Path:
+    """Write a notebook; a cell whose number is among the failing is expected to show an error."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell.strip()) for cell in cells])
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
     for i, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{i}"
+        if i in failing:
+            cell.metadata["tags"] = ["raises-exception"]
     nbformat.write(notebook, path)
     return path

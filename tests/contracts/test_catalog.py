@@ -67,6 +67,20 @@ def test_a_table_is_found_by_name_with_its_first_snapshot(catalog: Catalog, open
     assert opened().current("t") == snapshot(1)
 
 
+def test_a_table_is_found_by_its_name_in_any_case(catalog: Catalog):
+    assert catalog.find_table("trips") is None
+    catalog.create_table(TableEntry("1", "Straße"), snapshot(1, "one"))
+    catalog.create_table(TableEntry("2", "trips"), snapshot(1, "two"))
+    assert catalog.find_table("trips") == catalog.find_table("TRIPS") == TableEntry("2", "trips")
+    assert catalog.find_table("STRASSE") == catalog.find_table("Straße") == TableEntry("1", "Straße")
+    catalog.rename_table("2", "trips", "Rides")
+    catalog.set_online("2", online=False)
+    assert catalog.find_table("trips") is None
+    assert catalog.find_table("rides") == TableEntry("2", "Rides", online=False)
+    catalog.delete_table("2", "Rides")
+    assert catalog.find_table("Rides") is None
+
+
 @pytest.mark.parametrize("entry", [TableEntry("u", "table"), TableEntry("t", "other")])
 def test_a_name_and_an_id_are_given_once(catalog: Catalog, entry: TableEntry):
     with pytest.raises(AlreadyExists):

@@ -12,6 +12,7 @@ import sleeper_nb as sl
 from sleeper_nb.engines.spark import loading
 from sleeper_nb.operations.loading import load_summary
 from sleeper_nb.storage.sorted_keys import is_sorted
+from tests.builders import InterruptedAfter
 
 pytestmark = pytest.mark.spark
 
@@ -145,20 +146,6 @@ def test_an_empty_table_reads_empty_everywhere(table):
     assert table.scan().to_spark().count() == 0
     assert table.scan().to_duckdb().fetchall() == []
     assert table.scan().to_arrow().schema == SCHEMA.arrow
-
-
-class InterruptedAfter:
-    """A watcher that is interrupted, as by the stop button, when so many jobs are committed."""
-
-    def __init__(self, jobs):
-        self.jobs = jobs
-
-    def update(self, text, done=0, total=0):  # noqa: ARG002 - the watcher's own form
-        if text.startswith("compacting") and done == self.jobs:
-            raise KeyboardInterrupt
-
-    def finish(self, text=""):
-        pass
 
 
 def test_an_interrupted_compaction_keeps_what_was_committed_and_leaves_nothing_else(tmp_path, spark_engine):

@@ -212,7 +212,7 @@ def test_an_interrupt_ends_with_its_own_code(sleeper, monkeypatch):
 
 
 def test_the_installed_command_runs():
-    words = [sys.executable, "-c", "import sys; from sleeper_nb.cli import main; sys.exit(main())", "--version"]
+    words = [sys.executable, "-m", "sleeper_nb", "--version"]
     answer = subprocess.run(words, capture_output=True, text=True, check=True)
     assert (answer.stdout, answer.stderr) == (f"sleeper-nb {sleeper_nb.__version__}\n", "")
 

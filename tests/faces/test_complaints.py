@@ -32,19 +32,6 @@ PYTHON = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 @pytest.fixture
-def cell(shell):
-    """Run a cell, and return its value."""
-
-    def run_cell(source):
-        with capture_output():
-            answer = shell.run_cell(source)
-        answer.raise_error()
-        return answer.result
-
-    return run_cell
-
-
-@pytest.fixture
 def trips(cell, shell):
     shell.push({"rows": ROWS})
     for source in WAREHOUSE:

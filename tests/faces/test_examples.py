@@ -133,3 +133,15 @@ def test_the_readme_is_typed_from_its_beginning_to_its_end(shell, template, tmp_
         for cell in cells:
             with capture_output():
                 shell.run_cell(cell).raise_error()
+
+
+@pytest.mark.spark
+def test_the_python_of_the_readme_runs(spark_engine, template, tmp_path, monkeypatch):
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+    with sl.connect(tmp_path / "warehouse") as session:
+        session.table("flights").create_savepoint("half-year")
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+    names = {"july": rows(A_FLIGHT), "spark": spark_engine.session()}
+    exec(block, names)  # noqa: S102 - our own text
+    names["session"].close()

@@ -209,6 +209,27 @@ def test_where_an_instance_lives_is_said_by_option_environment_file_in_this_orde
     assert find_home("x", None, {}, below).folder == below / "nearer"
 
 
+def test_a_file_says_the_settings_of_spark_and_an_instance_has_its_own_before_them(tmp_path):
+    (tmp_path / "sleeper.toml").write_text(
+        'warehouse = "data"\n[spark]\nmaster = "spark://host:7077"\nexecutor.memory = "8g"\nspeculation = true\n'
+        '"spark.executor.cores" = 2\n[instances.prod]\nwarehouse = "s3://b/p"\nspark.executor.memory = "9g"\n'
+    )
+    said = {
+        "spark.master": "spark://host:7077", "spark.executor.memory": "8g", "spark.speculation": "true",
+        "spark.executor.cores": "2",
+    }  # fmt: skip
+    home = find_home("x", None, {}, tmp_path)
+    assert home.spark == said
+    assert find_home("prod", None, {}, tmp_path).spark == {**said, "spark.executor.memory": "9g"}
+    for inside in (home.warehouse, f"{home.warehouse}/", f"file://{home.warehouse}", f"{home.warehouse}/below"):
+        assert home.toward(inside).spark == said
+    for elsewhere in (f"{home.warehouse}2", str(tmp_path), "s3://b/p", "elsewhere"):
+        assert home.toward(elsewhere) == Home(elsewhere)
+    bucket = find_home("prod", None, {}, tmp_path)
+    assert bucket.toward("s3://b/p/") == Home("s3://b/p/", spark=bucket.spark)
+    assert bucket.toward("s3://b/p2") == Home("s3://b/p2")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -217,6 +238,7 @@ def test_where_an_instance_lives_is_said_by_option_environment_file_in_this_orde
         ("a\nb", "sleeper.toml: .*line 1"),
         ("instances = 3", "no table"),
         ('[instances.x]\n\nplace = "a"\n', "line 3 of .*no setting 'place'"),
+        ('region = "x"\nspark = "local"\n', r"line 2 of .*spark is no table\nhint: write spark.master"),
     ],
 )
 def test_a_file_of_places_that_is_wrong_is_named_with_its_line(tmp_path, text, said):

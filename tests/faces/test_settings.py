@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from IPython.utils.capture import capture_output
 
 import sleeper_nb as sl
 from magics.completion import SleeperCompleter
@@ -14,18 +13,12 @@ from sleeper_nb.errors import InvalidInput
 
 
 @pytest.fixture
-def run(shell):
-    def run_cell(source):
-        with capture_output():
-            answer = shell.run_cell(source)
-        answer.raise_error()
-        return answer.result
-
-    run_cell("%sleeper use ./warehouse")
-    run_cell("%%sleeper create numbers --splits 20\nn INT KEY")
+def run(cell, shell):
+    cell("%sleeper use ./warehouse")
+    cell("%%sleeper create numbers --splits 20\nn INT KEY")
     shell.user_ns["rows"] = [{"n": n} for n in range(40)]
-    run_cell("%sleeper ingest numbers $rows")
-    return run_cell
+    cell("%sleeper ingest numbers $rows")
+    return cell
 
 
 ANSWERS = (

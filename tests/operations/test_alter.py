@@ -19,6 +19,7 @@ import sleeper_nb as sl
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context
 from sleeper_nb.engines.duckdb import relations
+from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StateRuleBroken, StorageError
 from sleeper_nb.model.evolution import AddColumn, DropColumn, RenameColumn, SchemaChange, mapped
 from sleeper_nb.model.processing import AGGREGATIONS, FILTERS, NOTHING
@@ -446,7 +447,7 @@ def test_a_version_of_narrower_types_is_read_with_those_of_now(tmp_path: Path):
     store, plan = narrow(tmp_path)
     rows = reading.read(plan, store.storage, where="i > 5 and d > 1 and g is null")
     assert rows.schema == WIDER.arrow
-    on_duck = relations.relation(relations.connect(), plan, store.storage).to_arrow_table().to_pylist()
+    on_duck = relations.relation(Database().connect(), plan, store.storage).to_arrow_table().to_pylist()
     assert on_duck == rows.to_pylist()
     assert [str(value) for value in on_duck[0].values()] == ["a", "1.250", "0.5", "2147483647", "7.0", "None"]
 

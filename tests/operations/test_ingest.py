@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.engines.duckdb import relations
+from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.errors import OutcomeUnknown, StorageError
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
@@ -176,7 +177,7 @@ def test_a_file_whose_rows_are_all_in_one_leaf_is_that_leafs_alone(tmp_path: Pat
 ENGINES: dict[str, Any] = {
     "arrow": scan,
     "duckdb": lambda store: relations.to_arrow(
-        relations.relation(relations.connect(), plan_scan(store.load()), store.storage)
+        relations.relation(Database().connect(), plan_scan(store.load()), store.storage)
     ),
 }
 

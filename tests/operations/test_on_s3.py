@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sleeper_nb.engines.duckdb import relations
+from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.spark import frames, pipeline
 from sleeper_nb.engines.spark.session import SparkEngine
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
@@ -92,7 +93,7 @@ def test_what_no_version_needs_is_deleted_from_the_bucket(table: StateStore):
 def test_duckdb_reads_the_bucket(table: StateStore):
     for keys in (("b", "x"), ("a", "y")):
         ingest(table, rows_of(*keys))
-    connection = relations.connect()
+    connection = Database().connect()
     relations.relation(connection, plan_scan(table.load()), table.storage).create_view("t")
     found = relations.query(connection, "SELECT key FROM t WHERE key >= 'b' ORDER BY key")
     assert found is not None
@@ -104,11 +105,11 @@ def test_duckdb_reads_system_tables(table: StateStore, name: str, rows: int):
     ingest(table, rows_of("b", "x"))
     at = KnownAt(table, Resolved(table.head()), TableProperties({}))
     found = rows_at(SYSTEM_TABLES[name], at)
-    assert relations.to_arrow(relations.system_table(relations.connect(), found)).num_rows == rows
+    assert relations.to_arrow(relations.system_table(Database().connect(), found)).num_rows == rows
 
 
 def _read_by_duckdb(store: StateStore) -> object:
-    return relations.relation(relations.connect(), plan_scan(store.load()), store.storage)
+    return relations.relation(Database().connect(), plan_scan(store.load()), store.storage)
 
 
 @pytest.mark.parametrize("read", [scan, _read_by_duckdb])

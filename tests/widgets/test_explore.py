@@ -188,6 +188,15 @@ def test_displaying_it_gives_a_static_picture_first_and_then_the_widget(session,
     assert "application/vnd.jupyter.widget-view+json" in live
 
 
+def test_marimo_which_shows_no_ipywidgets_gets_the_static_picture(session):
+    widget = explore(session, "flights")
+    before = widget._display_()._repr_html_()
+    assert "<svg" in before
+    widget.version = 3
+    assert widget._display_()._repr_html_() != before
+    assert "snapshot 3" in widget._display_()._repr_html_()
+
+
 def test_one_warehouse_gives_one_picture(tmp_path):
     pictures = []
     for name in ("a", "b"):

@@ -65,12 +65,16 @@ def test_the_list_and_a_click_into_the_picture_choose_a_range(session, explorer)
     assert explorer.partition == ""
 
 
-def test_buttons_go_through_tables_and_ranges_and_stop_at_the_ends(session):
+def test_buttons_go_through_tables_versions_and_ranges_and_stop_at_the_ends(session):
     explorer = explore(session)
     previous, following = (button for button in buttons(explorer) if "table" in button.tooltip[-5:])
     for button, table in ((previous, "airports"), (following, "flights"), (following, "flights")):
         button.click()
         assert explorer.table == table
+    previous, following = (button for button in buttons(explorer) if button.tooltip.endswith(" version"))
+    for button, version in ((following, 4), (previous, 3), (previous, 2), (following, 3)):
+        button.click()
+        assert explorer.version == version
     explorer.tab = "partitions"
     previous, following = (button for button in buttons(explorer) if button.tooltip.endswith(" range"))
     following.click()
@@ -169,13 +173,13 @@ def test_the_line_of_a_query_gives_its_rows(session, explorer, shell):
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
-        ("COPY (SELECT 1) TO '{}/x.csv'", "the explorer runs queries alone"),
-        ("/* SELECT */ EXPORT DATABASE '{}/x'", "the explorer runs queries alone"),
-        ("ATTACH '{}/x.db'", "the explorer runs queries alone"),
-        ("EXPLAIN ANALYZE COPY (SELECT 1) TO '{}/x.csv'", "the explorer runs queries alone"),
-        ("CREATE TEMP VIEW v AS SELECT * FROM flights", "the explorer runs queries alone"),
+        ("COPY (SELECT 1) TO '{}/x.csv'", "no query begins with 'COPY'"),
+        ("/* SELECT */ EXPORT DATABASE '{}/x'", "no query begins with 'EXPORT'"),
+        ("ATTACH '{}/x.db'", "no query begins with 'ATTACH'"),
+        ("EXPLAIN ANALYZE COPY (SELECT 1) TO '{}/x.csv'", "no query begins with 'COPY'"),
+        ("CREATE TEMP VIEW v AS SELECT * FROM flights", "it changes view 'v'"),
         ("SELECT 1; COPY (SELECT 1) TO '{}/x.csv'", "a second statement"),
-        ("", "the explorer runs queries alone"),
+        ("", "there is no query"),
         ("SELECT * FROM flihgts", "did you mean 'flights'?"),
         ("SELECT ''", ""),
     ],

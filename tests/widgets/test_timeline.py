@@ -10,6 +10,7 @@ from IPython.utils.capture import capture_output
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.widgets import model, timeline
+from tests.widgets.conftest import buttons
 
 HOSTILE = "<script>alert('x')</script>&\"\n"
 
@@ -52,6 +53,23 @@ def test_handles_and_names_move_it_and_traits_can_be_watched(session):
     assert (widget.before, widget.after, widget._handles.value) == (1, 3, (1, 3))
     with pytest.raises(sl.NotFound, match="there are: 1–4"):
         widget.after = 9
+
+
+def test_buttons_that_have_names_move_each_handle_as_far_as_the_other_and_the_ends(session):
+    widget = timeline(session, "trips")
+    named = {button.tooltip: button.click for button in buttons(widget)}
+    moves = {
+        "Previous version on the left": (2, 4),
+        "Next version on the left": (3, 4),
+        "Next version on the right": (3, 4),
+        "Previous version on the right": (3, 3),
+    }
+    for name, ends in moves.items():
+        named[name]()
+        assert (widget.before, widget.after) == ends
+    named["Previous version on the right"]()
+    named["Next version on the left"]()
+    assert (widget.before, widget.after) == (3, 3)
 
 
 def test_the_button_writes_the_line_that_rolls_back_and_changes_nothing(session):

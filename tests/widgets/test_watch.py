@@ -86,7 +86,7 @@ def test_it_follows_a_compaction_to_its_end_and_what_stays_is_the_end(session, t
     work = trips.compact("all", engine="local", background=True)
     assert gate.reached.wait(30)
     widget = JobWatch(JobsModel(session, "trips", work, since), clock, "line", work, beside)
-    assert "0 of 3 jobs · 0 of 6 rows" in repr(widget)
+    assert "0 of 3 jobs · 0 of 6 rows" in repr(widget.seen)
     assert (widget._bar.value, widget._stop.disabled) == (0.0, False)
     shell.push({"widget": widget})
     with capture_output() as said:
@@ -95,13 +95,14 @@ def test_it_follows_a_compaction_to_its_end_and_what_stays_is_the_end(session, t
     assert "compaction of trips, " not in kept.data["text/plain"]
     assert kept.data["text/plain"].startswith("compaction of trips\n")
     assert "application/vnd.jupyter.widget-view+json" in live.data
+    assert live.data["text/plain"] == "JobWatch('compaction of trips')"  # stays as it is, so nothing of how far it was
     gate.open.set()
     assert len(work.result(timeout=30).jobs) == 3
     with capture_output() as said:
         (follow,) = beside.work
         follow()
     assert [output.data["text/plain"] for output in said.outputs] == [repr(widget.seen)]
-    assert "3 of 3 jobs · 6 of 6 rows" in repr(widget)
+    assert "3 of 3 jobs · 6 of 6 rows" in repr(widget.seen)
     assert (widget._bar.value, widget._bar.bar_style, widget._stop.disabled) == (1.0, "success", True)
     assert [one.job.state for one in widget.seen.jobs] == ["FINISHED"] * 3
 
@@ -118,7 +119,7 @@ def test_the_button_stops_the_work_and_says_so(session, trips, clock, monkeypatc
     with pytest.raises(sl.Cancelled):
         work.result(timeout=30)
     assert not widget.refresh()
-    assert "cancelled" in repr(widget)
+    assert "cancelled" in repr(widget.seen)
     assert (widget._bar.bar_style, widget._stop.description) == ("danger", "Stop")
     assert {one.job.state for one in widget.seen.jobs} == {"CANCELLED"}
 
@@ -204,9 +205,9 @@ def test_a_compaction_is_watched_as_typed(shell, tmp_path):
     widget = shell.run_line_magic("sleeper", "compact t --strategy all --engine local --watch")
     assert len(widget.work.result(timeout=30).jobs) == 1
     widget.refresh()
-    assert "1 of 1 job · 2 of 2 rows" in repr(widget)
+    assert "1 of 1 job · 2 of 2 rows" in repr(widget.seen)
     after = shell.run_line_magic("sleeper", "jobs t --watch")
-    assert "no job" in repr(after)
+    assert "no job" in repr(after.seen)
 
 
 def test_the_console_says_a_line_while_jobs_run_and_leaves_a_table(session, trips, clock, monkeypatch):

@@ -163,6 +163,9 @@ class DynamoDBCatalog(Catalog):
         self._is_made()
         return self._list.entries()
 
+    def find_table(self, name: str) -> TableEntry | None:
+        return self._list.find(name) if self._is_made() else None
+
     def current(self, table_id: str) -> Snapshot:
         # The newest snapshot is the current one: both are written by one transaction, so one read is enough. Of several
         # that one commit makes, an earlier one may show first: a version like any other, on which no commit can win.

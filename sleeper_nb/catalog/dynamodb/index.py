@@ -30,6 +30,12 @@ class Index:
         entries = [TableEntry(row["key"], row["name"], row["online"]) for row in self.ids.query()]
         return tuple(sorted(entries, key=lambda entry: entry.name.encode()))
 
+    def find(self, name: str) -> TableEntry | None:
+        """Return the table of a name, in any case."""
+        named = self.names.get(name.casefold())
+        row = None if named is None else self.ids.get(named["table_id"])
+        return None if row is None else TableEntry(row["key"], row["name"], row["online"])
+
     def rename(self, table_id: str, old: str, new: str) -> None:
         """Give a table another name; errors as `Catalog.rename_table`."""
         named = self.ids.update(table_id, "SET #name = :new", "#name = :old", new=new, old=old)

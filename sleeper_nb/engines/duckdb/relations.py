@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sleeper_nb import errors
 from sleeper_nb.engines.duckdb import processing
+from sleeper_nb.engines.sql.queries import check_query
 from sleeper_nb.errors import InvalidInput, SleeperError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
@@ -21,20 +22,6 @@ from sleeper_nb.storage.filesystem import Storage
 
 # How DuckDB repeats an error of a stream that it reads: the end of a Python stack.
 _OURS = re.compile(r"^sleeper_nb\.errors\.(\w+): (.*)(?:\nhint: (.*))?", re.MULTILINE)
-
-
-def connect() -> duckdb.DuckDBPyConnection:
-    """Return a new in-memory database: no file, so no lock; nothing is downloaded; times are shown in UTC."""
-    connection = duckdb.connect(
-        ":memory:",
-        config={
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "python_enable_replacements": False,  # a misspelt table must not become some variable of ours
-        },
-    )
-    connection.execute("SET TimeZone = 'UTC'")
-    return connection
 
 
 def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage) -> duckdb.DuckDBPyRelation:
@@ -100,26 +87,30 @@ def column(name: str) -> duckdb.Expression:
 
 def query(
     connection: duckdb.DuckDBPyConnection, sql: str, parameters: Mapping[str, Any] | None = None
-) -> duckdb.DuckDBPyRelation | None:
-    """Run one statement with ``$name`` parameters bound by value; None when it gives no rows.
+) -> duckdb.DuckDBPyRelation:
+    """Return the rows of one statement, with ``$name`` parameters bound by value.
 
     Raises
     ------
     InvalidInput
-        With DuckDB's first line, when it cannot be read or refers to what is not there.
+        With DuckDB's first line, when it cannot be read or refers to what is not there; and before anything is done
+        when it is no query.
     """
+    check_query(sql)
     try:
         return connection.sql(sql, params=dict(parameters)) if parameters else connection.sql(sql)
     except duckdb.Error as error:
         raise explained(error) from error
 
 
+def name_rows(connection: duckdb.DuckDBPyConnection, name: str, rows: duckdb.DuckDBPyRelation) -> None:
+    """Give rows a name, under which the next statements of the connection, and of no other, read them."""
+    connection.register(name, rows)  # a temporary view, which `create_view` does not make
+
+
 def name_query(connection: duckdb.DuckDBPyConnection, name: str, sql: str) -> None:
-    """Give a query a name, under which the connection's next statements read it."""
-    rows = query(connection, sql)
-    if rows is None:
-        raise InvalidInput("the view gives no rows", hint="make it of a query")
-    rows.create_view(name)
+    """Give a query a name, as `name_rows` does."""
+    name_rows(connection, name, query(connection, sql))
 
 
 def to_arrow(rows: duckdb.DuckDBPyRelation) -> pa.Table:
@@ -133,8 +124,7 @@ def to_arrow(rows: duckdb.DuckDBPyRelation) -> pa.Table:
 def batches(rows: duckdb.DuckDBPyRelation, size: int) -> Iterator[pa.Table]:
     """Yield the rows of a relation, about so many at a time and one batch at least; none is read before its turn."""
     try:
-        read = rows.to_arrow_reader if hasattr(rows, "to_arrow_reader") else rows.fetch_arrow_reader  # before 1.5
-        with read(size) as reader:
+        with rows.to_arrow_reader(size) as reader:
             yield from (pa.Table.from_batches([batch], reader.schema) for batch in reader)
             yield reader.schema.empty_table()
     except (duckdb.Error, pa.ArrowException, OSError) as error:  # what fails behind the first batch comes by Arrow

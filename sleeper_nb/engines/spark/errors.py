@@ -48,7 +48,9 @@ def explain(error: BaseException) -> SleeperError | None:
         or _from_machine(text)
         or _from_statement(kinds, text)
         or _from_connection(kinds)
-        or EngineError(f"Spark failed: {_first_line(text)}", hint="the whole error is its __cause__")
+        or EngineError(
+            f"Spark failed: {_first_line(text)}", hint="the whole error is its __cause__, which %sleeper why shows"
+        )
     )
 
 

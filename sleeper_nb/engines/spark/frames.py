@@ -118,10 +118,23 @@ def query(
     for name, frame in views.items():
         frame.createOrReplaceTempView(name)
     try:
-        return spark.sql(sql, args=dict(parameters)) if parameters else spark.sql(sql)
+        arguments = {name: _argument(value) for name, value in (parameters or {}).items()}
+        return spark.sql(sql, args=arguments) if arguments else spark.sql(sql)
     finally:
         for name in views:
             spark.catalog.dropTempView(name)
+
+
+def _argument(value: Any) -> Any:
+    """Return a value as Spark binds it: a map as one, and whole numbers of a list all of one size."""
+    from pyspark.sql import functions as f
+
+    if isinstance(value, Mapping):
+        return f.create_map(*[f.lit(each) for pair in value.items() for each in pair])
+    if isinstance(value, list) and value and all(type(each) is int for each in value):
+        # Spark takes no casts here; digits alone become text, as each is an int and nothing else
+        return f.expr(f"array({', '.join(f'{each}L' for each in value)})")
+    return value
 
 
 def plan_of(frame: DataFrame) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -11,7 +12,7 @@ from sleeper_nb.progress import unchecked
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from pyspark import StatusTracker
+    from pyspark import SparkContext, StatusTracker
     from pyspark.sql import SparkSession
 
     from sleeper_nb.progress import Progress
@@ -48,6 +49,7 @@ class WatchedAction(Generic[T]):
         self._result: list[T] = []
         self._error: BaseException | None = None
         self.done = self.total = 0
+        self.waiting = False
         self._cancel, self._quiet = threading.Event(), threading.Event()
         self.ended = threading.Event()
 
@@ -86,6 +88,7 @@ class WatchedAction(Generic[T]):
         try:
             while not self.ended.is_set() and not self._cancel.wait(_POLL_SECONDS):
                 self.done, self.total = _tasks(tracker, self._tag)
+                self.waiting = self.done == 0 < self.total and not _has_workers(context)
             # Again and again: an action may submit another job after one was cancelled.
             while not self.ended.wait(_CANCEL_SECONDS):
                 context.cancelJobGroup(self._tag)
@@ -100,13 +103,17 @@ class WatchedAction(Generic[T]):
 def run_watched(
     session: SparkSession, action: Callable[[SparkSession], T], description: str, *, tag: str, progress: Progress
 ) -> T:
-    """Run an action, and show five times a second how many tasks of its jobs are done; an interrupt cancels them."""
+    """Run an action, and show five times a second how many tasks of its jobs are done; an interrupt cancels them.
+
+    A cluster that has no workers for the session, which Spark waits for without an end, is told of meanwhile.
+    """
     watched = WatchedAction(session, action, description, tag)
     try:
         progress.update(description)
         watched.start()
         while not watched.ended.wait(_POLL_SECONDS):
-            progress.update(description, watched.done, watched.total)
+            waits = ", which waits for workers of the cluster" if watched.waiting else ""
+            progress.update(f"{description}{waits}", watched.done, watched.total)
     except BaseException:
         watched.cancel()
         raise
@@ -181,6 +188,13 @@ def _tasks(tracker: StatusTracker, tag: str) -> tuple[int, int]:
                 # By its id, as several jobs share a stage.
                 stages[stage] = (info.numCompletedTasks, info.numTasks)
     return sum(done for done, _ in stages.values()), sum(total for _, total in stages.values())
+
+
+def _has_workers(context: SparkContext) -> bool:
+    """Whether anything runs tasks: the driver itself where Spark is local, else another process."""
+    if re.match(r"local(\[|$)", context.master or ""):
+        return True
+    return context._jsc.sc().getExecutorMemoryStatus().size() > 1  # type: ignore[no-any-return]  # noqa: SLF001
 
 
 def _is_active(tracker: StatusTracker, tag: str) -> bool:

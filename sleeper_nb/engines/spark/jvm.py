@@ -77,12 +77,15 @@ class Jvm:
         The file that its output is appended to.
     log_start
         How long the log was before, in bytes.
+    python
+        What runs Spark's Python tasks.
     """
 
     process: subprocess.Popen[bytes]
     folder: Path
     log: Path
     log_start: int
+    python: str
     port: int = 0
     secret: str = field(default="", repr=False)
 
@@ -122,7 +125,7 @@ class Jvm:
         ours = {
             "PYSPARK_GATEWAY_PORT": str(self.port),
             "PYSPARK_GATEWAY_SECRET": self.secret,
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": self.python,
             "SPARK_HOME": str(spark_home()),
         }
         before = {name: os.environ.get(name) for name in ours}
@@ -185,6 +188,13 @@ def default_memory() -> int:
             total = min(total, int(Path(limit).read_text("ascii")))
     # From 32 GiB on, references take twice the room; whoever has use for that much will say so.
     return max(1024, min(total // 4, 31 * _GIB) >> 20)
+
+
+def worker_python(conf: Mapping[str, str]) -> str:
+    """Return what runs Python tasks: this Python, unless the settings or, for a cluster, ``PYSPARK_PYTHON`` tell."""
+    local = conf.get("spark.master", "local").startswith("local")
+    told = None if local else os.environ.get("PYSPARK_PYTHON")
+    return conf.get("spark.pyspark.python") or told or sys.executable
 
 
 def plan_jvm(java: Java, conf: Mapping[str, str]) -> JvmPlan:
@@ -252,10 +262,10 @@ def launch_jvm(plan: JvmPlan, folder: Path, log: Path, *, flags: Sequence[str] =
         # Turned into flags already; Spark would refuse memory flags among its own options.
         if name not in {"spark.driver.extraJavaOptions", "spark.driver.extraClassPath", JIT}:
             command += ["--conf", f"{name}={value}"]
-    environment = dict(os.environ)
+    python, environment = worker_python(plan.conf), dict(os.environ)
     environment.update(
         _PYSPARK_DRIVER_CONN_INFO_PATH=str(folder / "connection"),
-        PYSPARK_PYTHON=sys.executable,
+        PYSPARK_PYTHON=python,
         SPARK_CONNECT_MODE="0",
         SPARK_HOME=str(spark_home()),
         SPARK_SCALA_VERSION="2.13",
@@ -276,4 +286,4 @@ def launch_jvm(plan: JvmPlan, folder: Path, log: Path, *, flags: Sequence[str] =
             env=environment,
             start_new_session=True,
         )
-    return Jvm(process, folder, log, start)
+    return Jvm(process, folder, log, start, python)

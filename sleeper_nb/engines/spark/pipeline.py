@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.loading import frame_of
-from sleeper_nb.engines.spark.reach import hand_over_keys
+from sleeper_nb.engines.spark.reach import check_written, hand_over_keys
 from sleeper_nb.engines.spark.session import SparkEngine
 from sleeper_nb.engines.spark.written_files import data_file, result, result_ddl
 from sleeper_nb.errors import OutcomeUnknown
@@ -82,7 +82,7 @@ def bulk_import(
         def action(spark: SparkSession) -> tuple[list[Any], bool]:
             hand_over_keys(spark, reached)
             frame = _checked_frame(spark, sources, schema)
-            rows = _written(frame, schema, tree, store.storage, run_id, settings).collect()
+            rows = _write(spark, frame, schema, tree, store.storage, run_id, settings)
             return rows, spark.conf.get("spark.speculation", "false") == "true"
 
         rows, speculation = engine.run(action, "bulk import", expected_bytes=bytes_of(sources))
@@ -151,12 +151,21 @@ def _compacted(
 
     hand_over_keys(spark, [storage])
     (row,) = spark.range(1, numPartitions=1).mapInArrow(task, result_ddl(schema)).collect()
-    return job, data_file(row, schema)
+    made = data_file(row, schema)
+    check_written(spark, storage, [made.filename] if made else ())
+    return job, made
 
 
-def _written(
-    frame: DataFrame, schema: Schema, tree: PartitionTree, storage: Storage, run_id: str, settings: IngestSettings
-) -> DataFrame:
+def _write(
+    spark: SparkSession,
+    frame: DataFrame,
+    schema: Schema,
+    tree: PartitionTree,
+    storage: Storage,
+    run_id: str,
+    settings: IngestSettings,
+) -> list[Any]:
+    """Write the rows to files of their leaves, and return what each task tells of its file."""
     leaves, root = [leaf.id for leaf in tree.leaves], tree.root.id
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -178,7 +187,9 @@ def _written(
     order = [f"`{name}`" for name in schema.sort_order]
     numbered = frame.withColumn(_LEAF, _leaf_number(tree, schema))
     parted = numbered.repartitionById(len(leaves), _LEAF) if settings.file_per_leaf else numbered.repartition(1)
-    return parted.sortWithinPartitions(*order).mapInArrow(task, result_ddl(schema))
+    told = parted.sortWithinPartitions(*order).mapInArrow(task, result_ddl(schema)).collect()
+    check_written(spark, storage, {row["filename"] for row in told if row["rows"]})
+    return told
 
 
 def _conformed(batch: pa.RecordBatch, schema: Schema, counts: Counter[int]) -> pa.Table:

@@ -26,9 +26,17 @@ __all__ = [
     "VersionClause",
     "bind_names",
     "splice",
+    "statement_alone",
     "table_references",
     "to_duckdb_parameters",
 ]
+
+
+def statement_alone(sql: str, *, dialect: Dialect) -> str:
+    """Return a statement without the ``;`` at its end, and without comments behind that: DuckDB takes none there."""
+    tokens = tokenize(sql, dialect=dialect)
+    last = next((index for index in reversed(range(len(tokens))) if not tokens[index].is_symbol(";")), -1)
+    return sql[: tokens[last + 1].start] if last + 1 < len(tokens) else sql
 
 
 def splice(sql: str, replacements: Mapping[TableReference, str], *, dialect: Dialect) -> str:

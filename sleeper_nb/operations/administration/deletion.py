@@ -16,11 +16,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sleeper_nb.catalog.base import Catalog, TableEntry
+from sleeper_nb.cells import Bytes, cell_text
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.leases import Lease
 from sleeper_nb.operations.administration.property_files import PropertyFiles
-from sleeper_nb.report import Bytes, Grid, Report, cell_text, counted
+from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.state_store.opening import erase_state
 
 

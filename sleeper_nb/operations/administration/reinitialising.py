@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from sleeper_nb.cells import Bytes, cell_text
 from sleeper_nb.errors import ConfirmationNeeded
 from sleeper_nb.model.clear_table import ClearTable
 from sleeper_nb.model.files import data_files
@@ -22,7 +23,7 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.report import Bytes, Grid, Report, cell_text, counted
+from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
 
 

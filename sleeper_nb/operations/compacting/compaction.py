@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
+from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import StateRuleBroken
 from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.schema import Schema
@@ -32,7 +33,7 @@ from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.operations.scanning.reading import leaf_rows
 from sleeper_nb.operations.tracking.tracking import JobTracker
 from sleeper_nb.progress import Progress, unchecked
-from sleeper_nb.report import Bytes, Grid, Report, counted, rate_text
+from sleeper_nb.report import Grid, Report, counted, rate_text
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage.data_file_settings import DataFileSettings
 from sleeper_nb.storage.data_files import AS_DEFAULT, DataFile

@@ -11,13 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.files import Totals
 from sleeper_nb.model.partitions import PartitionTree, Region
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.report import SHOWN_ROWS, Bytes, Grid, Report, counted
+from sleeper_nb.report import SHOWN_ROWS, Grid, Report, counted
 from sleeper_nb.storage.places import StoredFile
 
 Version = Snapshot | Savepoint

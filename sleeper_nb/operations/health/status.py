@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 import pyarrow.compute as pc
 
 from sleeper_nb.catalog.base import Assignment
+from sleeper_nb.cells import Bytes
 from sleeper_nb.model.files import data_files
 from sleeper_nb.model.properties import SAVEPOINT_INTERVAL, SPLITTING_THRESHOLD, TableProperties
 from sleeper_nb.model.savepoints import Savepoint
@@ -20,7 +21,7 @@ from sleeper_nb.operations.upkeep.expiry import Retention, plan_expiry
 from sleeper_nb.operations.upkeep.garbage import collectable_files, delay_of, kept_versions, left_behind
 from sleeper_nb.operations.upkeep.online import is_online
 from sleeper_nb.operations.versioning.periodic import is_due
-from sleeper_nb.report import Bytes, Grid, Report, counted
+from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage.paths import is_data_file
 

@@ -158,7 +158,7 @@ def compare_names(names: Sequence[str], schema: Schema) -> list[Difference]:
         change = (
             f"rename it to {near!r}"
             if near
-            else f"leave it out, or create the table with it; the table has {', '.join(schema.names)}"
+            else f'leave it out, or add it: alter --add-column "{name} TYPE?"; the table has {", ".join(schema.names)}'
         )
         found.append(Difference(name, f"unknown column {name!r}", change))
     return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.scanning.gathering import gathered
 
@@ -22,6 +22,12 @@ _WORDS = re.compile(
 )
 
 _EACH_TIME = re.compile(r"\b(random|uuid)\s*\(", re.IGNORECASE)
+_PARTS = re.compile(r"^(?:(?:DataFusion|SQL|Schema) error: |Error during planning: |[\w ]+ is not implemented: )+")
+_FRAME = re.compile(r"(?:\?table\?|\bc[0-9a-f]{32})\.")
+"""What DataFusion calls a table that was given no name."""
+_QUOTED = re.compile(r'\w+Error\("(.*)"\)')
+_NO_COLUMN = re.compile(r'No field named "?([^".]+)"?\.')
+_LONGEST = 160
 
 
 def condition(rows: DataFrame, where: str, schema: Schema) -> Any:
@@ -41,18 +47,26 @@ def condition(rows: DataFrame, where: str, schema: Schema) -> Any:
     try:
         return rows.parse_sql_expr(_WORDS.sub(exact, where))
     except Exception as error:  # DataFusion raises a plain Exception for every fault of the text
-        raise InvalidInput(
-            f"cannot read the condition {where!r}: {str(error).splitlines()[0]}",
-            hint="write it in SQL: dep_delay > 60 and origin = 'JFK'",
-        ) from error
+        said, hint = _said(error), "write it in SQL: dep_delay > 60 and origin = 'JFK'"
+        if missing := _NO_COLUMN.match(said):
+            near = NotFound.of("column", missing[1], schema.names)
+            said, hint = near.message, near.hint or hint
+        raise InvalidInput(f"cannot read the condition {where!r}: {said}", hint=hint) from error
 
 
 def not_computed(where: str, error: Exception) -> InvalidInput:
     """Return the error of a condition that was read, but that fails for some row."""
-    text = str(error).splitlines()[0]
     return InvalidInput(
-        f"cannot compute the condition {where!r}: {text}", hint="it must be true or false for every row"
+        f"cannot compute the condition {where!r}: {_said(error)}", hint="it must be true or false for every row"
     )
+
+
+def _said(error: Exception) -> str:
+    """Return DataFusion's own words without the names of its parts around them."""
+    line = _FRAME.sub("", _PARTS.sub("", str(error).splitlines()[0]))
+    quoted = _QUOTED.fullmatch(line)
+    line = quoted[1] if quoted else line
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
 def mentioned(where: str | None, schema: Schema) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,16 +15,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv
 
+from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.operations.scanning.planning import PlannedLeaf, ScanPlan
 from sleeper_nb.operations.scanning.reading import asked_fields, leaf_rows
 from sleeper_nb.progress import Progress
-from sleeper_nb.report import Bytes, Grid, Report, counted
+from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.storage.filesystem import Storage, open_near
 
 Format = Literal["parquet", "csv"]
 FORMATS: tuple[Format, ...] = ("parquet", "csv")
+_OTHER_FORMAT = re.compile(r"\.(xlsx?|jsonl?|tsv|txt|orc|avro|feather|arrow|ipc|gz|zip)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,9 @@ def _target(destination: str, home: Storage) -> tuple[Storage, str]:
     """Return the folder to write to, and the name of the one file in it; "" for a file a leaf."""
     text = destination.rstrip("/")
     folder, _, name = text.rpartition("/")
+    if _OTHER_FORMAT.search(name):
+        hint = f"end it in {' or '.join(f'.{each}' for each in FORMATS)}, or give a folder"
+        raise InvalidInput(f"cannot write the format of {name!r}", hint=hint)
     single = name if name.endswith(tuple(f".{each}" for each in FORMATS)) else ""
     above = folder or ("/" if text.startswith("/") else ".")
     target = open_near(above if single else text, home)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.files import data_files
 from sleeper_nb.model.keys import KeyValue, check_key, key_after
@@ -19,7 +20,7 @@ from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.region_text import parse_region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
-from sleeper_nb.report import Bytes, Grid, Report
+from sleeper_nb.report import Grid, Report
 
 
 class PlannedFile(NamedTuple):

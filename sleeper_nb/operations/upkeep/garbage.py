@@ -22,11 +22,12 @@ from datetime import datetime, timedelta
 
 import pyarrow.compute as pc
 
+from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import StateRuleBroken
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import DeleteFiles
-from sleeper_nb.report import NOTHING_DONE, Bytes, Grid, Report
+from sleeper_nb.report import NOTHING_DONE, Grid, Report
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
 

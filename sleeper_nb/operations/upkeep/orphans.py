@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import InvalidInput, StorageError
 from sleeper_nb.operations.health.checking import check_table
 from sleeper_nb.progress import Progress
-from sleeper_nb.report import NOTHING_DONE, Bytes, Grid, Report, counted
+from sleeper_nb.report import NOTHING_DONE, Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage.places import StoredFile
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from sleeper_nb.cells import Bytes, cell_text
 from sleeper_nb.model.keys import KeyValue, key_text
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.scanning.planning import files_of
 from sleeper_nb.operations.versioning.changes import RowCounts
 from sleeper_nb.operations.versioning.versions import Resolved
-from sleeper_nb.report import Bytes, Grid, Listing, Report, cell_text, counted
+from sleeper_nb.report import Grid, Listing, Report, counted
 
 _MOST_SPLITS, _MOST_LETTERS = 5, 40
 

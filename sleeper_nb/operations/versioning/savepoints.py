@@ -6,13 +6,14 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import ConflictError, NotFound, StorageError
 from sleeper_nb.model.files import Totals
 from sleeper_nb.model.savepoints import Savepoint, check_savepoint_name
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.versioning.kept_files import NOTHING, kept_alone
 from sleeper_nb.operations.versioning.versions import Resolved
-from sleeper_nb.report import NOTHING_DONE, Bytes, Grid, Listing, Report, counted
+from sleeper_nb.report import NOTHING_DONE, Grid, Listing, Report, counted
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.storage import paths

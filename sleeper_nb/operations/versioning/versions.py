@@ -82,7 +82,8 @@ def _savepoint(savepoints: Sequence[Savepoint], asked: SavepointReference, of: s
     for savepoint in savepoints:
         if asked.id_or_name in {savepoint.id, savepoint.name}:
             return savepoint
-    names = [str(word) for savepoint in savepoints for word in (savepoint.name, savepoint.id) if word]
+    # With its word before it, as 1 alone behind @ is a snapshot.
+    names = [word for point in savepoints for word in (point.name, f"savepoint.{point.id}") if word]
     raise NotFound.of("savepoint", asked.id_or_name, names, where=of)
 
 

@@ -1,0 +1,8 @@
+"""``python -m sleeper_nb``: the console command, where its script is not on the path."""
+
+import sys
+
+from sleeper_nb.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

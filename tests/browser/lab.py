@@ -1,0 +1,142 @@
+"""A notebook that is open in a browser: what a user does with it, and what must hold of it whatever was done."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from tests.browser.legible import hard_to_read, nameless
+
+_OPEN = "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
+# No command is awaited inside the page: waiting for it has no time limit there.
+_DO = """command => {
+    window.done = false;
+    void window.jupyterapp.commands.execute(command).then(() => { window.done = true; });
+}"""
+_SAVE = """() => {
+    window.done = false;
+    void window.jupyterapp.shell.currentWidget.context.save().then(() => { window.done = true; });
+}"""
+_STOP = """() => {
+    window.done = false;
+    void window.jupyterapp.shell.currentWidget.sessionContext.shutdown().then(() => { window.done = true; });
+}"""
+_THEME = "name => { void window.jupyterapp.commands.execute('apputils:change-theme', {theme: name}); }"
+
+
+def expect(place: Any) -> Any:
+    """Return playwright's assertions about a place, which wait for what they say; imported only by who runs them."""
+    from playwright.sync_api import expect as wait_for
+
+    return wait_for(place)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running JupyterLab: its address, its token and the folder that it shows."""
+
+    url: str
+    token: str
+    folder: Path
+
+
+@dataclass
+class Lab:
+    """A notebook open in a page."""
+
+    page: Any
+    server: Server
+    name: str
+    theme: str = ""
+    hosts: set[str] = field(default_factory=set)
+
+    def open(self) -> None:
+        self.page.goto(f"{self.server.url}/doc/tree/{self.name}?reset&token={self.server.token}")
+        self.page.wait_for_function(_OPEN)
+
+    def run_all(self, *, seconds: float = 90) -> None:
+        self.start("notebook:run-all-cells")
+        self.page.wait_for_function("window.done", timeout=seconds * 1000)
+
+    def run_cell(self, number: int) -> None:
+        """Run one cell to its end."""
+        self.start_cell(number)
+        self.page.wait_for_function("window.done", timeout=90_000)
+
+    def start_cell(self, number: int) -> None:
+        self.page.evaluate("n => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = n; }", number)
+        self.start("notebook:run-cell")
+
+    def output(self, number: int) -> Any:
+        """Return the place of what a cell gave."""
+        return self.page.locator(".jp-CodeCell").nth(number).locator(".jp-OutputArea-output")
+
+    def wait_for_file(self, name: str) -> None:
+        """Wait until the folder of the notebook has a file."""
+        path = f"/api/contents/{self.name.rpartition('/')[0]}/{name}?content=0&token={self.server.token}"
+        self.page.evaluate("window.there = false")
+        asked = f"() => {{ fetch('{path}').then(answer => {{ window.there = answer.ok; }}); return window.there; }}"
+        self.page.wait_for_function(asked, polling=200)
+
+    def start(self, command: str) -> None:
+        """Begin what a menu, a button of the toolbar or a key of JupyterLab begins."""
+        self.page.evaluate(_DO, command)
+
+    def set_theme(self, name: str) -> None:
+        self.page.evaluate(_THEME, f"JupyterLab {name}")
+        self.page.wait_for_function("name => document.body.dataset.jpThemeName === `JupyterLab ${name}`", arg=name)
+        self.theme = name
+
+    def press(self, *keys: str) -> None:
+        """Press one key after the other, wherever the focus is; ``"ArrowLeft*5"`` is five times."""
+        for key in keys:
+            name, _, times = key.partition("*")
+            for _ in range(int(times or 1)):
+                self.page.keyboard.press(name)
+
+    def unexpected(self) -> list[dict[str, Any]]:
+        """Return the errors in the page, but for those of cells that are there to show one, and what is on stderr."""
+        text = self.page.evaluate("() => JSON.stringify(window.jupyterapp.shell.currentWidget.content.model.toJSON())")
+        cells = [cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+        return [
+            output
+            for cell in cells
+            if "raises-exception" not in cell["metadata"].get("tags", ())
+            for output in cell["outputs"]
+            if output["output_type"] == "error" or output.get("name") == "stderr"
+        ]
+
+    def check(self) -> None:
+        """Hold what must be so at the end of whatever was done: no error, no code of data run, nobody else asked."""
+        assert self.unexpected() == []
+        assert self.page.title() != "broken"
+        assert self.hosts == {"127.0.0.1"}
+
+    def saved(self) -> list[dict[str, Any]]:
+        """Save the notebook and return the outputs in the file."""
+        self.page.evaluate(_SAVE)
+        self.page.wait_for_function("window.done")
+        cells = nbformat.read(self.server.folder / self.name, as_version=4)["cells"]  # joins what the file has in lines
+        return [output for cell in cells for output in cell.get("outputs", ())]
+
+    def stop_kernel(self) -> None:
+        self.page.evaluate(_STOP)
+        self.page.wait_for_function("window.done")
+
+    def look(self, name: str, widget: Any = None) -> None:
+        """Hold that a widget, the last when none is said, can be read and its controls have names; keep a picture."""
+        widget = widget or self.page.locator(".sleeper-live").last
+        self.shot(name, widget)
+        wrong = hard_to_read(widget) + nameless(widget)
+        assert not wrong, f"{name} in {self.theme}: {wrong}"
+
+    def shot(self, name: str, widget: Any) -> None:
+        """Keep a picture of the page, scrolled to the widget, when ``SLEEPER_SHOTS`` names a folder."""
+        if folder := os.environ.get("SLEEPER_SHOTS"):
+            widget.evaluate("e => e.scrollIntoView()")
+            self.page.screenshot(path=Path(folder) / f"{name}-{self.theme.lower()}.png")

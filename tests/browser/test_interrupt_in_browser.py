@@ -1,0 +1,82 @@
+"""A compaction that is stopped half-way in JupyterLab: by the toolbar, by keys and by the watch's button."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser.lab import expect
+from tests.browser.notebooks import SLOW, notebook_of
+
+pytestmark = pytest.mark.browser
+COMPACT = "%sleeper compact trips --strategy all --engine"
+LOOK = """
+Path("begun").unlink()
+print("as in the beginning:", (trips.resolved, trips.files().to_dict()) == begin)
+%sleeper jobs trips
+"""
+FAST = 'Path("slow").unlink()'
+ACTIVE = """
+from pyspark.sql import SparkSession
+print("active:", list(SparkSession.getActiveSession().sparkContext.statusTracker().getActiveJobsIds()))
+"""
+
+
+def interrupted(opened, stop):
+    """Run the first two cells, of which the second compacts; stop it once it merges, and hold that it leaves nothing.
+
+    What the user sees of it is one line: no stack.
+    """
+    opened.run_cell(0)
+    opened.start_cell(1)
+    opened.wait_for_file("begun")
+    stop()
+    expect(opened.output(1)).to_have_text(["", "KeyboardInterrupt: stopped; what was committed before stays"])
+    opened.run_cell(2)
+    expect(opened.output(2).first).to_contain_text("as in the beginning: True")
+    expect(opened.output(2).last).to_contain_text("CANCELLED")
+
+
+def test_the_stop_button_of_the_toolbar_leaves_nothing_of_a_compaction_and_the_next_succeeds(lab, tmp_path):
+    cells = (SLOW, f"{COMPACT} local", LOOK, f"{FAST}\n{COMPACT} local")
+    opened = lab(notebook_of(tmp_path / "local.ipynb", *cells, failing={1}))
+    interrupted(opened, opened.page.locator('[data-command="notebook:interrupt-kernel"]').click)
+    opened.run_cell(3)
+    expect(opened.output(3)).to_contain_text(["merged 2 files into 1"])
+
+
+def test_the_keys_that_interrupt_stop_the_job_in_spark_too(lab, tmp_path):
+    cells = (SLOW, f"{COMPACT} spark", f"{ACTIVE}{LOOK}", f"{FAST}\n{COMPACT} spark")
+    opened = lab(notebook_of(tmp_path / "spark.ipynb", *cells, failing={1}))
+    interrupted(opened, lambda: opened.press("Escape", "i*2"))
+    expect(opened.output(2).first).to_contain_text("active: []")
+    opened.run_cell(3)
+    expect(opened.output(3)).to_contain_text(["merged 2 files into 1"])
+
+
+def test_the_button_of_either_watch_stops_a_compaction(lab, tmp_path, theme):
+    compact, jobs = f"{COMPACT} local --watch", "%sleeper jobs trips --watch"
+    opened = lab(notebook_of(tmp_path / "watch.ipynb", SLOW, *(compact, jobs, LOOK) * 2, f"{FAST}\n{compact}"))
+    opened.set_theme(theme)
+    opened.run_cell(0)
+    watches = opened.page.locator(".sleeper-watch")
+    for first in (0, 2):
+        cell, pair = 1 + first // 2 * 3, (watches.nth(first), watches.nth(first + 1))
+        opened.run_cell(cell)
+        opened.wait_for_file("begun")
+        opened.run_cell(cell + 1)
+        for watch in pair:
+            expect(watch).to_contain_text("0 of 1 job · 0 of 1,000,000 rows")
+            opened.look("watch-running", watch)
+        if first == 0:
+            pair[0].get_by_role("button").click()
+        else:
+            pair[1].get_by_role("button").focus()
+            opened.press("Enter")
+        for watch in pair:
+            expect(watch).to_contain_text("CANCELLED")
+            expect(watch.get_by_role("button")).to_be_disabled()
+            opened.look("watch-stopped", watch)
+        opened.run_cell(cell + 2)
+        expect(opened.output(cell + 2).first).to_contain_text("as in the beginning: True")
+    opened.run_cell(7)
+    expect(watches.last).to_contain_text("1 of 1 job · 1,000,000 of 1,000,000 rows")

@@ -1,0 +1,79 @@
+"""Notebooks of the project as their readers open them, without a kernel: as HTML of nbconvert, and on a bare page."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import nbformat
+import pytest
+
+from tests.browser.conftest import ROOT
+from tests.browser.legible import hard_to_read, nameless
+
+pytestmark = pytest.mark.browser
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+BARE = "<style>body {{ background: {}; color: {}; font: 13px sans-serif }}</style>"
+"""What an editor gives to an output that knows none of JupyterLab's colours."""
+
+
+def outputs(path: Path) -> list[str]:
+    """Return the HTML of every answer in a notebook."""
+    cells = nbformat.read(path, as_version=4).cells
+    bundles = (output.get("data", {}) for cell in cells for output in cell.get("outputs", ()))
+    return [bundle["text/html"] for bundle in bundles if "text/html" in bundle]
+
+
+@pytest.fixture
+def opened(chromium, tmp_path):
+    """Open a page from a file, and tell which hosts it asked; it reaches none."""
+    page = chromium.new_page(viewport={"width": 1000, "height": 1000})
+    asked: set[str] = set()
+
+    def refuse(route):
+        asked.add(urlsplit(route.request.url).hostname or "")
+        route.abort()
+
+    page.route("http*://**", refuse)
+
+    def open_text(text):
+        asked.clear()
+        (tmp_path / "page.html").write_text(text)
+        page.goto((tmp_path / "page.html").as_uri())
+        return page, frozenset(asked)
+
+    yield open_text
+    page.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_answers_of_a_notebook_are_there_in_html_of_nbconvert_and_fetch_nothing(opened, theme):
+    nbconvert = pytest.importorskip("nbconvert")
+    exporter = nbconvert.HTMLExporter(theme=theme)
+    _, of_its_own = opened(exporter.from_notebook_node(nbformat.v4.new_notebook())[0])
+    for path in NOTEBOOKS:
+        page, asked = opened(exporter.from_filename(str(path))[0])
+        assert asked == of_its_own, path.name
+        answers = page.locator(".jp-RenderedHTML:has(table), .jp-RenderedHTML:has(svg)")
+        assert answers.count() >= sum("<svg" in text or "<table" in text for text in outputs(path)) > 0
+        for number in range(answers.count()):
+            answer = answers.nth(number)
+            assert answer.is_visible()
+            assert hard_to_read(answer) + nameless(answer) == [], (path.name, number)
+
+
+@pytest.mark.parametrize(("ground", "ink"), [("#ffffff", "#3b3b3b"), ("#1f1f1f", "#cccccc")])
+def test_answers_can_be_read_where_nothing_is_known_of_jupyterlab(opened, ground, ink):
+    for path in NOTEBOOKS:
+        page, asked = opened(BARE.format(ground, ink) + "".join(f"<section>{text}</section>" for text in outputs(path)))
+        assert not asked
+        body = page.locator("body")
+        assert hard_to_read(body) + nameless(body) == [], path.name
+
+
+def test_each_widget_left_its_picture():
+    saved = "".join(text for path in NOTEBOOKS for text in outputs(path))
+    assert saved.count('class="sleeper-static"') >= 5
+    for words in ("%%sleeper create", "half-year", "compaction of flights", "first 5 of 166,158 rows"):
+        assert words in html.unescape(saved)

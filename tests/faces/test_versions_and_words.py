@@ -1,0 +1,134 @@
+"""A version is taken wherever one makes sense, and a word that is nearly right is told what to type instead."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from sleeper_nb.errors import InvalidInput, NotFound
+
+ROWS = [{"city": name, "fare": fare} for fare, name in enumerate(["athens", "lima", "zagreb"])]
+MADE = (
+    "%sleeper use ./warehouse",
+    "%%sleeper create trips --splits g\ncity STRING KEY\nfare INT NULL",
+    "%sleeper ingest trips $rows",
+    "%sleeper create-savepoint trips --name before-fix",
+    "%sleeper ingest trips $rows",
+)
+
+
+@pytest.fixture
+def run(cell, shell):
+    """Run a cell of a shell with a table of three snapshots, and return its value, or raise its error."""
+
+    shell.push({"rows": ROWS})
+    for source in MADE:
+        cell(source)
+    return cell
+
+
+def test_a_version_behind_the_table_is_the_one_to_roll_back_to(run):
+    assert run("%sleeper rollback trips@before-fix --dry-run").dry_run
+    assert run("%sleeper rollback trips@2 -m why").snapshot.id == 4
+    with pytest.raises(InvalidInput, match="trips@2 names a version, and '3' is another"):
+        run("%sleeper rollback trips@2 3")
+    with pytest.raises(InvalidInput, match="rollback needs a version") as caught:
+        run("%sleeper rollback trips")
+    assert caught.value.hint == "rollback trips 12, or a savepoint's name; history trips lists them"
+
+
+def test_a_version_behind_the_table_is_the_one_to_save(run):
+    assert run("%sleeper create-savepoint trips@1 --name empty").saved_snapshot_id == 1
+    assert run("%sleeper create-savepoint trips@before-fix").saved_snapshot_id == 2
+    assert run("%sleeper create-savepoint trips --snapshot 2").saved_snapshot_id == 2
+    assert run("%sleeper create-savepoint trips").saved_snapshot_id == 3
+    with pytest.raises(InvalidInput, match="trips@1 names a version, and '2' is another"):
+        run("%sleeper create-savepoint trips@1 --snapshot 2")
+
+
+def test_both_versions_of_a_diff_may_stand_behind_the_table(run):
+    wanted = repr(run("%sleeper diff trips 2 3"))
+    assert repr(run("%sleeper diff trips@2 trips@3")) == wanted
+    assert repr(run("%sleeper diff trips@before-fix 3")) == repr(run("%sleeper diff trips trips@before-fix"))
+
+
+def test_rows_of_a_scan_are_given_as_a_library_has_them(run):
+    assert run('%sleeper scan trips@2 --where "fare > 0" --as pandas').to_dict("list") == {
+        "city": ["lima", "zagreb"],
+        "fare": [1, 2],
+    }
+    assert run("%sleeper get trips lima --columns fare --as arrow").to_pydict() == {"fare": [1, 1]}
+    with pytest.raises(InvalidInput, match="no form 'panda'"):
+        run("%sleeper scan trips --as panda")
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "hint"),
+    [
+        ("ingest trips rows", "no data file 'rows'", "write $rows for the variable"),
+        ("use $number", "$number is a int, no warehouse", "give a session, or its address"),
+        ("use s3:/bucket/x", "cannot open s3:/bucket/x", "give a folder, or s3://bucket/prefix"),
+        ("sql --as panda SELECT 1", "no form 'panda'", "did you mean 'pandas'?"),
+        ("properties trips gc.delay", "no property 'gc.delay'", "did you mean 'sleeper.table.gc.delay.minutes'?"),
+        (
+            "properties trips snapshot.time-retained=30 d",
+            "no property can be called 'd'",
+            "write 'snapshot.time-retained=30 d', with the quotes",
+        ),
+        (
+            "export trips trips.xlsx",
+            "cannot write the format of 'trips.xlsx'",
+            "end it in .parquet or .csv, or give a folder",
+        ),
+        (
+            "sql --engine duckdb SELECT * FROM trips.snapshots",
+            "no table 'trips.snapshots'",
+            "write trips$snapshots",
+        ),
+        ("sql --engine duckdb SELECT t.fair FROM trips t", "no column 'fair' of 't'", "did you mean 'fare'?"),
+    ],
+)
+def test_a_wrong_word_is_told_what_to_type(run, shell, line, message, hint):
+    shell.push({"number": 5})
+    with pytest.raises((InvalidInput, NotFound)) as caught:
+        run(f"%sleeper {line}")
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
+def test_a_savepoint_is_offered_by_words_that_name_it_and_no_snapshot(run):
+    run("%sleeper create-savepoint trips")
+    with pytest.raises(NotFound, match="no savepoint 'latest' of table 'trips'") as caught:
+        run("%sleeper describe trips@latest")
+    offered = caught.value.hint.removeprefix("there are: ").split(", ")
+    assert offered == ["before-fix", "savepoint.1", "savepoint.2"]
+    shown = [run(f"%sleeper describe trips@{word}").resolved.snapshot_id for word in offered]
+    assert shown == [2, 2, 3]
+
+
+def test_an_empty_instance_names_the_others_as_it_may_be_misspelt(run):
+    assert "other instances  default" in repr(run("%sleeper use ./warehouse --instance defalt"))
+    assert "other instances" not in repr(run("%sleeper use ./warehouse"))
+
+
+def test_a_cell_without_a_command_is_told_where_it_stands(run):
+    with pytest.raises(InvalidInput, match="no command stands behind %%sleeper") as caught:
+        run("%%sleeper\nSELECT * FROM trips")
+    assert caught.value.hint == "write %%sleeper sql, and the query below it"
+    with pytest.raises(InvalidInput, match="at least one row key") as caught:
+        run("%%sleeper create t\ncity STRING")
+    assert caught.value.hint.startswith("write KEY behind a column: id STRING KEY")
+
+
+def test_a_column_that_the_table_lacks_is_left_out_or_added(run, shell):
+    shell.push({"more": [{"city": "oslo", "driver": "Ada"}]})
+    plan = run("%sleeper ingest trips $more --dry-run")
+    assert 'leave it out, or add it: alter --add-column "driver TYPE?"' in repr(plan)
+
+
+def test_the_console_command_runs_as_a_module_too(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "sleeper_nb.cli", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("sleeper-nb ")
