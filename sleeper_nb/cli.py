@@ -142,7 +142,3 @@ def _print(text: str) -> int:
 def _complain(error: SleeperError, code: int) -> int:
     sys.stderr.write(f"{type(error).__name__}: {error}\n")
     return code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sleeper_nb.cells import data_rows
 from sleeper_nb.clock import Clock
+from sleeper_nb.errors import NotFound
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.preview import DEFAULT_DISPLAY, FirstRows, Reads
 from sleeper_nb.query_plan import EnginePlan, QueryCost
-from sleeper_nb.render_chart import MOST_POINTS, Chart, Kind, chart
+from sleeper_nb.render_chart import KINDS, MOST_POINTS, RANGES, Chart, Kind, chart, column_of_histogram, histogram
 from sleeper_nb.report import Answer, Grid, Report, counted
 from sleeper_nb.scan import as_polars
 from sleeper_nb.statement import Source
@@ -78,6 +79,9 @@ class QueryResult(Report, ABC):
     def _batches(self, rows: int) -> Iterator[pa.Table]: ...
 
     @abstractmethod
+    def _in_ranges(self, column: str) -> pa.Table: ...
+
+    @abstractmethod
     def _plan(self) -> str: ...
 
     def cost(self) -> QueryCost:
@@ -136,8 +140,17 @@ class QueryResult(Report, ABC):
         yield from self._batches(BATCH_ROWS)
 
     def plot(self, kind: Kind, x: str | None = None, y: str | None = None) -> Chart:
-        """Return a chart of the rows, of at most 10,000; parameters and errors as `sleeper_nb.render_chart.chart`."""
-        return chart(self.head(MOST_POINTS + 1), kind, x, y, footer=self.source_text)
+        """Return a chart of the rows; parameters and errors as `sleeper_nb.render_chart.chart`.
+
+        A histogram is of all rows, which the engine counts; a line or bars are of the first 10,000.
+        """
+        if kind not in KINDS:
+            raise NotFound.of("chart", kind, KINDS)
+        if kind != "hist":
+            return chart(self.head(MOST_POINTS + 1), kind, x, y, footer=self.source_text)
+        with guarded(self._guards(), "sql"):
+            column = column_of_histogram(self._first(0).schema, x, y)
+            return histogram(self._in_ranges(column), column, footer=self.source_text)
 
     @property
     def source_text(self) -> str:
@@ -180,6 +193,11 @@ class DuckDBResult(QueryResult):
 
         return relations.batches(self._rows, rows)
 
+    def _in_ranges(self, column: str) -> pa.Table:
+        from sleeper_nb.engines.duckdb import relations
+
+        return relations.counted_in_ranges(self._rows, column, RANGES)
+
     def _plan(self) -> str:
         return self._rows.explain().rstrip()
 
@@ -220,6 +238,11 @@ class SparkResult(QueryResult):
                     return
         finally:
             kept.unpersist()
+
+    def _in_ranges(self, column: str) -> pa.Table:
+        from sleeper_nb.engines.spark import frames
+
+        return self._spark.run(lambda _: frames.counted_in_ranges(self._frame, column, RANGES).toArrow(), "histogram")
 
     def _plan(self) -> str:
         from sleeper_nb.engines.spark import frames

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import html
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -20,9 +20,12 @@ Kind = Literal["line", "bar", "hist"]
 KINDS: tuple[Kind, ...] = ("line", "bar", "hist")
 MOST_POINTS = 10_000
 """Rows of a chart; of more the first are drawn, and the chart says so."""
-_MOST_BARS, _BINS, _MOST_STRETCHES = 60, 30, 600
+RANGES = 30
+"""Of a histogram."""
+_MOST_BARS, _MOST_STRETCHES = 60, 600
 _AREA, _LINE = 160, 15  # in px: of the drawing, of a line of text
 _BLOCKS = "▁▂▃▄▅▆▇█"
+_NOT_DRAWN = "null or not finite"
 
 
 class _Point(NamedTuple):
@@ -85,7 +88,9 @@ class Chart(Report):
         return f"{self.y} from {cell_text(min(values))} to {cell_text(max(values))}"
 
 
-def chart(rows: pa.Table, kind: Kind, x: str | None = None, y: str | None = None, *, footer: str = "") -> Chart:
+def chart(
+    rows: pa.Table, kind: Literal["line", "bar"], x: str | None = None, y: str | None = None, *, footer: str = ""
+) -> Chart:
     """Return a chart of rows.
 
     Parameters
@@ -93,9 +98,9 @@ def chart(rows: pa.Table, kind: Kind, x: str | None = None, y: str | None = None
     rows
         Up to one more than `MOST_POINTS`, which tells that there are more.
     kind
-        As of `Chart`.
+        As of `Chart`; a histogram has a function of its own.
     x, y
-        Names of columns; the first and the second when None, of a histogram the first.
+        Names of columns; the first and the second when None.
     footer
         What the rows are of.
 
@@ -104,23 +109,60 @@ def chart(rows: pa.Table, kind: Kind, x: str | None = None, y: str | None = None
     NotFound
         When there is no such column, naming the nearest.
     InvalidInput
-        When a column cannot be drawn so: `y` must be numbers, `x` of a line and of a histogram numbers or times.
+        When a column cannot be drawn so: `y` must be numbers, `x` of a line numbers or times.
     """
     names = rows.column_names
-    across = _column(names, x, 0, kind)
-    up = "rows" if kind == "hist" else _column(names, y, 1, kind)
+    across, up = _column(names, x, 0, kind), _column(names, y, 1, kind)
     said = [f"the first {MOST_POINTS:,} rows"] if rows.num_rows > MOST_POINTS else []
     rows = rows.slice(0, MOST_POINTS)
-    drawn = {"line": _of_line, "bar": _of_bars, "hist": _of_histogram}[kind](rows, across, up)
-    left = rows.num_rows - drawn.rows
-    said += [f"{counted(left, 'row')} left out: {drawn.why}"] if left else []
-    return Chart(kind, across, up, tuple(drawn.points), (*said, *([footer] if footer else [])))
+    drawn = _of_line(rows, across, up) if kind == "line" else _of_bars(rows, across, up)
+    said += _left_out(rows.num_rows - drawn.rows, drawn.why)
+    return Chart(kind, across, up, tuple(drawn.points), (*said, *filter(None, [footer])))
+
+
+def column_of_histogram(schema: pa.Schema, x: str | None, y: str | None) -> str:
+    """Return the column that a histogram is of: the first when `x` is None; errors as `chart`."""
+    if y is not None:
+        raise InvalidInput("a histogram has one column; how high it is are its rows", hint="choose it by -x COLUMN")
+    name = _column(schema.names, x, 0, "hist")
+    _numbers(schema.empty_table(), name, times=False)
+    return name
+
+
+def histogram(counts: pa.Table, x: str, *, footer: str = "") -> Chart:
+    """Return a chart of how often values fall into each of `RANGES` equal ranges.
+
+    Parameters
+    ----------
+    counts
+        Columns low and high, which are the same in all rows; range, from 0, or null of what is no finite number; n.
+    x
+        What was counted.
+    footer
+        What the rows are of.
+    """
+    found = {row["range"]: row for row in counts.to_pylist()}
+    left = found.pop(None, {"n": 0})["n"]
+    said = (*_left_out(left), *filter(None, [footer]))
+    if not found:
+        return Chart("hist", x, "rows", (), said)
+    low, high = (next(iter(found.values()))[end] for end in ("low", "high"))
+    used = RANGES if high > low else 1
+    edges = [low + (high / used - low / used) * i for i in range(used + 1)]
+    heights = [float(found[i]["n"]) if i in found else 0.0 for i in range(used)]
+    labels = (f"{begin:.6g} to {end:.6g}" for begin, end in pairwise(edges))
+    points = (_Point((i + 0.5) / used, heights[i], label) for i, label in enumerate(labels))
+    return Chart("hist", x, "rows", tuple(points), said)
+
+
+def _left_out(rows: int, why: str = _NOT_DRAWN) -> list[str]:
+    return [f"{counted(rows, 'row')} left out: {why}"] if rows else []
 
 
 class _Drawn(NamedTuple):
     points: list[_Point]
     rows: int
-    why: str = "null"
+    why: str = _NOT_DRAWN
 
 
 def _column(names: Sequence[str], name: str | None, place: int, kind: Kind) -> str:
@@ -163,23 +205,7 @@ def _of_bars(rows: pa.Table, x: str, y: str) -> _Drawn:
     pairs = zip(shown["height"].to_pylist(), map(cell_text, shown["label"].to_pylist()), strict=True)
     points = [_Point((i + 0.5) / shown.num_rows, height, label) for i, (height, label) in enumerate(pairs)]
     more = kept.num_rows > _MOST_BARS
-    return _Drawn(points, len(points), f"only the first {_MOST_BARS} bars are drawn" if more else "null")
-
-
-def _of_histogram(rows: pa.Table, x: str, _: str) -> _Drawn:
-    column = _numbers(rows, x, times=False)
-    values = column.filter(pc.fill_null(pc.is_finite(column), False)).to_pylist()  # noqa: FBT003
-    if not values:
-        return _Drawn([], 0)
-    low, high = min(values), max(values)
-    width = (high - low) / _BINS or 1.0
-    counts = [0] * _BINS
-    for value in values:
-        counts[min(_BINS - 1, math.floor((value - low) / width))] += 1
-    used = _BINS if high > low else 1
-    labels = (f"{low + i * width:.6g} to {low + (i + 1) * width:.6g}" for i in range(used))
-    points = [_Point((i + 0.5) / used, float(counts[i]), label) for i, label in enumerate(labels)]
-    return _Drawn(points, len(values))
+    return _Drawn(points, len(points), f"only the first {_MOST_BARS} bars are drawn" if more else _NOT_DRAWN)
 
 
 def _span(points: Sequence[_Point]) -> tuple[float, float]:

@@ -146,3 +146,19 @@ def test_only_values_are_offered_for_a_parameter_that_is_not_there(session):
 @pytest.mark.parametrize("end", [";", " ; -- the end", ";\n/* the end */ ;\n"])
 def test_a_comment_may_stand_behind_the_end_of_a_statement(session, engine, end):
     assert session.sql(f"SELECT ';' AS x -- first{chr(10)}{end}", engine=engine).to_dict() == {"x": [";"]}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pd.Timestamp("2026-11-01T12:00:00.000000001", tz="UTC"),
+        pd.Timedelta(1, "ns"),
+        np.datetime64("2026-11-01T12:00:00.000000001"),
+        [pa.scalar(1, pa.timestamp("ns"))],
+        pd.Series([pd.Timestamp(1)]),
+    ],
+)
+def test_nanoseconds_are_told_of_not_dropped(session, given):
+    with pytest.raises(sl.InvalidInput, match="parameter 'given' has nanoseconds, which would be lost") as caught:
+        value_of(session, "duckdb", given)
+    assert ".floor('us')" in caught.value.hint

@@ -8,8 +8,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+import sleeper_nb as sl
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.render_chart import KINDS, MOST_POINTS, chart
+from sleeper_nb.render_chart import MOST_POINTS, chart
 
 MONTHS = pa.table({"month": ["jan", "feb", "mar"], "flights": [27, 25, 29], "late": [0.1, None, 0.3]})
 
@@ -39,17 +40,74 @@ def test_a_line_goes_by_time_whatever_the_order_and_leaves_out_nulls_aloud():
     rows = pa.table({"at": [start + timedelta(days=d) for d in (9, 0, 3, 5)], "v": [Decimal(4), Decimal(1), None, 2]})
     made = chart(rows, "line")
     assert [(round(p.x, 3), p.y) for p in made.points] == [(0, 1), (0.556, 2), (1, 4)]
-    assert made.said == ("1 row left out: null",)
+    assert made.said == ("1 row left out: null or not finite",)
     parsed(made._repr_html_())
 
 
-def test_a_histogram_counts_every_number_once():
-    rows = pa.table({"fare": [*range(100), None, math.nan, math.inf]})
-    made = chart(rows, "hist")
-    assert sum(point.y for point in made.points) == 100
-    assert (made.x, made.y, len(made.points)) == ("fare", "rows", 30)
-    assert made.said == ("3 rows left out: null",)
-    assert len(chart(pa.table({"n": [7, 7]}), "hist").points) == 1
+@pytest.fixture(params=["duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+def hist(request, tmp_path):
+    """Draw a histogram of values of a type, in a column of some name, or of a statement."""
+    spark = request.getfixturevalue("spark_engine").session() if request.param == "spark" else None
+    with sl.connect(tmp_path, spark=spark) as session:
+
+        def drawn(values, kind="double", name="fare", sql=None, **columns):
+            table = session.create_table("t", sl.Schema({"k": "int"}, {}, {"v": f"{kind}?"}))
+            table.ingest([{"k": k, "v": value} for k, value in enumerate(values)])
+            quoted = f"`{name.replace('`', '``')}`" if spark else '"' + name.replace('"', '""') + '"'
+            result = session.sql(sql or f"SELECT v AS {quoted} FROM t", engine=request.param)
+            return result.plot("hist", **columns)
+
+        yield drawn
+
+
+def test_a_histogram_counts_every_number_once(hist):
+    made = hist([*range(31), None, math.nan, math.inf, -math.inf])
+    assert [point.y for point in made.points] == [1] * 29 + [2]
+    assert (made.points[0].label, made.points[-1].label) == ("0 to 1", "29 to 30")
+    assert (made.x, made.y) == ("fare", "rows")
+    assert made.said[0] == "4 rows left out: null or not finite"
+    parsed(made._repr_html_())
+
+
+def test_a_histogram_is_of_all_rows(hist):
+    made = hist(range(100), sql="SELECT one.k FROM t AS one CROSS JOIN t AS two CROSS JOIN (SELECT * FROM t LIMIT 2)")
+    assert sum(point.y for point in made.points) == 20_000 > MOST_POINTS
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "heights"),
+    [
+        ([7, 7], "int", [2]),
+        ([], "double", []),
+        ([None], "long", []),
+        ([-1.7e308, 0.0, 1.7e308], "double", [1, *[0] * 14, 1, *[0] * 13, 1]),
+        ([Decimal("0.10"), Decimal("0.20")], "decimal(9, 2)", [1, *[0] * 28, 1]),
+    ],
+)
+def test_a_histogram_has_as_many_ranges_as_its_values_need(hist, values, kind, heights):
+    made = hist(values, kind, name='an "odd`one')
+    assert [point.y for point in made.points] == heights
+    parsed(made._repr_html_())
+    assert repr(made)
+
+
+def test_an_unknown_chart_is_told_which_there_are(tmp_path):
+    with sl.connect(tmp_path) as session, pytest.raises(NotFound, match="no chart 'pie'") as caught:
+        session.sql("SELECT 1 AS n", engine="duckdb").plot("pie")
+    assert "line, bar, hist" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "message"),
+    [
+        ({"x": "far"}, NotFound, "no column 'far'"),
+        ({"y": "fare"}, InvalidInput, "a histogram has one column"),
+        ({}, InvalidInput, "column 'fare' is string, not numbers"),
+    ],
+)
+def test_what_a_histogram_cannot_be_of_is_an_error(hist, columns, error, message):
+    with pytest.raises(error, match=message):
+        hist(["a"], "string", **columns)
 
 
 def test_what_is_too_much_is_said():
@@ -65,7 +123,7 @@ def test_what_is_too_much_is_said():
     assert " 98.00" in drawn  # the one lowest point of all is drawn
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["line", "bar"])
 def test_no_rows_and_hostile_names_are_drawn_too(kind):
     hostile = '<script>&"\n'
     for rows in (pa.table({hostile: pa.array([], pa.int64()), "y": pa.array([], pa.int64())}),
@@ -83,7 +141,6 @@ def test_no_rows_and_hostile_names_are_drawn_too(kind):
     [
         ("bar", {"x": "mont"}, NotFound, "no column 'mont'"),
         ("line", {}, InvalidInput, "column 'month' is string, not numbers, dates or times"),
-        ("hist", {}, InvalidInput, "column 'month' is string, not numbers"),
         ("bar", {"x": "flights", "y": "month"}, InvalidInput, "column 'month' is string, not numbers"),
     ],
 )

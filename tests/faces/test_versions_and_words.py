@@ -128,7 +128,5 @@ def test_a_column_that_the_table_lacks_is_left_out_or_added(run, shell):
 
 
 def test_the_console_command_runs_as_a_module_too(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "sleeper_nb.cli", "--version"], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-m", "sleeper_nb", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("sleeper-nb ")

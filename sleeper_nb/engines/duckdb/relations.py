@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sleeper_nb import errors
 from sleeper_nb.engines.duckdb import processing
+from sleeper_nb.engines.sql.histogram import ENDS, FINITE, range_of
 from sleeper_nb.engines.sql.queries import check_query
 from sleeper_nb.errors import InvalidInput, SleeperError
 from sleeper_nb.model.partitions import Region
@@ -128,6 +129,16 @@ def batches(rows: duckdb.DuckDBPyRelation, size: int) -> Iterator[pa.Table]:
             yield from (pa.Table.from_batches([batch], reader.schema) for batch in reader)
             yield reader.schema.empty_table()
     except (duckdb.Error, pa.ArrowException, OSError) as error:  # what fails behind the first batch comes by Arrow
+        raise explained(error) from error
+
+
+def counted_in_ranges(rows: duckdb.DuckDBPyRelation, name: str, ranges: int) -> pa.Table:
+    """Return how many values of a column fall into each of equal ranges: columns low, high, range and n."""
+    try:
+        given = rows.select(column(name).cast("DOUBLE").alias("v"))
+        ends = given.filter(FINITE).aggregate(", ".join(ENDS))
+        return to_arrow(given.cross(ends).aggregate(f'low, high, {range_of(ranges)} AS "range", count(*) AS n'))
+    except duckdb.Error as error:
         raise explained(error) from error
 
 

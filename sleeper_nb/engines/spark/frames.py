@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sleeper_nb.engines.spark.reach import hand_over_keys, jvm_opens
+from sleeper_nb.engines.sql.histogram import ENDS, FINITE, range_of
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, Schema
@@ -135,6 +136,16 @@ def _argument(value: Any) -> Any:
         # Spark takes no casts here; digits alone become text, as each is an int and nothing else
         return f.expr(f"array({', '.join(f'{each}L' for each in value)})")
     return value
+
+
+def counted_in_ranges(rows: DataFrame, name: str, ranges: int) -> DataFrame:
+    """Return how many values of a column fall into each of equal ranges: columns low, high, range and n."""
+    from pyspark.sql import functions as f
+
+    quoted = name.replace("`", "``")
+    given = rows.select(f.col(f"`{quoted}`").cast("double").alias("v"))
+    both = given.crossJoin(given.where(FINITE).selectExpr(*ENDS))
+    return both.groupBy("low", "high", f.expr(range_of(ranges)).alias("range")).agg(f.count("*").alias("n"))
 
 
 def plan_of(frame: DataFrame) -> str:

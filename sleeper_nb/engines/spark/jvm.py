@@ -190,10 +190,14 @@ def default_memory() -> int:
     return max(1024, min(total // 4, 31 * _GIB) >> 20)
 
 
+def is_local(master: str | None) -> bool:
+    """Return whether a master, which is this machine when None, is this machine and no cluster."""
+    return master is None or master.startswith("local")
+
+
 def worker_python(conf: Mapping[str, str]) -> str:
     """Return what runs Python tasks: this Python, unless the settings or, for a cluster, ``PYSPARK_PYTHON`` tell."""
-    local = conf.get("spark.master", "local").startswith("local")
-    told = None if local else os.environ.get("PYSPARK_PYTHON")
+    told = None if is_local(conf.get("spark.master")) else os.environ.get("PYSPARK_PYTHON")
     return conf.get("spark.pyspark.python") or told or sys.executable
 
 
@@ -270,7 +274,7 @@ def launch_jvm(plan: JvmPlan, folder: Path, log: Path, *, flags: Sequence[str] =
         SPARK_HOME=str(spark_home()),
         SPARK_SCALA_VERSION="2.13",
     )
-    if plan.conf.get("spark.master", "local").startswith("local"):
+    if is_local(plan.conf.get("spark.master")):
         # Else Spark looks up this machine's name, which may take seconds and warns.
         environment["SPARK_LOCAL_IP"] = "127.0.0.1"
     if log.exists() and log.stat().st_size > _LOG_LIMIT:

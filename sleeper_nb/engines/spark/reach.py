@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from sleeper_nb.engines.spark.jvm import is_local
 from sleeper_nb.errors import StorageError
 from sleeper_nb.storage.filesystem import Storage
 
@@ -59,4 +60,4 @@ def check_written(spark: SparkSession, storage: Storage, files: Iterable[str]) -
 
 
 def _on_this_machine(spark: SparkSession) -> bool:
-    return (spark.sparkContext.master or "").startswith("local")
+    return is_local(spark.sparkContext.master)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sleeper_nb.engines.spark.jvm import JIT
+from sleeper_nb.engines.spark.jvm import JIT, is_local
 from sleeper_nb.engines.spark.jvm_archive import ARCHIVE
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def own_settings(folder: Path, config: Mapping[str, str]) -> dict[str, str]:
         PUSHDOWN: "true",
         **_WANTED,
     }
-    if config.get("spark.master", "local").startswith("local"):
+    if is_local(config.get("spark.master")):
         conf["spark.driver.host"] = conf["spark.driver.bindAddress"] = "127.0.0.1"
         # 200, Spark's default, is for clusters: each costs some milliseconds, even when empty.
         conf["spark.sql.shuffle.partitions"] = str(max(2, os.cpu_count() or 2))

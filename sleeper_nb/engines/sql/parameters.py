@@ -58,7 +58,7 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
         return Decimal(value)  # Spark has no larger whole number
     if isinstance(value, _PLAIN):
-        return _of_pandas(value)
+        return _of_pandas(name, value)
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, bytearray | memoryview):
@@ -80,7 +80,10 @@ def _of_numpy(value: Any) -> Any:
     return pd.Timestamp(value[()]) if value.dtype.kind == "M" else pd.Timedelta(value[()])
 
 
-def _of_pandas(value: Any) -> Any:
+def _of_pandas(name: str, value: Any) -> Any:
+    if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0):
+        hint = "round it to microseconds, the unit of a table's times, as .floor('us') of pandas does"
+        raise InvalidInput(f"parameter {name!r} has nanoseconds, which would be lost", hint=hint)
     if isinstance(value, datetime) and hasattr(value, "to_pydatetime"):
         return value.to_pydatetime(warn=False)
     return value.to_pytimedelta() if hasattr(value, "to_pytimedelta") else value

@@ -70,7 +70,7 @@ class JobTracker:
             if job.ended:
                 self._tell(job)
             elif isinstance(error, Cancelled) or not isinstance(error, Exception):
-                self._tell(job.cancelled(now, "cancelled" if isinstance(error, Cancelled) else "interrupted"))
+                self._tell(job.cancelled(now, "on request" if isinstance(error, Cancelled) else "interrupted"))
             elif job.started is None:
                 self._tell(job.cancelled(now, f"not begun, since the run failed: {reason}"))
             else:

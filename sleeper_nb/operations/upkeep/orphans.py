@@ -56,8 +56,8 @@ def sweep_orphans(
         When a check finds the table damaged: a version that cannot be read may name what looks like an orphan.
     """
     if older_than < LEAST_AGE:
-        hint = "a younger file may be of a commit under way"
-        raise InvalidInput(f"orphans must be older than a day, not {older_than}", hint=hint)
+        hint = "ask for 24 h or more, as a younger file may be of a commit under way"
+        raise InvalidInput("orphans must be older than a day", hint=hint)
     report = check_table(store, name, deep=False, progress=progress, orphan_age=older_than)
     if not report.ok:
         raise StorageError(
