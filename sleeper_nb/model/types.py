@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,14 @@ _ALIASES = {
     "float64": "double", "real": "float", "float32": "float", "bool": "boolean",
     "timestamptz": "timestamp", "datetime": "timestamp", "array": "list",
 }  # fmt: skip
+_INSTEAD = {
+    **dict.fromkeys(("tinyint", "smallint", "short", "byte", "int8", "int16"), "int"),
+    **dict.fromkeys(("char", "uuid", "json", "enum"), "string"),
+    **dict.fromkeys(("timestamp_ntz", "timestamp_ltz"), "timestamp"),
+    **dict.fromkeys(("decimal", "numeric", "number", "hugeint"), "decimal(p,s) with s ≤ p ≤ 38"),
+    "doubleprecision": "double",
+}
+"""What holds the values of types that other tables have, and we have not."""
 _JSON_NAMES = {json: name for name, (_, json) in _SIMPLE.items()}
 
 
@@ -161,10 +170,18 @@ def parse_type(text: str) -> FieldType:
         inner = _split_arguments(rest[:-1])
         if (name, len(inner)) in {("list", 1), ("map", 2)}:
             return FieldType(name, tuple(parse_type(part) for part in inner))
-    raise InvalidInput(
-        f"no field type {text.strip()!r}",
-        hint=f"the types are {', '.join(_SIMPLE)}, decimal(p,s), list<t>, map<k,v>; a trailing ? means nullable",
-    )
+    types = f"the types are {', '.join(_SIMPLE)}, decimal(p,s), list<t>, map<k,v>; a trailing ? means nullable"
+    near = _nearest(name)
+    hint = f"did you mean {near}? {types}" if near else types
+    raise InvalidInput(f"no field type {text.strip()!r}", hint=hint)
+
+
+def _nearest(name: str) -> str | None:
+    """Return the type that a word which is none may mean, or which was written with what it does not take."""
+    if name in _SIMPLE or name in _INSTEAD:
+        return _INSTEAD.get(name, name)
+    near = difflib.get_close_matches(name, (*_SIMPLE, *_ALIASES), n=1, cutoff=0.7)
+    return _ALIASES.get(near[0], near[0]) if near else None
 
 
 def _split_arguments(text: str) -> list[str]:

@@ -72,3 +72,23 @@ def test_numbers_of_32_and_64_bits_stay_apart():
     assert parse_type("int").arrow == pa.int32()
     assert parse_type("long").arrow == pa.int64()
     assert parse_type("timestamp").arrow == pa.timestamp("us", tz="UTC")
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("VARCHAR(20)", "string"),
+        ("strng", "string"),
+        ("Intger", "int"),
+        ("DOUBLE PRECISION", "double"),
+        ("smallint", "int"),
+        ("uuid", "string"),
+        ("timestamp_ntz", "timestamp"),
+        ("decimal(40,2)", "decimal(p,s) with s ≤ p ≤ 38"),
+        ("number", "decimal(p,s) with s ≤ p ≤ 38"),
+    ],
+)
+def test_types_of_other_tables_and_misspelt_ones_are_told_what_to_type(text, meant):
+    with pytest.raises(InvalidInput) as caught:
+        parse_type(text)
+    assert caught.value.hint.startswith(f"did you mean {meant}? the types are int, ")
