@@ -216,17 +216,18 @@ class TableAt(Report):
         rows = rows_at(found, known)
         return Source(f"{self.name}{definitions.MARK}{found.name}", self.resolved, rows, self._store.storage)
 
-    def inspect(self, sql: str) -> Answer:
+    def inspect(self, sql: str, params: Mapping[str, Any] | None = None) -> Answer:
         """Ask DuckDB about the metadata of the version, in its system tables; no Spark is started.
 
         They are called ``files``, ``partitions``, ``snapshots``, ``savepoints``, ``schemas``, ``properties`` and
-        ``jobs``, or as `Session.sql` has them: ``flights$files``. Another version may be asked for: ``files@3``.
+        ``jobs``, or as `Session.sql` has them: ``flights$files``. Another version may be asked for: ``files@3``; and
+        `params` are the values of ``:name``.
         """
         here = self.at_reference(None)
         result = run_query(
             sql,
             engine="duckdb",
-            parameters={},
+            parameters=params or {},
             lookup=metadata_lookup(here),
             tables=lambda: tuple(definitions.SYSTEM_TABLES),
             engines=self._components.engines,

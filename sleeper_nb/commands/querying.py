@@ -53,7 +53,7 @@ def _check_pages(context: Context, arguments: Namespace) -> None:
 
 
 def _inspect(context: Context, arguments: Namespace) -> Answer:
-    return context.table_at(arguments.table).inspect(arguments.statement)
+    return context.table_at(arguments.table).inspect(arguments.statement, context.own_variables())
 
 
 COMMANDS = (
@@ -92,7 +92,7 @@ COMMANDS = (
     ),
     Command(
         "inspect",
-        "ask DuckDB about files, partitions, snapshots and savepoints of a version",
+        "ask DuckDB about files, partitions, snapshots and savepoints of a version; :name is a variable's value",
         (VERSION, positional("statement", "one query, as it is", "sql", metavar="SQL")),
         _inspect,
         (

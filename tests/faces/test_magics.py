@@ -79,6 +79,10 @@ def test_every_command_gives_its_value(trips):
     assert trips("%sleeper get trips@before-fix lima --columns fare").to_dict() == {"fare": [9.0]}
     assert trips("%sleeper inspect trips select count(*) as n from snapshots").to_dict() == {"n": [3]}
     assert trips("%%sleeper inspect trips@1\nselect count(*) as n\nfrom files").to_dict() == {"n": [0]}
+    assert trips("least = 2") is None
+    assert trips(
+        "%sleeper inspect trips select max(snapshot_id) as n from snapshots where snapshot_id < :least"
+    ).to_dict() == {"n": [1]}
     assert trips("%sleeper compact trips --strategy all --dry-run").snapshots == ()
     assert trips("%sleeper compact trips --strategy all --engine local").rows == 9
     assert trips("%sleeper expire trips").dry_run
