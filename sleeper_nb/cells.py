@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import struct
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from typing import TYPE_CHECKING, Any, cast
 
-_MOST_WHOLE = 1e15
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MOST_WHOLE = 1e16
 _MOST_IN_32_BITS = 3.4e38
 
 
@@ -29,41 +33,74 @@ class Bytes:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """A value of the user's: shown as it is, ``NULL`` where there is none; a number of ours has thousands separated."""
+    """A value of the user's: shown as it is, ``NULL`` where there is none; a number of ours has thousands separated.
+
+    Parameters
+    ----------
+    value
+        What is shown.
+    single
+        Whether its numbers have 32 bits, so that they are written with the digits that tell these apart.
+    """
 
     value: object
+    single: bool = False
 
     def __str__(self) -> str:
-        if self.value is None:
+        value = self.value
+        if value is None:
             return "NULL"
-        if isinstance(self.value, float):
-            return _every_digit(self.value)
-        if isinstance(self.value, Decimal):
-            return f"{self.value:f}"
-        if isinstance(self.value, datetime):
-            fraction = f".{self.value.microsecond:06}".rstrip("0") if self.value.microsecond else ""
-            return _time_text(self.value, fraction)
-        plain = isinstance(self.value, int) and not isinstance(self.value, bool)
-        return str(self.value) if plain else cell_text(self.value)
+        if isinstance(value, float):
+            return _every_digit(value, single=self.single)
+        if isinstance(value, Decimal):
+            return f"{value:f}"
+        if isinstance(value, datetime):
+            fraction = f".{value.microsecond:06}".rstrip("0") if value.microsecond else ""
+            return _time_text(value, fraction)
+        if isinstance(value, dict):
+            return f"{{{', '.join(f'{name}: {self._inner(each)}' for name, each in value.items())}}}"
+        if isinstance(value, list):
+            return self._of_list(value)
+        if type(value).__name__ == "MonthDayNano":
+            return _interval_text(*cast("tuple[int, int, int]", value))
+        plain = isinstance(value, int) and not isinstance(value, bool)
+        return str(value) if plain else cell_text(value)
+
+    def _of_list(self, values: list[object]) -> str:
+        if values and all(isinstance(each, tuple) for each in values):  # as Arrow gives a map
+            pairs = (f"{self._inner(key)}: {self._inner(each)}" for key, each in cast("list[tuple[Any, Any]]", values))
+            return f"{{{', '.join(pairs)}}}"
+        return f"[{', '.join(map(self._inner, values))}]"
+
+    def _inner(self, value: object) -> str:
+        """Return a value within another one: a text has quotes, or it could not be told where it ends."""
+        return repr(value) if isinstance(value, str) else str(Data(value, self.single))
 
 
 def _time_text(value: datetime, fraction: str = "") -> str:
-    return f"{value:%Y-%m-%d %H:%M:%S}{fraction}" + (" UTC" if value.tzinfo else "")
+    return value.replace(microsecond=0, tzinfo=None).isoformat(" ") + fraction + (" UTC" if value.tzinfo else "")
 
 
-def _every_digit(value: float) -> str:
-    """Return a number with all digits that it has; of one from a column of 32 bits, those that 32 bits hold."""
+def _interval_text(months: int, days: int, nanoseconds: int) -> str:
+    parts = [f"{number} {noun}{'s' * (number != 1)}" for number, noun in ((months, "month"), (days, "day")) if number]
+    if nanoseconds or not parts:
+        parts.append(f"{Decimal(nanoseconds).scaleb(-9).normalize():f} s")
+    return " ".join(parts)
+
+
+def _every_digit(value: float, *, single: bool) -> str:
+    """Return a number with as few digits as tell it from every other one of its size."""
     if value.is_integer() and abs(value) < _MOST_WHOLE:
         return f"{value + 0.0:.0f}"  # a zero has no sign
-    in_32_bits = (f"{value:.{digits}g}" for digits in range(6, 10))
-    return next((text for text in in_32_bits if _in_32_bits(float(text)) == value), f"{value:.15g}")
+    in_32_bits = (f"{value:.{digits}g}" for digits in range(6, 10) if single)
+    return next((text for text in in_32_bits if _in_32_bits(float(text)) == value), repr(value))
 
 
 def _in_32_bits(value: float) -> float:
     if abs(value) >= _MOST_IN_32_BITS:
         return value
-    (single,) = struct.unpack("f", struct.pack("f", value))
-    return float(single)
+    (found,) = struct.unpack("f", struct.pack("f", value))
+    return float(found)
 
 
 def is_missing(value: object) -> bool:
@@ -78,9 +115,14 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float | Decimal | Bytes) and not isinstance(value, bool)
 
 
-def data_rows(columns: Iterable[Sequence[object]]) -> tuple[tuple[object, ...], ...]:
-    """Return rows of the user's values from their columns."""
-    return tuple(zip(*([Data(value) for value in column] for column in columns), strict=True))
+def data_rows(rows: pa.Table) -> tuple[tuple[object, ...], ...]:
+    """Return the cells of a table of the user's, row by row."""
+    kinds = (set(re.findall(r"float|double", str(column.type))) for column in rows.columns)
+    cells = (
+        [Data(value, kind == {"float"}) for value in column.to_pylist()]
+        for column, kind in zip(rows.columns, kinds, strict=True)
+    )
+    return tuple(zip(*cells, strict=True))
 
 
 def cell_text(value: object) -> str:

@@ -103,5 +103,5 @@ def preview(rows: pa.Table, footer: str, *, limit: int = DEFAULT_DISPLAY.rows, t
     shown = rows.slice(0, limit)
     of = f"at least {limit + 1:,}" if total is None else f"{total:,}"
     count = f"first {limit:,} of {of} rows" if rows.num_rows > limit else counted(rows.num_rows, "row")
-    cells = data_rows(column.to_pylist() for column in shown.columns)
+    cells = data_rows(shown)
     return whole_or_bounded(Grid(tuple(shown.column_names), cells, footer=f"{count} · {footer}"))

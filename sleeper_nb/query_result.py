@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sleeper_nb.cells import data_rows
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import NotFound
+from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.preview import DEFAULT_DISPLAY, FirstRows, Reads
@@ -34,6 +35,14 @@ Engine = Literal["spark", "duckdb"]
 ENGINES: tuple[Engine, ...] = ("spark", "duckdb")
 BATCH_ROWS = 2_000
 """About so many rows are fetched at a time by who goes through an answer."""
+
+
+def told_apart(rows: pa.Table) -> pa.Table:
+    """Return rows as they are, for who finds columns by their names; an error when two of them have the same."""
+    twice = next((name for name, times in Counter(rows.column_names).items() if times > 1), None)
+    if twice is not None:
+        raise InvalidInput(f"two columns are called {twice!r}", hint=f"give one another name: {twice} AS {twice}_2")
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +120,7 @@ class QueryResult(Report, ABC):
 
     def to_polars(self) -> pl.DataFrame:
         """Read all rows into Polars."""
-        return as_polars(self.to_arrow())
+        return as_polars(told_apart(self.to_arrow()))
 
     @abstractmethod
     def to_spark(self) -> DataFrame:
@@ -147,9 +156,9 @@ class QueryResult(Report, ABC):
         if kind not in KINDS:
             raise NotFound.of("chart", kind, KINDS)
         if kind != "hist":
-            return chart(self.head(MOST_POINTS + 1), kind, x, y, footer=self.source_text)
+            return chart(told_apart(self.head(MOST_POINTS + 1)), kind, x, y, footer=self.source_text)
         with guarded(self._guards(), "sql"):
-            column = column_of_histogram(self._first(0).schema, x, y)
+            column = column_of_histogram(told_apart(self._first(0)).schema, x, y)
             return histogram(self._in_ranges(column), column, footer=self.source_text)
 
     @property
@@ -161,12 +170,12 @@ class QueryResult(Report, ABC):
     def answer(self, footer: str) -> Answer:
         """Read all rows, to be shown as a whole; below them how many they are, and `footer`."""
         rows = self.to_arrow()
-        cells = data_rows(column.to_pylist() for column in rows.columns)
+        cells = data_rows(rows)
         return Answer(Grid(tuple(rows.column_names), cells, footer=f"{counted(rows.num_rows, 'row')} · {footer}"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all rows, a list of values per column."""
-        return dict(self.to_arrow().to_pydict())
+        return dict(told_apart(self.to_arrow()).to_pydict())
 
 
 class DuckDBResult(QueryResult):
@@ -242,7 +251,7 @@ class SparkResult(QueryResult):
     def _in_ranges(self, column: str) -> pa.Table:
         from sleeper_nb.engines.spark import frames
 
-        return self._spark.run(lambda _: frames.counted_in_ranges(self._frame, column, RANGES).toArrow(), "histogram")
+        return self._spark.run(lambda _: frames.counted_in_ranges(self._frame, column, RANGES), "histogram")
 
     def _plan(self) -> str:
         from sleeper_nb.engines.spark import frames

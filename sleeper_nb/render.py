@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -15,6 +16,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.report import Grid, Report, counted
 
 MAX_BYTES = 65_536  # of HTML, about, are saved for one answer
+_LEAST_ROWS = 5  # of an answer that is too wide; then columns are left out
 _MAX_CELLS, _MAX_LEVELS = 64, 6
 _LINE_CHARS = 130  # so many letters fit across 960 px; on a narrower screen the edge of the cell cuts them
 _LEVEL, LEAF = 22, 58  # heights in px
@@ -130,18 +132,32 @@ def bounded(grid: Grid, limit: int = MAX_BYTES) -> Grid:
     """Return a grid whose HTML has at most about `limit` bytes; its footer says what was left out."""
     cells = tuple(tuple(v if len(t := cell_text(v)) <= 200 else clip(t, 200) for v in row) for row in grid.rows)
     shown = replace(grid, rows=cells)
-    while len(shown.html().encode()) > limit and max(len(shown.rows), len(shown.columns)) > 1:
-        rows, across = len(shown.rows), len(shown.columns)
-        rows, across = (rows // 2, across) if rows > 1 else (rows, across // 2)
-        cut = f"cut to {rows:,} of {len(grid.rows):,} rows and {across:,} of {len(grid.columns):,} columns for its size"
+    if _fits(shown, limit):
+        return shown
+
+    def first(rows: int, across: int) -> Grid:
+        cut = f"cut to {rows:,} of {len(cells):,} rows and {across:,} of {len(grid.columns):,} columns for its size"
         footer = " · ".join(filter(None, (grid.footer, cut)))
-        shown = Grid(grid.columns[:across], tuple(row[:across] for row in cells[:rows]), grid.title, footer)
-    return shown
+        return Grid(grid.columns[:across], tuple(row[:across] for row in cells[:rows]), grid.title, footer)
+
+    least = min(len(cells), _LEAST_ROWS)
+    across = _most(len(grid.columns), lambda columns: _fits(first(least, columns), limit))
+    rows = _most(len(cells), lambda rows: _fits(first(rows, across), limit))
+    return first(rows, across)
+
+
+def _fits(grid: Grid, limit: int) -> bool:
+    return len(grid.html().encode()) <= limit
+
+
+def _most(count: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number up to `count` that fits, where less of something fits too; at least 1."""
+    return max(1, bisect_left(range(1, count + 1), 1, key=lambda number: not fits(number)))
 
 
 def whole_or_bounded(grid: Grid) -> Grid:
     """Return a grid as it is while it can be saved so, its long cells too; else `bounded`."""
-    return grid if len(grid.html().encode()) <= MAX_BYTES else bounded(grid)
+    return grid if _fits(grid, MAX_BYTES) else bounded(grid)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.cells import cell_text
+from sleeper_nb.cells import Data, cell_text
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.render import BRAND, clip, figure
 from sleeper_nb.report import Grid, Report, counted
@@ -26,6 +27,7 @@ _MOST_BARS, _MOST_STRETCHES = 60, 600
 _AREA, _LINE = 160, 15  # in px: of the drawing, of a line of text
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _NOT_DRAWN = "null or not finite"
+_CHOOSE = "choose the columns: -x COLUMN -y COLUMN"
 
 
 class _Point(NamedTuple):
@@ -125,7 +127,7 @@ def column_of_histogram(schema: pa.Schema, x: str | None, y: str | None) -> str:
     if y is not None:
         raise InvalidInput("a histogram has one column; how high it is are its rows", hint="choose it by -x COLUMN")
     name = _column(schema.names, x, 0, "hist")
-    _numbers(schema.empty_table(), name, times=False)
+    _numbers(schema.empty_table(), name, times=False, hint="choose a column of numbers: -x COLUMN")
     return name
 
 
@@ -148,11 +150,16 @@ def histogram(counts: pa.Table, x: str, *, footer: str = "") -> Chart:
         return Chart("hist", x, "rows", (), said)
     low, high = (next(iter(found.values()))[end] for end in ("low", "high"))
     used = RANGES if high > low else 1
-    edges = [low + (high / used - low / used) * i for i in range(used + 1)]
+    edges = [_edge_text(low * (1 - i / used) + high * (i / used), high / used - low / used) for i in range(used + 1)]
     heights = [float(found[i]["n"]) if i in found else 0.0 for i in range(used)]
-    labels = (f"{begin:.6g} to {end:.6g}" for begin, end in pairwise(edges))
+    labels = (f"{begin} to {end}" for begin, end in pairwise(edges))
     points = (_Point((i + 0.5) / used, heights[i], label) for i, label in enumerate(labels))
     return Chart("hist", x, "rows", tuple(points), said)
+
+
+def _edge_text(edge: float, width: float) -> str:
+    """Return an edge of a range with the digits that tell it from the next one."""
+    return str(Data(round(edge, 2 - math.floor(math.log10(width))) if width else edge))
 
 
 def _left_out(rows: int, why: str = _NOT_DRAWN) -> list[str]:
@@ -175,14 +182,14 @@ def _column(names: Sequence[str], name: str | None, place: int, kind: Kind) -> s
     return name
 
 
-def _numbers(rows: pa.Table, name: str, *, times: bool) -> pa.ChunkedArray:
+def _numbers(rows: pa.Table, name: str, *, times: bool, hint: str = _CHOOSE) -> pa.ChunkedArray:
     """Return a column as doubles; of times and dates their place on the line of time."""
     kind = rows.schema.field(name).type
     if times and pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
         return rows[name].cast(pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None)).cast(pa.int64())
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         wanted = "numbers, dates or times" if times else "numbers"
-        raise InvalidInput(f"column {name!r} is {kind}, not {wanted}", hint="choose the columns: -x COLUMN -y COLUMN")
+        raise InvalidInput(f"column {name!r} is {kind}, not {wanted}", hint=hint)
     return rows[name].cast(pa.float64(), safe=False)
 
 

@@ -19,8 +19,10 @@ MOST_SHOWN = 1_000
 NOTHING_DONE = "nothing was changed; --force does it (in Python: dry_run=False)"
 """Below the plan of a destructive step that was shown, not run."""
 
-_CELL = "padding:2px 10px;border-bottom:1px solid color-mix(in srgb, currentColor 20%, transparent);"
-_NUMBER = "text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums;"
+_TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums;"
+_ROW = "border-bottom:1px solid color-mix(in srgb, currentColor 20%, transparent);"
+_CELL = "padding:2px 10px;"  # said of each: pages have styles of their own for cells, which are not inherited then
+_NUMBER = "text-align:right;white-space:nowrap;"
 _TEXT = "text-align:left;"
 _SHORT = f"{_TEXT}white-space:nowrap;"
 _LONGEST_LINE = 40
@@ -73,14 +75,14 @@ class Grid:
         parts = ["<div>"]
         if self.title:
             parts.append(f"<div><b>{html.escape(self.title)}</b></div>")
-        parts.append('<table style="border-collapse:collapse;">')
+        parts.append(f'<table style="{_TABLE}">')
         right = [self._holds_numbers(i) for i in range(len(self.columns))]
         if any(self.columns):
             heads = (
                 f'<th scope="col" style="{_CELL}{_NUMBER if r else _TEXT}">{html.escape(name)}</th>'
                 for name, r in zip(self.columns, right, strict=True)
             )
-            parts.append(f"<thead><tr>{''.join(heads)}</tr></thead>")
+            parts.append(f'<thead><tr style="{_ROW}">{"".join(heads)}</tr></thead>')
         parts.append("<tbody>")
         for row in self.rows:
             texts = map(cell_text, row)
@@ -88,7 +90,7 @@ class Grid:
                 f'<td style="{_CELL}{_NUMBER if r else _text_style(text)}">{html.escape(text)}</td>'
                 for text, r in zip(texts, right, strict=True)
             )
-            parts.append(f"<tr>{''.join(cells)}</tr>")
+            parts.append(f'<tr style="{_ROW}">{"".join(cells)}</tr>')
         parts.append("</tbody></table>")
         if self.footer:
             parts.append(f'<div style="opacity:0.75;">{html.escape(self.footer)}</div>')

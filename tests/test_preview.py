@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pyarrow as pa
@@ -13,6 +14,8 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.preview import FirstRows, Reads, preview
 from sleeper_nb.render import MAX_BYTES
 from sleeper_nb.report import Display
+
+AT = pa.struct([("at", pa.date32()), ("d", pa.decimal128(5, 2))])
 
 
 @pytest.fixture
@@ -83,14 +86,30 @@ def test_rows_that_are_too_large_are_cut_and_the_footer_says_so():
     [
         (1234567.5, pa.float64(), "1234567.5"),
         (664096549.0, pa.float64(), "664096549"),
-        (12.639070257304708, pa.float64(), "12.6390702573047"),
-        (0.1 + 0.2, pa.float64(), "0.3"),
+        (12.639070257304708, pa.float64(), "12.639070257304708"),
+        (0.1 + 0.2, pa.float64(), "0.30000000000000004"),
         (1e20, pa.float64(), "1e+20"),
         (1e300, pa.float64(), "1e+300"),
         (float("nan"), pa.float64(), "nan"),
         (float("-inf"), pa.float64(), "-inf"),
         (-0.0, pa.float64(), "0"),
         (0.1, pa.float32(), "0.1"),
+        (float(2**53), pa.float64(), "9007199254740992"),
+        (1700000000123457.0, pa.float64(), "1700000000123457"),
+        (1013.3099, pa.float32(), "1013.3099"),
+        (0.10000000149011612, pa.float64(), "0.10000000149011612"),
+        ([1, None, 2], pa.list_(pa.int32()), "[1, NULL, 2]"),
+        ([0.1], pa.list_(pa.float32()), "[0.1]"),
+        (["a, b", "it's"], pa.list_(pa.string()), "['a, b', \"it's\"]"),
+        ({"a": True, "b": None}, pa.struct([("a", pa.bool_()), ("b", pa.int32())]), "{a: true, b: NULL}"),
+        ([("k", 2)], pa.map_(pa.string(), pa.int64()), "{'k': 2}"),
+        ([], pa.list_(pa.int32()), "[]"),
+        ([b"\xaa"], pa.list_(pa.binary()), "[0xaa]"),
+        ({"at": date(2020, 1, 1), "d": Decimal("1.10")}, AT, "{at: 2020-01-01, d: 1.10}"),
+        (pa.MonthDayNano([14, 1, 1_500_000_000]), pa.month_day_nano_interval(), "14 months 1 day 1.5 s"),
+        (pa.MonthDayNano([0, 0, 0]), pa.month_day_nano_interval(), "0 s"),
+        (timedelta(days=3), pa.duration("us"), "3 days, 0:00:00"),
+        (datetime(1, 1, 1, tzinfo=UTC), pa.timestamp("us", "UTC"), "0001-01-01 00:00:00 UTC"),
         (Decimal("1234567.50"), pa.decimal128(12, 2), "1234567.50"),
         (1234567, pa.int64(), "1234567"),
         (datetime(2026, 1, 1, tzinfo=UTC), pa.timestamp("us", "UTC"), "2026-01-01 00:00:00 UTC"),
@@ -100,7 +119,7 @@ def test_rows_that_are_too_large_are_cut_and_the_footer_says_so():
 def test_a_value_of_the_users_is_shown_with_all_that_it_has(value, kind, shown):
     grid = preview(pa.table({"x": pa.array([value], kind)}), "t", limit=10)
     assert grid.text().splitlines()[2].strip() == shown
-    assert f">{shown}<" in grid.html()
+    assert f">{shown}<" in html.unescape(grid.html())
 
 
 def test_a_short_cell_stays_on_one_line_and_a_long_text_may_wrap():

@@ -10,7 +10,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.render_chart import MOST_POINTS, chart
+from sleeper_nb.render_chart import MOST_POINTS, chart, histogram
 
 MONTHS = pa.table({"month": ["jan", "feb", "mar"], "flights": [27, 25, 29], "late": [0.1, None, 0.3]})
 
@@ -95,6 +95,46 @@ def test_an_unknown_chart_is_told_which_there_are(tmp_path):
     with sl.connect(tmp_path) as session, pytest.raises(NotFound, match="no chart 'pie'") as caught:
         session.sql("SELECT 1 AS n", engine="duckdb").plot("pie")
     assert "line, bar, hist" in caught.value.hint
+
+
+def test_a_histogram_of_rows_by_chance_counts_the_rows_that_there_were(hist):
+    made = hist(range(10), sql="SELECT one.v FROM t AS one CROSS JOIN t AS two ORDER BY random() LIMIT 20")
+    assert sum(point.y for point in made.points) == 20
+    assert "left out" not in repr(made)
+
+
+@pytest.mark.parametrize(
+    ("values", "first", "last"),
+    [
+        ([1.7e308, -1.7e308], "-1.7e+308 to -1.587e+308", "1.587e+308 to 1.7e+308"),
+        ([1.7e9, 1.7e9 + 86_400], "1700000000 to 1700002880", "1700083520 to 1700086400"),
+        ([2013, 2014], "2013 to 2013.0333", "2013.9667 to 2014"),
+        ([1e-9, 4e-9], "1e-09 to 1.1e-09", "3.9e-09 to 4e-09"),
+        ([0, 99], "0 to 3.3", "95.7 to 99"),
+    ],
+)
+def test_the_ranges_of_a_histogram_are_told_apart(values, first, last):
+    counts = [{"low": min(values), "high": max(values), "range": place, "n": 1} for place in (0, 29)]
+    points = histogram(pa.Table.from_pylist(counts), "v").points
+    assert (points[0].label, points[-1].label) == (first, last)
+    assert len({point.label for point in points}) == 30
+
+
+@pytest.mark.parametrize("engine", ["duckdb", pytest.param("spark", marks=pytest.mark.spark)])
+def test_columns_of_one_name_are_told_of_not_lost(engine, request, tmp_path):
+    spark = request.getfixturevalue("spark_engine").session() if engine == "spark" else None
+    with sl.connect(tmp_path, spark=spark) as session:
+        result = session.sql("SELECT 1 AS a, 2 AS a", engine=engine)
+        for ask in (result.to_dict, result.to_polars):
+            with pytest.raises(InvalidInput, match="two columns are called 'a'") as caught:
+                ask()
+            assert caught.value.hint == "give one another name: a AS a_2"
+        if engine == "duckdb":  # which numbers them as soon as a part is asked for
+            assert result.plot("hist", "a_1").to_dict() == {"a_1": ["2 to 2"], "rows": [1]}
+        else:
+            with pytest.raises(InvalidInput, match="two columns are called 'a'"):
+                result.plot("hist")
+        assert session.sql("SELECT 1 AS A, 2 AS a", engine=engine).plot("hist", "A").x == "A"
 
 
 @pytest.mark.parametrize(

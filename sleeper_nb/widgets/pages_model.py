@@ -56,7 +56,7 @@ class Page(Report):
 
     def grid(self) -> Grid:
         """Return the rows, and below them which they are."""
-        cells = data_rows(column.to_pylist() for column in self.rows.columns)
+        cells = data_rows(self.rows)
         return whole_or_bounded(Grid(tuple(self.rows.column_names), cells, footer=self.said))
 
     def to_dict(self) -> dict[str, Any]:

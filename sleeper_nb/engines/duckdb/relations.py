@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sleeper_nb import errors
 from sleeper_nb.engines.duckdb import processing
-from sleeper_nb.engines.sql.histogram import ENDS, FINITE, range_of
+from sleeper_nb.engines.sql.histogram import HIGH, LOW, range_of
 from sleeper_nb.engines.sql.queries import check_query
 from sleeper_nb.errors import InvalidInput, SleeperError
 from sleeper_nb.model.partitions import Region
@@ -136,8 +136,9 @@ def counted_in_ranges(rows: duckdb.DuckDBPyRelation, name: str, ranges: int) -> 
     """Return how many values of a column fall into each of equal ranges: columns low, high, range and n."""
     try:
         given = rows.select(column(name).cast("DOUBLE").alias("v"))
-        ends = given.filter(FINITE).aggregate(", ".join(ENDS))
-        return to_arrow(given.cross(ends).aggregate(f'low, high, {range_of(ranges)} AS "range", count(*) AS n'))
+        # windows over all, not a second look: a statement that samples would give other rows then
+        along = given.project(f"v, {LOW} OVER () AS low, {HIGH} OVER () AS high")
+        return to_arrow(along.aggregate(f'low, high, {range_of(ranges)} AS "range", count(*) AS n'))
     except duckdb.Error as error:
         raise explained(error) from error
 

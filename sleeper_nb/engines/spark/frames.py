@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from sleeper_nb.engines.spark.reach import hand_over_keys, jvm_opens
-from sleeper_nb.engines.sql.histogram import ENDS, FINITE, range_of
+from sleeper_nb.engines.sql.histogram import HIGH, LOW, range_of
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, Schema
@@ -138,14 +138,19 @@ def _argument(value: Any) -> Any:
     return value
 
 
-def counted_in_ranges(rows: DataFrame, name: str, ranges: int) -> DataFrame:
+def counted_in_ranges(rows: DataFrame, name: str, ranges: int) -> pa.Table:
     """Return how many values of a column fall into each of equal ranges: columns low, high, range and n."""
     from pyspark.sql import functions as f
 
-    quoted = name.replace("`", "``")
-    given = rows.select(f.col(f"`{quoted}`").cast("double").alias("v"))
-    both = given.crossJoin(given.where(FINITE).selectExpr(*ENDS))
-    return both.groupBy("low", "high", f.expr(range_of(ranges)).alias("range")).agg(f.count("*").alias("n"))
+    place = str(rows.columns.index(name))  # Spark does not tell `A` from `a`
+    given = rows.toDF(*map(str, range(len(rows.columns)))).select(f.col(place).cast("double").alias("v"))
+    kept = given.persist()  # a statement that samples would give other rows the second time
+    try:
+        along = kept.crossJoin(kept.selectExpr(f"{LOW} AS low", f"{HIGH} AS high"))
+        counts = along.groupBy("low", "high", f.expr(range_of(ranges)).alias("range")).agg(f.count("*").alias("n"))
+        return counts.toArrow()
+    finally:
+        kept.unpersist()
 
 
 def plan_of(frame: DataFrame) -> str:
