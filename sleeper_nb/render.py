@@ -13,6 +13,7 @@ from sleeper_nb.model.files import Totals
 from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range
 from sleeper_nb.model.state import TableState
+from sleeper_nb.render_figure import BRAND, figure
 from sleeper_nb.report import Grid, Report, counted
 
 MAX_BYTES = 65_536  # of HTML, about, are saved for one answer
@@ -20,7 +21,6 @@ _LEAST_ROWS = 5  # of an answer that is too wide; then columns are left out
 _MAX_CELLS, _MAX_LEVELS = 64, 6
 _LINE_CHARS = 130  # so many letters fit across 960 px; on a narrower screen the edge of the cell cuts them
 _LEVEL, LEAF = 22, 58  # heights in px
-BRAND = "fill:var(--jp-brand-color1,#1976d2)"
 
 
 T = TypeVar("T")
@@ -259,13 +259,6 @@ def _drawn(cells: Sequence[_Cell], across: int) -> str:
         words += [f"<svg {place}>{chr(10).join(lines)}</svg>"] if lines else []
     edge = f"{BRAND};stroke:currentColor;stroke-opacity:0.35"
     return f'<g style="{edge}">{"".join(boxes)}</g><g pointer-events="none">{chr(10).join(words)}</g>'
-
-
-def figure(title: str, height: int, drawn: str, said: Sequence[str]) -> str:
-    """Return a picture of some height in px: named for who cannot see it, and with what is to be said below it."""
-    head = f'<svg role="img" width="100%" height="{height}" font-size="12" style="display:block" fill="currentColor">'
-    below = f'<div style="opacity:0.75;margin-top:2px;">{html.escape(" · ".join(filter(None, said)))}</div>'
-    return f'<div style="max-width:1080px;">{head}<title>{html.escape(title)}</title>\n{drawn}</svg>{below}</div>'
 
 
 def clip(text: str, room: int) -> str:

@@ -11,7 +11,8 @@ from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Range
 from sleeper_nb.operations.compacting.job_plan import CompactionPlan
 from sleeper_nb.operations.compacting.overlap import MOST_BARS, Bar, Column, overlap
-from sleeper_nb.render import BRAND, Versioned, clip, figure, ranges_of, split_keys
+from sleeper_nb.render import Versioned, clip, ranges_of, split_keys
+from sleeper_nb.render_figure import BRAND, figure
 from sleeper_nb.report import counted
 
 _HEAD, _LANE = 22, 22  # heights in px

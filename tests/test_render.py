@@ -56,7 +56,7 @@ def test_each_leaf_shows_its_range_and_its_rows(table):
 
 
 def test_a_picture_is_named_for_who_cannot_see_it(table):
-    svg = _parsed(partition_map(table(2))).find("svg")
+    svg = _parsed(partition_map(table(2))).find(".//svg")
     assert svg.get("role") == "img"
     assert svg.find("title").text == "partitions of t at snapshot 1"
 

@@ -9,8 +9,11 @@ from urllib.parse import urlsplit
 import nbformat
 import pytest
 
+import sleeper_nb as sl
 from tests.browser.conftest import ROOT
+from tests.browser.lab import expect
 from tests.browser.legible import hard_to_read, nameless
+from tests.browser.notebooks import notebook_of
 
 pytestmark = pytest.mark.browser
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -70,6 +73,44 @@ def test_answers_can_be_read_where_nothing_is_known_of_jupyterlab(opened, ground
         assert not asked
         body = page.locator("body")
         assert hard_to_read(body) + nameless(body) == [], path.name
+
+
+@pytest.fixture
+def strangers(tmp_path):
+    """Return a notebook of somebody else's: its answers were saved, and nobody here has run it."""
+    schema = sl.Schema({"city": "string"}, {}, {"fare": "double"})
+    with sl.connect(tmp_path / "warehouse") as session:
+        table = session.create_table("trips", schema, ["g", "p"])
+        table.ingest([{"city": city, "fare": len(city)} for city in ("bern", "oslo", "lisbon", "rome")])
+        chart = session.sql("SELECT city, fare FROM trips", engine="duckdb").plot("bar")
+        answers = [table.leaves(), table.files(), table.snapshots(), chart, table.scan()]
+        drawn = [answer._repr_html_() for answer in answers]
+    path = notebook_of(tmp_path / "strangers.ipynb", *["answer"] * len(drawn))
+    notebook = nbformat.read(path, as_version=4)
+    for cell, text in zip(notebook.cells, drawn, strict=True):
+        cell.outputs = [nbformat.v4.new_output("display_data", {"text/html": text})]
+    nbformat.write(notebook, path)
+    return path
+
+
+def test_pictures_of_a_notebook_that_is_not_trusted_are_there_and_their_words_are_not_strewn(lab, strangers, theme):
+    opened = lab(strangers)
+    opened.set_theme(theme)
+    outputs = opened.page.locator(".jp-RenderedHTML")
+    expect(outputs).to_have_count(5)
+    assert opened.page.locator(".jp-RenderedHTML svg").count() == 0  # JupyterLab takes them away
+    for number in range(5):
+        output = outputs.nth(number)
+        opened.look(f"strangers-{number}", output)
+        expect(output.locator("table, img").last).to_be_visible()
+        assert "snapshot 1 ·" not in output.inner_text()
+    pictures = opened.page.locator(".jp-RenderedHTML img")
+    expect(pictures).to_have_count(4)
+    for number in range(4):
+        expect(pictures.nth(number)).to_be_visible()
+        size = pictures.nth(number).evaluate("image => image.complete && image.naturalWidth && image.clientWidth")
+        assert size > 600
+    assert pictures.last.evaluate("image => image.clientHeight") > 170  # so that the names below the bars are in it
 
 
 def test_each_widget_left_its_picture():
