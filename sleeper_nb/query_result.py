@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sleeper_nb.cells import data_rows
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.preview import DEFAULT_DISPLAY, FirstRows, Reads
@@ -235,7 +235,13 @@ class SparkResult(QueryResult):
         return self._collected(self._frame)
 
     def _collected(self, frame: DataFrame) -> pa.Table:
-        return self._spark.run(lambda _: frame.toArrow(), "query")
+        try:
+            return self._spark.run(lambda _: frame.toArrow(), "query")
+        except SleeperError:
+            raise
+        except ValueError as error:  # of the types, as Arrow has none for what an empty list holds
+            hint = "cast it: CAST(array() AS array<string>)"
+            raise InvalidInput(f"Arrow has no type for a column of Spark's answer: {error}", hint=hint) from error
 
     def _batches(self, rows: int) -> Iterator[pa.Table]:
         kept = self._frame.persist()  # or each batch would be computed anew, perhaps in another order

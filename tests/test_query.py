@@ -165,3 +165,10 @@ def test_another_query_does_not_disturb_an_open_result(session):
     first = session.sql("SELECT count(*) FROM trips", engine="duckdb")
     second = session.sql("SELECT count(*) FROM trips VERSION AS OF 2", engine="duckdb")
     assert (first.to_arrow()[0][0].as_py(), second.to_arrow()[0][0].as_py()) == (3, 1)
+
+
+@pytest.mark.spark
+def test_an_answer_of_spark_that_has_no_type_in_arrow_is_told_how_to_be_cast(session):
+    with pytest.raises(sl.InvalidInput, match="Arrow has no type for a column of Spark's answer") as caught:
+        session.sql("SELECT array() AS e", engine="spark").to_arrow()
+    assert caught.value.hint == "cast it: CAST(array() AS array<string>)"
