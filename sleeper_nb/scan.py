@@ -90,7 +90,7 @@ class Scan(Report):
         return as_polars(self.to_arrow())
 
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
-        """Return a DuckDB relation that reads the files when it is asked; its SQL conditions are DuckDB's."""
+        """Return a DuckDB relation that reads the files when it is asked; the condition is computed by DuckDB."""
         from sleeper_nb.engines.duckdb import relations
 
         self._guard.until_closed("relation")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.scanning.condition_faults import explained
 from sleeper_nb.operations.scanning.gathering import gathered
 
 if TYPE_CHECKING:
@@ -20,14 +21,7 @@ if TYPE_CHECKING:
 _WORDS = re.compile(
     r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | \bAS\s+\w+ | (?P<word>[^\W\d][\w$]*)(?!\s*[('])""", re.IGNORECASE | re.VERBOSE
 )
-
 _EACH_TIME = re.compile(r"\b(random|uuid)\s*\(", re.IGNORECASE)
-_PARTS = re.compile(r"^(?:(?:DataFusion|SQL|Schema) error: |Error during planning: |[\w ]+ is not implemented: )+")
-_FRAME = re.compile(r"(?:\?table\?|\bc[0-9a-f]{32})\.")
-"""What DataFusion calls a table that was given no name."""
-_QUOTED = re.compile(r'\w+Error\("(.*)"\)')
-_NO_COLUMN = re.compile(r'No field named "?([^".]+)"?\.')
-_LONGEST = 160
 
 
 def condition(rows: DataFrame, where: str, schema: Schema) -> Any:
@@ -47,26 +41,30 @@ def condition(rows: DataFrame, where: str, schema: Schema) -> Any:
     try:
         return rows.parse_sql_expr(_WORDS.sub(exact, where))
     except Exception as error:  # DataFusion raises a plain Exception for every fault of the text
-        said, hint = _said(error), "write it in SQL: dep_delay > 60 and origin = 'JFK'"
-        if missing := _NO_COLUMN.match(said):
-            near = NotFound.of("column", missing[1], schema.names)
-            said, hint = near.message, near.hint or hint
-        raise InvalidInput(f"cannot read the condition {where!r}: {said}", hint=hint) from error
+        raise explained("read", where, error, schema.names) from error
 
 
-def not_computed(where: str, error: Exception) -> InvalidInput:
+def check_condition(where: str, schema: Schema) -> None:
+    """Raise for a condition that is wrong whatever rows there are: no row is needed to tell.
+
+    Raises
+    ------
+    InvalidInput
+        When it cannot be read, names no column of `schema`, or is not true or false of one row.
+    """
+    from datafusion import SessionContext
+
+    rows = _frame(SessionContext(), schema.arrow.empty_table())
+    test = condition(rows, where, schema)
+    try:
+        rows.filter(test).execution_plan()
+    except Exception as error:  # DataFusion raises a plain Exception for everything
+        raise not_computed(where, error, schema) from error
+
+
+def not_computed(where: str, error: Exception, schema: Schema) -> InvalidInput:
     """Return the error of a condition that was read, but that fails for some row."""
-    return InvalidInput(
-        f"cannot compute the condition {where!r}: {_said(error)}", hint="it must be true or false for every row"
-    )
-
-
-def _said(error: Exception) -> str:
-    """Return DataFusion's own words without the names of its parts around them."""
-    line = _FRAME.sub("", _PARTS.sub("", str(error).splitlines()[0]))
-    quoted = _QUOTED.fullmatch(line)
-    line = quoted[1] if quoted else line
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return explained("compute", where, error, schema.names)
 
 
 def mentioned(where: str | None, schema: Schema) -> list[str]:
@@ -104,7 +102,7 @@ def met(batches: Iterable[pa.RecordBatch], where: str, schema: Schema) -> Iterat
         try:
             found = rows.filter(test).collect()
         except Exception as error:  # DataFusion raises a plain Exception for everything
-            raise not_computed(where, error) from error
+            raise not_computed(where, error, schema) from error
         yield from (each.to_pyarrow() if hasattr(each, "to_pyarrow") else each for each in found)
 
 
