@@ -144,7 +144,8 @@ class TableAt(Report):
         columns
             The columns to read; all when None.
         where
-            A condition in SQL: ``"dep_delay > 60"``.
+            A condition in SQL on one row: ``"dep_delay > 60"``. Numbers divide to a fraction, and by zero to infinity
+            or NaN, which is greater; with ``%`` by zero it fails. Its functions are DataFusion's.
         keys
             One key or a list of keys. A key is a value of the first row key, or a tuple of values of the first few.
         region

@@ -35,8 +35,10 @@ WRONG = [
     ("fare", "compute", "it is a value of type double, not true or false", "compare it with something"),
     ("at", "compute", "it is a value of type timestamp, not true or false", "compare it with something"),
     ("n = true", "compute", "there is no = of int and boolean", "compare int with int: 60"),
-    ("5 < at", "compute", "there is no < of long and timestamp", "compare long with long: 60"),
+    ("5 < at", "compute", "there is no < of long and timestamp", "compare timestamp with timestamp: TIMESTAMP"),
     ("some = 5", "compute", "there is no = of list and long", "compare list with list"),
+    ("at / 2 > 1", "compute", "there is no / of timestamp and double", "write INTERVAL '1 day' for a time that is"),
+    ("paid + 1 > 1", "compute", "there is no + of boolean and long", "cast it: cast(… as double)"),
     ("city like 5", "compute", "there is no LIKE of string and long", "compare string with string"),
     ("n and paid", "compute", "there is no AND of int and boolean", "compare it with something"),
     ("not n", "read", "there is no NOT of int", "compare it with something"),
@@ -102,3 +104,43 @@ def test_a_condition_that_fails_for_some_row_is_told_in_one_sentence(table, wher
 @pytest.mark.parametrize("where", ["city = ':c'", "city = '?' or k::int = 1", "some[1:n] is null", "city <> 'count('"])
 def test_what_looks_like_a_parameter_or_a_fault_is_none(table, where: str):
     assert table.scan(where=where).to_arrow().num_rows in {0, 1}
+
+
+NUMBERS = [(1, -5, 0, -0.0), (2, -1, 3, 0.0), (3, 0, 0, 1.5), (4, 0, -2, None), (5, 1, 2, 0.0), (6, 7, None, 2.0),
+           (7, 3, 3, -7.0), (8, 2**20, 10, 0.5)]  # fmt: skip
+DIVIDING = [
+    "k / 2 = 1", "k / 2 = 1.5", "7 / 2 = 3.5", "n / m > 1", "n / m < 1", "n / m >= 0", "NOT n / m > 1", "0 <= n / m",
+    "n / m IS NULL", "10 / m > 1", "-n / 2 = 2.5", "n / -2 <= 2.5", "n / -5 = 0", "n * 3 / 2 = 1.5", "n / 2 / 2 > 0.25",
+    "k / 2 % 2 = 0.5", "(k + 1) / 2 IN (1, 1.5)", "k / 2 BETWEEN 1 AND 2", "n % 2 = 1", "n % -2 = -1", "n % 2 <> 0",
+    "f / f > 0 AND k > 1", "f / 0 > 5 OR n / m = 1", "CASE WHEN k / 4 < 1 THEN TRUE END", "floor(k / 2) = 2",
+    "k BETWEEN 1 AND 7 / 2", "n / m = 'NaN'", "k /* a/b */ / /**/ 2 = 1.5 -- c/d", "n - k / 2 * 2 = 0",
+    "greatest(k / 2, 1) < 2",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory):
+    with sl.connect(tmp_path_factory.mktemp("numbers")) as session:
+        table = session.create_table("t", sl.Schema({"k": "int"}, {}, {"n": "int?", "m": "long?", "f": "double?"}))
+        table.ingest([dict(zip("knmf", row, strict=True)) for row in NUMBERS])
+        yield session, table
+
+
+@pytest.mark.parametrize("where", DIVIDING)
+def test_a_condition_divides_as_sql_does(numbers, where: str):
+    session, table = numbers
+    found = table.scan(["k"], where).to_arrow()["k"].to_pylist()
+    of_sql = session.sql(f"SELECT k FROM t WHERE {where}\n ORDER BY k", engine="duckdb")
+    assert found == of_sql.to_arrow()["k"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["city = 'a/b'", "city = E'a/b'", "city = E'\\'/' or k = 1", "city = $$a/b$$", "city = $x$a/b$x$",
+     "city <> 'it''s 1/2'", "k = 1 /* 1/2 */ -- 1/2"],
+)  # fmt: skip
+def test_a_slash_in_a_text_a_name_or_a_comment_stays(tmp_path: Path, where: str):
+    with sl.connect(tmp_path / "w") as session:
+        table = session.create_table("t", sl.Schema({"k": "int"}, {}, {"city": "string"}))
+        table.ingest([{"k": 1, "city": "a/b"}])
+        assert table.scan(where=where).to_arrow().num_rows == 1

@@ -120,8 +120,16 @@ def _no_comparison(found: re.Match[str], _where: str, _names: Sequence[str]) -> 
     said = f"there is no {found['sign']} of {left} and {right}"
     if found["sign"] in {"AND", "OR"}:
         return _Fault(said, _COMPARE)
-    instead = f"compare {left} with {left}"
-    return _Fault(said, f"{instead}: {_EXAMPLES[left]}" if left in _EXAMPLES else instead)
+    wanted = right if left == "long" else left  # that of a number as one writes it; rarely the column's
+    instead = f"compare {wanted} with {wanted}"
+    return _Fault(said, f"{instead}: {_EXAMPLES[wanted]}" if wanted in _EXAMPLES else instead)
+
+
+def _no_operation(found: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
+    left, right = _type(found["left"]), _type(found["right"])
+    times = {left, right} & {"date", "timestamp", "interval"}
+    hint = "write INTERVAL '1 day' for a time that is added" if times else "cast it: cast(… as double)"
+    return _Fault(f"there is no {found['sign']} of {left} and {right}", hint)
 
 
 def _not_of(found: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
@@ -144,6 +152,7 @@ _KNOWN: tuple[tuple[re.Pattern[str], _Told], ...] = (
     (re.compile(r"Error parsing (?P<type>timestamp) from '(?P<value>.*?)':"), _no_value),
     (re.compile(r"non-boolean predicate '.*' returning (.+)"), _not_boolean),
     (re.compile(r"argument type for .*operation (?P<left>.+) (?P<sign>\S+) (?P<right>\w.*)"), _no_comparison),
+    (re.compile(r"(?:arithmetic|temporal) \w+ (?P<left>.+) (?P<sign>[-+*/%]) (?P<right>\w.*)"), _no_operation),
     (re.compile(r"common type to coerce (?P<left>.+) and (?P<right>.+) in (?P<sign>\w+)"), _no_comparison),
     (re.compile(r"operator 'NOT' requires a boolean expression, got (.+)"), _not_of),
     (re.compile(r"regex parse error:\n(.*)\n(?:.*\n)*?error: (.*)"), _no_pattern),
