@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Self
 
-from sleeper_nb.cells import Bytes, data_rows
+from sleeper_nb.cells import Bytes, data_rows, values_of
 from sleeper_nb.clock import Clock
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.operations.tracking.job_listing import duration
@@ -103,5 +103,5 @@ def preview(rows: pa.Table, footer: str, *, limit: int = DEFAULT_DISPLAY.rows, t
     shown = rows.slice(0, limit)
     of = f"at least {limit + 1:,}" if total is None else f"{total:,}"
     count = f"first {limit:,} of {of} rows" if rows.num_rows > limit else counted(rows.num_rows, "row")
-    cells = data_rows(column.to_pylist() for column in shown.columns)
+    cells = data_rows(map(values_of, shown.columns))
     return whole_or_bounded(Grid(tuple(shown.column_names), cells, footer=f"{count} · {footer}"))

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
-from sleeper_nb.cells import data_rows
+from sleeper_nb.cells import data_rows, values_of
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import NotFound
 from sleeper_nb.operations.scanning.planning import ScanPlan
@@ -18,7 +18,7 @@ from sleeper_nb.preview import DEFAULT_DISPLAY, FirstRows, Reads
 from sleeper_nb.query_plan import EnginePlan, QueryCost
 from sleeper_nb.render_chart import KINDS, MOST_POINTS, RANGES, Chart, Kind, chart, column_of_histogram, histogram
 from sleeper_nb.report import Answer, Grid, Report, counted
-from sleeper_nb.scan import as_polars
+from sleeper_nb.scan import as_dict, as_pandas, as_polars
 from sleeper_nb.statement import Source
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class QueryResult(Report, ABC):
 
     def to_pandas(self) -> pd.DataFrame:
         """Read all rows into pandas."""
-        return cast("pd.DataFrame", self.to_arrow().to_pandas())
+        return as_pandas(self.to_arrow())
 
     def to_polars(self) -> pl.DataFrame:
         """Read all rows into Polars."""
@@ -161,12 +161,12 @@ class QueryResult(Report, ABC):
     def answer(self, footer: str) -> Answer:
         """Read all rows, to be shown as a whole; below them how many they are, and `footer`."""
         rows = self.to_arrow()
-        cells = data_rows(column.to_pylist() for column in rows.columns)
+        cells = data_rows(map(values_of, rows.columns))
         return Answer(Grid(tuple(rows.column_names), cells, footer=f"{counted(rows.num_rows, 'row')} · {footer}"))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all rows, a list of values per column."""
-        return dict(self.to_arrow().to_pydict())
+        return as_dict(self.to_arrow())
 
 
 class DuckDBResult(QueryResult):

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sleeper_nb.cells import data_rows
+from sleeper_nb.cells import data_rows, values_of
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.render import whole_or_bounded
 from sleeper_nb.report import MOST_SHOWN, Grid, Report
+from sleeper_nb.scan import as_dict
 
 if TYPE_CHECKING:
     from sleeper_nb.query_result import QueryResult
@@ -56,12 +57,12 @@ class Page(Report):
 
     def grid(self) -> Grid:
         """Return the rows, and below them which they are."""
-        cells = data_rows(column.to_pylist() for column in self.rows.columns)
+        cells = data_rows(map(values_of, self.rows.columns))
         return whole_or_bounded(Grid(tuple(self.rows.column_names), cells, footer=self.said))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rows, a list of values per column."""
-        return dict(self.rows.to_pydict())
+        return as_dict(self.rows)
 
 
 class PagesModel:
