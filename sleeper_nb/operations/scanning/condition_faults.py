@@ -108,7 +108,7 @@ def _of_many(found: re.Match[str], where: str, _names: Sequence[str]) -> _Fault:
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", found[1])
     call = re.search(rf"\b{name}\s*\([^()]*\)", where, re.IGNORECASE)
     said = f"a condition is of one row; {call[0] if call else name.lower()} is of many"
-    return _Fault(said, "use sql, with GROUP BY and HAVING or with QUALIFY")
+    return _Fault(said, "use sql: GROUP BY … HAVING, or a window in a subquery")
 
 
 def _not_boolean(found: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
