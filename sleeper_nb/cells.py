@@ -9,6 +9,8 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
+from sleeper_nb.column_values import values_of
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -119,7 +121,7 @@ def data_rows(rows: pa.Table) -> tuple[tuple[object, ...], ...]:
     """Return the cells of a table of the user's, row by row."""
     kinds = (set(re.findall(r"float|double", str(column.type))) for column in rows.columns)
     cells = (
-        [Data(value, kind == {"float"}) for value in column.to_pylist()]
+        [Data(value, kind == {"float"}) for value in values_of(column)]
         for column, kind in zip(rows.columns, kinds, strict=True)
     )
     return tuple(zip(*cells, strict=True))

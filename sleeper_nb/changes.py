@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -17,7 +17,7 @@ from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.preview import DEFAULT_DISPLAY, preview
 from sleeper_nb.report import Display, Grid, Report
-from sleeper_nb.scan import as_polars
+from sleeper_nb.scan import as_dict, as_pandas, as_polars
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class ChangedRows(Report):
 
     def to_pandas(self) -> pd.DataFrame:
         """Read all rows into pandas."""
-        return cast("pd.DataFrame", self.to_arrow().to_pandas())
+        return as_pandas(self.to_arrow())
 
     def to_polars(self) -> pl.DataFrame:
         """Read all rows into Polars."""
@@ -153,7 +153,7 @@ class ChangedRows(Report):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all rows, a list of values per column."""
-        return dict(self.to_arrow().to_pydict())
+        return as_dict(self.to_arrow())
 
     def _read(self, limit: int | None) -> pa.Table:
         found, left = [], limit

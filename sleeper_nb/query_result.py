@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from sleeper_nb.cells import data_rows
 from sleeper_nb.clock import Clock
@@ -19,7 +19,7 @@ from sleeper_nb.preview import DEFAULT_DISPLAY, FirstRows, Reads
 from sleeper_nb.query_plan import EnginePlan, QueryCost
 from sleeper_nb.render_chart import KINDS, MOST_POINTS, RANGES, Chart, Kind, chart, column_of_histogram, histogram
 from sleeper_nb.report import Answer, Grid, Report, counted
-from sleeper_nb.scan import as_polars
+from sleeper_nb.scan import as_dict, as_pandas, as_polars
 from sleeper_nb.statement import Source
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class QueryResult(Report, ABC):
 
     def to_pandas(self) -> pd.DataFrame:
         """Read all rows into pandas."""
-        return cast("pd.DataFrame", self.to_arrow().to_pandas())
+        return as_pandas(self.to_arrow())
 
     def to_polars(self) -> pl.DataFrame:
         """Read all rows into Polars."""
@@ -175,7 +175,7 @@ class QueryResult(Report, ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all rows, a list of values per column."""
-        return dict(told_apart(self.to_arrow()).to_pydict())
+        return as_dict(told_apart(self.to_arrow()))
 
 
 class DuckDBResult(QueryResult):

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.cells import Data, cell_text
+from sleeper_nb.column_values import values_of
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.render import clip
 from sleeper_nb.render_figure import BRAND, figure
@@ -187,7 +188,10 @@ def _numbers(rows: pa.Table, name: str, *, times: bool, hint: str = _CHOOSE) -> 
     """Return a column as doubles; of times and dates their place on the line of time."""
     kind = rows.schema.field(name).type
     if times and pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
-        return rows[name].cast(pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None)).cast(pa.int64())
+        whole = pa.int32() if kind.bit_width == 32 else pa.int64()
+        ends = pa.array([2 ** (kind.bit_width - 1) - 1, 1 - 2 ** (kind.bit_width - 1)], whole)  # DuckDB's infinity
+        places = rows[name].cast(whole)
+        return pc.if_else(pc.is_in(places, ends), None, places).cast(pa.int64())
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         wanted = "numbers, dates or times" if times else "numbers"
         raise InvalidInput(f"column {name!r} is {kind}, not {wanted}", hint=hint)
@@ -201,7 +205,7 @@ def _of_line(rows: pa.Table, x: str, y: str) -> _Drawn:
     kept = kept.sort_by("at")
     at = kept["at"].to_pylist()
     width = (at[-1] - at[0] if at else 0) or 1
-    labels = map(cell_text, kept["label"].to_pylist())
+    labels = map(cell_text, values_of(kept["label"]))
     points = [_Point((a - at[0]) / width, b, c) for a, b, c in zip(at, kept["height"].to_pylist(), labels, strict=True)]
     return _Drawn(points, len(points))
 
@@ -210,7 +214,7 @@ def _of_bars(rows: pa.Table, x: str, y: str) -> _Drawn:
     heights = _numbers(rows, y, times=False)
     kept = pa.table({"height": heights, "label": rows[x]}).filter(pc.fill_null(pc.is_finite(heights), False))  # noqa: FBT003
     shown = kept.slice(0, _MOST_BARS)
-    pairs = zip(shown["height"].to_pylist(), map(cell_text, shown["label"].to_pylist()), strict=True)
+    pairs = zip(shown["height"].to_pylist(), map(cell_text, values_of(shown["label"])), strict=True)
     points = [_Point((i + 0.5) / shown.num_rows, height, label) for i, (height, label) in enumerate(pairs)]
     more = kept.num_rows > _MOST_BARS
     return _Drawn(points, len(points), f"only the first {_MOST_BARS} bars are drawn" if more else _NOT_DRAWN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.components import Engines
+from sleeper_nb.errors import InvalidInput
 from sleeper_nb.operations.scanning.exporting import ExportReport, export
 from sleeper_nb.operations.scanning.funnel import with_row_groups
 from sleeper_nb.operations.scanning.planning import ScanPlan
@@ -83,14 +85,14 @@ class Scan(Report):
 
     def to_pandas(self) -> pd.DataFrame:
         """Read all rows into pandas."""
-        return cast("pd.DataFrame", self.to_arrow().to_pandas())
+        return as_pandas(self.to_arrow())
 
     def to_polars(self) -> pl.DataFrame:
         """Read all rows into Polars."""
         return as_polars(self.to_arrow())
 
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
-        """Return a DuckDB relation that reads the files when it is asked; its SQL conditions are DuckDB's."""
+        """Return a DuckDB relation that reads the files when it is asked; the condition is computed by DuckDB."""
         from sleeper_nb.engines.duckdb import relations
 
         self._guard.until_closed("relation")
@@ -151,7 +153,36 @@ class Scan(Report):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all rows, a list of values per column."""
-        return dict(self.to_arrow().to_pydict())
+        return as_dict(self.to_arrow())
+
+
+def as_pandas(rows: pa.Table) -> pd.DataFrame:
+    """Return Arrow rows as pandas; `InvalidInput` names the column whose dates or times pandas cannot hold."""
+    return cast("pd.DataFrame", _held(rows, lambda some: some.to_pandas()))
+
+
+def as_dict(rows: pa.Table) -> dict[str, list[Any]]:
+    """Return a list of values per column; `InvalidInput` names the column whose dates or times Python cannot hold."""
+    return dict(_held(rows, lambda some: some.to_pydict()))
+
+
+def _held(rows: pa.Table, convert: Callable[[pa.Table], Any]) -> Any:
+    try:
+        return convert(rows)
+    except (OverflowError, ValueError) as error:  # from date and datetime, which have the years 1 to 9999
+        name = next((name for name in rows.column_names if not _holds(rows.select([name]), convert)), None)
+        if name is None or type(error) not in {OverflowError, ValueError}:  # Arrow's own are of others
+            raise
+        hint = "take the rows --as arrow, or by to_arrow(); or cast the column to text in sql"
+        raise InvalidInput(f"column {name!r} has dates or times outside of the years 1 to 9999", hint=hint) from error
+
+
+def _holds(column: pa.Table, convert: Callable[[pa.Table], Any]) -> bool:
+    try:
+        convert(column)
+    except (OverflowError, ValueError):
+        return False
+    return True
 
 
 def as_polars(rows: pa.Table) -> pl.DataFrame:

@@ -22,6 +22,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.compacting.job_plan import plan_compaction
 from sleeper_nb.operations.compacting.strategies import StrategySettings
 from sleeper_nb.operations.loading import sources
+from sleeper_nb.operations.scanning.conditions import check_condition
 from sleeper_nb.operations.scanning.exporting import ExportReport
 from sleeper_nb.operations.scanning.planning import ScanPlan, files_of, plan_scan, regions_of
 from sleeper_nb.operations.system_tables import definitions
@@ -143,7 +144,8 @@ class TableAt(Report):
         columns
             The columns to read; all when None.
         where
-            A condition in SQL: ``"dep_delay > 60"``.
+            A condition in SQL on one row: ``"dep_delay > 60"``. Numbers divide to a fraction, and by zero to infinity
+            or NaN, which is greater; with ``%`` by zero it fails. Its functions are DataFusion's.
         keys
             One key or a list of keys. A key is a value of the first row key, or a tuple of values of the first few.
         region
@@ -151,12 +153,19 @@ class TableAt(Report):
             ``"carrier=[AA,DL) flight=[1,100]"``.
         limit
             At most so many rows.
+
+        Raises
+        ------
+        NotFound, InvalidInput
+            When there is no such column, or the condition cannot be one of this schema; before any row is read.
         """
         c, schema = self._components, self.schema
         began = c.clock.now()
         plan = self.plan(regions_of(schema, keys, region))
         chosen = None if columns is None else tuple(columns)
         sources.check_columns(chosen, schema)
+        if where is not None:
+            check_condition(where, schema)
         given = plan, self._store.storage, c.engines, self.guard(plan.bytes), c.clock, began
         return Scan(self.name, self.resolved, *given, chosen, where, limit)
 

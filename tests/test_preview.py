@@ -122,6 +122,51 @@ def test_a_value_of_the_users_is_shown_with_all_that_it_has(value, kind, shown):
     assert f">{shown}<" in html.unescape(grid.html())
 
 
+DAYS = {
+    "10000-01-01": 2932897,
+    "-0221-09-04": -800000,
+    "0000-12-31": -719163,
+    "5881580-07-10": 2**31 - 2,
+    "infinity": 2**31 - 1,
+    "-infinity": -(2**31) + 1,
+    "2026-01-31": 20484,
+}
+MICROSECONDS = {
+    "10000-01-01 00:00:00": 253402300800000000,
+    "10000-01-01 00:00:00.5": 253402300800500000,
+    "0000-12-31 23:59:59.999999": -62135596800000001,
+    "-290308-12-22 00:00:00": -9223372022400000000,
+    "infinity": 2**63 - 1,
+    "-infinity": -(2**63) + 1,
+    "1970-01-01 00:00:00": 0,
+}
+SECONDS = {"10000-01-01 00:00:00": 253402300800, "infinity": 2**63 - 1}
+
+
+@pytest.mark.parametrize(
+    ("shown", "kind"),
+    [(DAYS, pa.date32()), (MICROSECONDS, pa.timestamp("us")), (SECONDS, pa.timestamp("s"))],
+)
+def test_dates_and_times_that_python_has_not_are_shown_as_text(shown, kind):
+    values = pa.array(list(shown.values()), pa.int32() if pa.types.is_date(kind) else pa.int64())
+    grid = preview(pa.table({"x": values.cast(kind)}), "t", limit=10)
+    assert [line.strip() for line in grid.text().splitlines()[2:-1]] == list(shown)
+
+
+def test_dates_that_python_has_not_are_shown_within_lists_maps_and_structs_too():
+    day, at = pa.scalar(2932897, pa.int32()).cast(pa.date32()), datetime(2026, 1, 1, tzinfo=UTC)
+    kinds = {"l": pa.list_(pa.date32()), "m": pa.map_(pa.string(), pa.date32()), "s": pa.struct({"a": pa.date32()})}
+    values = {"l": [day, None], "m": [("a", day)], "s": {"a": day}}
+    rows = pa.table({name: pa.array([values[name], None], kind) for name, kind in kinds.items()} | {"at": [at, None]})
+    shown = re.split(r"\s{2,}", preview(rows, "t").text().splitlines()[2].strip())
+    assert shown == [
+        "['10000-01-01', NULL]",
+        "{'a': '10000-01-01'}",
+        "{a: '10000-01-01'}",
+        "2026-01-01 00:00:00 UTC",
+    ]
+
+
 def test_a_short_cell_stays_on_one_line_and_a_long_text_may_wrap():
     at = datetime(2026, 11, 1, 10, tzinfo=UTC)
     rows = pa.table({"at": [at], "place": ["New York"], "code": ["JFK"], "note": ["a long story " * 9]})

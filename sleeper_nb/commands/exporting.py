@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sleeper_nb.commands.base import SCHEMA, VERSION, Command, option, positional
 from sleeper_nb.commands.context import Context
-from sleeper_nb.commands.scanning import COLUMNS, named_columns
+from sleeper_nb.commands.scanning import COLUMNS, WHERE, named_columns
 
 if TYPE_CHECKING:
     from sleeper_nb.operations.scanning.exporting import ExportReport
@@ -29,7 +29,7 @@ COMMANDS = (
                        "path", metavar="TO"),
             option("--format", text="what a folder gets; parquet when not given", choices=("parquet", "csv")),
             COLUMNS,
-            option("--where", text="a condition in SQL", metavar='"…"'),
+            WHERE,
             SCHEMA,
         ),
         _export,

@@ -21,10 +21,15 @@ AS = option(
     metavar="form",
     choices=("pandas", "arrow", "polars", "spark"),
 )
+WHERE: Argument = option(
+    "--where",
+    text="a condition in SQL on one row; numbers divide to a fraction; functions are DataFusion's",
+    metavar='"…"',
+)
 _SHARED = (
     option("--region", text="ranges of row keys; [ ] take a bound in, ( ) leave it out", metavar='"key=[a,b) …"'),
     COLUMNS,
-    option("--where", text="a condition in SQL", metavar='"…"'),
+    WHERE,
     LIMIT,
     AS,
     flag("--explain", "read no row: show what would be read of how many partitions, files, row groups, bytes"),

@@ -12,6 +12,7 @@ from sleeper_nb.cells import data_rows
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.render import whole_or_bounded
 from sleeper_nb.report import MOST_SHOWN, Grid, Report
+from sleeper_nb.scan import as_dict
 
 if TYPE_CHECKING:
     from sleeper_nb.query_result import QueryResult
@@ -61,7 +62,7 @@ class Page(Report):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rows, a list of values per column."""
-        return dict(self.rows.to_pydict())
+        return as_dict(self.rows)
 
 
 class PagesModel:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from IPython.core.completer import context_matcher, provisionalcompleter
 from IPython.utils.capture import capture_output
@@ -550,3 +551,61 @@ def test_a_result_is_charted(trips, fail):
     assert trips("%sleeper sql --engine duckdb --plot hist -x fare SELECT * FROM trips").y == "rows"
     error = fail("%sleeper sql --engine duckdb --plot line SELECT * FROM trips")
     assert error.hint == "choose the columns: -x COLUMN -y COLUMN"
+
+
+DAYS = [2932897, -800000, 20484]  # of the years 10000, -221 and 2026
+FAR = pa.table({
+    "k": pa.array([1, 2, 3], pa.int32()),
+    "d": pa.array(DAYS, pa.int32()).cast(pa.date32()),
+    "t": pa.array([day * 86_400_000_000 for day in DAYS]).cast(pa.timestamp("us", "UTC")),
+})  # fmt: skip
+FAR_AWAY = (
+    "%sleeper use ./warehouse",
+    "%%sleeper create far\nk INT KEY, d DATE?, t TIMESTAMP?",
+    "%sleeper ingest far $ft",
+)
+DUCKDB = "%sleeper sql --engine duckdb"
+
+
+@pytest.fixture
+def far(cell, shell):
+    shell.push({"ft": FAR})
+    for line in FAR_AWAY:
+        cell(line)
+    return cell
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["%sleeper scan far", "%sleeper show far", "%sleeper diff far 1 2 --rows", f"{DUCKDB} SELECT * FROM far",
+     f"{DUCKDB} --plot bar SELECT d, k FROM far", f"{DUCKDB} --plot bar SELECT t, k FROM far"],
+)  # fmt: skip
+def test_rows_of_years_that_python_has_not_are_shown(far, line):
+    shown = far(line)
+    assert "10000-01-01" in shown._repr_html_()
+    assert "-0221-09-04" in shown._repr_html_()
+    assert "10000-01-01" in repr(shown)
+
+
+def test_a_line_goes_over_years_that_python_has_not_and_leaves_out_the_infinite(far):
+    for name, kind in (("d", "date"), ("t", "timestamptz")):
+        made = far(f"{DUCKDB} --plot line SELECT {name}, k FROM far UNION ALL SELECT 'infinity'::{kind}, 4")
+        assert [point.y for point in made.points] == [2, 3, 1]
+        assert made.points[1].x == pytest.approx(820484 / 3732897)
+        assert [point.label[:11] for point in made.points][::2] == ["-0221-09-04", "10000-01-01"]
+        assert made.said[0] == "1 row left out: null or not finite"
+
+
+@pytest.mark.parametrize("line", ["%sleeper scan far", "%sleeper diff far 1 2 --rows", f"{DUCKDB} SELECT * FROM far"])
+def test_what_cannot_hold_such_a_year_says_what_can(far, line):
+    result = far(line)
+    for form in (result.to_pandas, result.to_dict):
+        with pytest.raises(InvalidInput, match=r"column 'd' .* years 1 to 9999") as caught:
+            form()
+        assert caught.value.hint == "take the rows --as arrow, or by to_arrow(); or cast the column to text in sql"
+    assert result.to_polars()["d"].is_not_null().all()
+
+
+def test_such_years_are_exported(far, tmp_path):
+    far(f"%sleeper export far {tmp_path / 'far.csv'}")
+    assert "10000-01-01" in (tmp_path / "far.csv").read_text()

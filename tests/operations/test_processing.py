@@ -311,7 +311,7 @@ def test_condition_columns_and_limit_are_about_processed_rows(visits: StateStore
     for wrong, said in (
         ("pge > 'b'", r"cannot read the condition \"pge > 'b'\": no column 'pge'\nhint: did you mean 'page'\?"),
         ("n >", "cannot read the condition 'n >': Expected: an expression, found: EOF\nhint: write it in SQL"),
-        ("n", "cannot compute the condition 'n': Cannot create filter with non-boolean predicate 'n'"),
+        ("n", "cannot compute the condition 'n': it is a value of type int, not true or false"),
         ("cast(page as int) = n", "cannot compute the condition"),
     ):
         with pytest.raises(InvalidInput, match=said) as caught:

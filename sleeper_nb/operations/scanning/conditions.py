@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
+import math
+import operator
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.scanning.condition_faults import explained
 from sleeper_nb.operations.scanning.gathering import gathered
 
 if TYPE_CHECKING:
     from datafusion import DataFrame, SessionContext
 
-# What a condition is made of, as far as columns go: literals, quoted names and types are passed over, and so is a word
-# that calls a function or begins a literal.
-_WORDS = re.compile(
-    r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | \bAS\s+\w+ | (?P<word>[^\W\d][\w$]*)(?!\s*[('])""", re.IGNORECASE | re.VERBOSE
+# What a condition is made of, as far as columns and divisions go: literals, quoted names, comments and types are passed
+# over, and so is a word that calls a function or begins a literal. Of comments in comments the end stays as it is too.
+_PARTS = re.compile(
+    r"""
+    \b[eE]'(?:[^'\\]|\\.|'')*' | '(?:[^']|'')*' | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$
+  | "(?:[^"]|"")*" | `(?:[^`]|``)*`
+  | --[^\n]* | /\*.*?\*/ | \*/ | //
+  | \b[aA][sS]\s+\w+
+  | (?P<word>[^\W\d][\w$]*+)(?!\s*[('])
+  | (?P<slash>/)
+    """,
+    re.DOTALL | re.VERBOSE,
 )
-
+_IN_DOUBLES = "/ 1e0 /"
+"""What divides whole numbers as Spark and DuckDB do: DataFusion divides them whole, but from left to right."""
 _EACH_TIME = re.compile(r"\b(random|uuid)\s*\(", re.IGNORECASE)
-_PARTS = re.compile(r"^(?:(?:DataFusion|SQL|Schema) error: |Error during planning: |[\w ]+ is not implemented: )+")
-_FRAME = re.compile(r"(?:\?table\?|\bc[0-9a-f]{32})\.")
-"""What DataFusion calls a table that was given no name."""
-_QUOTED = re.compile(r'\w+Error\("(.*)"\)')
-_NO_COLUMN = re.compile(r'No field named "?([^".]+)"?\.')
-_LONGEST = 160
 
 
 def condition(rows: DataFrame, where: str, schema: Schema) -> Any:
-    """Return a condition as DataFusion's expression; its names are columns in any case.
+    """Return a condition as DataFusion's expression, which means what it does in SQL on Spark and DuckDB.
+
+    Its names are columns in any case, and whole numbers divide to a fraction.
 
     Raises
     ------
@@ -42,31 +50,75 @@ def condition(rows: DataFrame, where: str, schema: Schema) -> Any:
     names = {name.casefold(): f'"{name}"' for name in schema.names if name != name.lower()}
 
     def exact(found: re.Match[str]) -> str:
-        return names.get((found["word"] or "").casefold(), found[0])
+        return _IN_DOUBLES if found["slash"] else names.get((found["word"] or "").casefold(), found[0])
 
     try:
-        return rows.parse_sql_expr(_WORDS.sub(exact, where))
+        test = rows.parse_sql_expr(_PARTS.sub(exact, where))
+        return _ordered(test) if "/" in where else test
     except Exception as error:  # DataFusion raises a plain Exception for every fault of the text
-        said, hint = _said(error), "write it in SQL: dep_delay > 60 and origin = 'JFK'"
-        if missing := _NO_COLUMN.match(said):
-            near = NotFound.of("column", missing[1], schema.names)
-            said, hint = near.message, near.hint or hint
-        raise InvalidInput(f"cannot read the condition {where!r}: {said}", hint=hint) from error
+        raise explained("read", where, error, schema.names) from error
 
 
-def not_computed(where: str, error: Exception) -> InvalidInput:
+def _ordered(test: Any) -> Any:
+    """Return a condition in which 0 / 0 is greater than all numbers, as it is in Spark and DuckDB.
+
+    Processors give it a sign, and DataFusion takes what is no number but has one for less than all.
+    """
+    joined = []  # a loop, as one may join thousands
+    while test.variant_name() == "BinaryExpr" and (sign := test.rex_call_operator()) in _JOINED:
+        test, right = test.rex_call_operands()
+        joined.append((_JOINED[sign], _ordered(right)))
+    if test.variant_name() == "Not":
+        test = ~_ordered(*test.rex_call_operands())
+    elif test.variant_name() == "BinaryExpr" and (sign := test.rex_call_operator()) in _COMPARED:
+        operands = test.rex_call_operands()
+        test = _COMPARED[sign](*map(_without_sign, operands)) if any(map(_divides, operands)) else test
+    for join, right in reversed(joined):
+        test = join(test, right)
+    return test
+
+
+_JOINED: dict[str, Callable[..., Any]] = {"AND": operator.and_, "OR": operator.or_}
+_COMPARED: dict[str, Callable[..., Any]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+_COMPUTED = frozenset("+-*/%")
+
+
+def _divides(value: Any) -> bool:
+    """Return whether a value is a fraction for sure: computed by ``+ - * / %`` alone, and by a division."""
+    if value.variant_name() != "BinaryExpr" or value.rex_call_operator() not in _COMPUTED:
+        return False
+    return value.rex_call_operator() == "/" or any(map(_divides, value.rex_call_operands()))
+
+
+def _without_sign(value: Any) -> Any:
+    from datafusion import functions, lit
+
+    return functions.nanvl(value, lit(math.nan)) if _divides(value) else value
+
+
+def check_condition(where: str, schema: Schema) -> None:
+    """Raise for a condition that is wrong whatever rows there are: no row is needed to tell.
+
+    Raises
+    ------
+    InvalidInput
+        When it cannot be read, names no column of `schema`, or is not true or false of one row.
+    """
+    from datafusion import SessionContext
+
+    rows = _frame(SessionContext(), schema.arrow.empty_table())
+    test = condition(rows, where, schema)
+    try:
+        rows.filter(test).execution_plan()
+    except Exception as error:  # DataFusion raises a plain Exception for everything
+        raise not_computed(where, error, schema) from error
+
+
+def not_computed(where: str, error: Exception, schema: Schema) -> InvalidInput:
     """Return the error of a condition that was read, but that fails for some row."""
-    return InvalidInput(
-        f"cannot compute the condition {where!r}: {_said(error)}", hint="it must be true or false for every row"
-    )
-
-
-def _said(error: Exception) -> str:
-    """Return DataFusion's own words without the names of its parts around them."""
-    line = _FRAME.sub("", _PARTS.sub("", str(error).splitlines()[0]))
-    quoted = _QUOTED.fullmatch(line)
-    line = quoted[1] if quoted else line
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
+    return explained("compute", where, error, schema.names)
 
 
 def mentioned(where: str | None, schema: Schema) -> list[str]:
@@ -104,7 +156,7 @@ def met(batches: Iterable[pa.RecordBatch], where: str, schema: Schema) -> Iterat
         try:
             found = rows.filter(test).collect()
         except Exception as error:  # DataFusion raises a plain Exception for everything
-            raise not_computed(where, error) from error
+            raise not_computed(where, error, schema) from error
         yield from (each.to_pyarrow() if hasattr(each, "to_pyarrow") else each for each in found)
 
 

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from pyarrow import csv
 
 from sleeper_nb.cells import Bytes
+from sleeper_nb.column_values import values_of
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.operations.scanning.planning import PlannedLeaf, ScanPlan
@@ -221,7 +222,7 @@ def _in_text(batch: pa.RecordBatch, plain: pa.Schema) -> pa.RecordBatch:
     columns = []
     for column, field in zip(batch.columns, plain, strict=True):
         changed = column.type != field.type
-        columns.append(pa.array([_text(value) for value in column.to_pylist()], pa.string()) if changed else column)
+        columns.append(pa.array([_text(value) for value in values_of(column)], pa.string()) if changed else column)
     return pa.RecordBatch.from_arrays(columns, schema=plain)
 
 

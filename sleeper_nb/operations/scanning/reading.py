@@ -169,10 +169,10 @@ def merged(
     context = SessionContext(settings.set("datafusion.execution.collect_statistics", "false"))
     _open_buckets(context, storage)
     check_files(files, storage)
-    with _explained(storage, None):
+    with _explained(storage, schema, None):
         parts = list(stretches(files, schema, storage))
     left = limit
-    with _explained(storage, where):
+    with _explained(storage, schema, where):
         for stretch in parts:
             rows = _rows(context, stretch, schema, storage, where, columns)
             # DataFusion would take the first row groups that meet a condition wholly, whatever comes before them (its
@@ -233,7 +233,7 @@ def _union(frames: Sequence[DataFrame]) -> DataFrame:
 
 
 @contextlib.contextmanager
-def _explained(storage: Storage, where: str | None) -> Iterator[None]:
+def _explained(storage: Storage, schema: Schema, where: str | None) -> Iterator[None]:
     try:
         yield
     except SleeperError:
@@ -241,7 +241,7 @@ def _explained(storage: Storage, where: str | None) -> Iterator[None]:
     except Exception as error:  # DataFusion raises a plain Exception for everything
         text = str(error).splitlines()[0]
         if where is not None and "Invalid Parquet file" not in text:
-            raise not_computed(where, error) from error
+            raise not_computed(where, error, schema) from error
         raise StorageError(f"cannot read data files in {storage.root}: {text}", hint="are they whole?") from error
 
 
