@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from sleeper_nb.cells import Data, cell_text
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.render import BRAND, clip, figure
+from sleeper_nb.render import BRAND, figure
+from sleeper_nb.render_labels import clip
 from sleeper_nb.report import Grid, Report, counted
 
 Kind = Literal["line", "bar", "hist"]

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from sleeper_nb.cells import cell_text
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.render import BRAND, clip, figure
+from sleeper_nb.render import BRAND, figure
+from sleeper_nb.render_labels import clip
 from sleeper_nb.report import counted
 
 _MOST_PLACES, _MOST_FLAGS, _MOST_NAMES = 80, 20, 5
