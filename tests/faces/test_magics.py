@@ -448,7 +448,20 @@ def test_a_table_is_rolled_back_as_typed(trips, fail):
     assert "nothing was changed" in planned.grid().text()
     done = trips("%sleeper rollback trips 2 -m 'twice loaded'")
     assert (done.snapshot.id, done.snapshot.message, [s.id for s in done.undone]) == (4, "twice loaded", [3])
-    assert "undoes snapshot 3" in done.grid().text()
+    assert [line.split() for line in repr(done).splitlines()] == [
+        "snapshot 4: rolled back to snapshot 2".split(),
+        ["before", "after"],
+        ["-----", "------", "-----"],
+        ["rows", "9", "3"],
+        ["files", str(done.files_before), str(done.files_after)],
+        [],
+        "1 snapshot undone, which can still be read".split(),
+        ["snapshot", "operation", "+rows", "message"],
+        ["--------", "---------", "-----", "-------"],
+        ["3", "ingest", "6"],
+    ]
+    assert (done.files_before, done.files_after) == tuple(len(trips(f"%sleeper files trips@{n}")) for n in (3, 2))
+    assert done._repr_html_().count("<table") == 2
     assert trips("%sleeper scan trips").count() == 3
     assert "is what it was at snapshot 2 already" in trips("%sleeper rollback trips 2").grid().text()
     trips("%sleeper rollback trips 2100-01-01")  # the newest: itself
