@@ -158,9 +158,20 @@ def test_savepoints_are_flags_with_names_that_do_not_lie_on_each_other():
     points = [dataclasses.replace(SAVEPOINT, id=n, saved_snapshot_id=n, name=f"long-name-{n}") for n in range(1, 60)]
     picture = timeline(_history(*range(1, 61)), points, name="t")
     named = [text for text in _texts(picture) if text.startswith("long-name")]
-    assert 3 < len(named) < 10
+    assert 5 <= len(named) <= 12
     assert named[0] == "long-name-59"
     assert "and 54 older" in picture
+
+
+def test_of_near_savepoints_each_has_its_name_and_a_long_one_keeps_its_snapshot():
+    points = [
+        dataclasses.replace(SAVEPOINT, id=n, saved_snapshot_id=n, name=f"{'a-long-name' * 9}-{n}")
+        for n in range(27, 31)
+    ]
+    picture = timeline(_history(*range(1, 61)), points, name="t")
+    assert len([text for text in _texts(picture) if text.startswith("a-long-name")]) == 4
+    assert picture.count("… (snapshot ") >= 4
+    assert all(f"… (snapshot {n})" in picture.rpartition("⚑")[2] for n in range(27, 31))
 
 
 def test_hostile_names_and_messages_stay_text_in_a_timeline():
