@@ -222,7 +222,8 @@ def _marks_drawn(places: Sequence[_Place], top: int) -> str:
 def _flags(places: Sequence[_Place]) -> list[_Flag]:
     """Return the newest flags; only of older ones, with no room on the lines beside newer ones, one has no name."""
     saved = [(i, points) for i, place in enumerate(places) if (points := _points(place))]
-    free, found = [1.0, 1.0], []  # how far across each line has room still, from the left
+    free = [1.0, 1.0]  # how far across each line has room still, from the left
+    found: list[_Flag] = []
     for i, points in reversed(saved[-_MOST_FLAGS:]):
         x, word = (i + 0.5) / len(places), _names(points)
         width = (_LETTER * len(word) + 14) / _WIDTH

@@ -449,13 +449,13 @@ def test_a_table_is_rolled_back_as_typed(trips, fail):
     done = trips("%sleeper rollback trips 2 -m 'twice loaded'")
     assert (done.snapshot.id, done.snapshot.message, [s.id for s in done.undone]) == (4, "twice loaded", [3])
     assert [line.split() for line in repr(done).splitlines()] == [
-        "snapshot 4: rolled back to snapshot 2".split(),
+        ["snapshot", "4:", "rolled", "back", "to", "snapshot", "2"],
         ["before", "after"],
         ["-----", "------", "-----"],
         ["rows", "9", "3"],
         ["files", str(done.files_before), str(done.files_after)],
         [],
-        "1 snapshot undone, which can still be read".split(),
+        ["1", "snapshot", "undone,", "which", "can", "still", "be", "read"],
         ["snapshot", "operation", "+rows", "message"],
         ["--------", "---------", "-----", "-------"],
         ["3", "ingest", "6"],
