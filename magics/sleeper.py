@@ -99,6 +99,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         except Exception as error:
             known = explained(error)
             if known is None:
+                self.context.failure = error
                 raise
             known.__cause__ = error
             self._prepare(known)

@@ -14,6 +14,7 @@ from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range
 from sleeper_nb.model.state import TableState
 from sleeper_nb.render_figure import BRAND, figure
+from sleeper_nb.render_labels import clip, point_label, range_labels, range_text, told_apart
 from sleeper_nb.report import Grid, Report, counted
 
 MAX_BYTES = 65_536  # of HTML, about, are saved for one answer
@@ -55,7 +56,7 @@ class Listed(Protocol[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """A box: its place (across in leaves, down in px), its rows, a full text, and lines: each from long to short."""
+    """A box: its place (across in leaves, down in px), its rows, a full text; lines: the first that fits of each."""
 
     x: int
     width: int
@@ -197,19 +198,28 @@ def _leaf_cells(state: TableState, depth: Sequence[int], step: int) -> list[_Cel
     leaves, totals = state.tree.leaves, state.files.by_partition()
     nothing = Totals()
     bottom, dimensions = max(depth) * _LEVEL + LEAF, split_keys(state.tree)
+    groups = [leaves[i : i + step] for i in range(0, len(leaves), step)]
+    ranges = [ranges_of(group, dimensions) for group in groups]
+    labels = range_labels(ranges, _room(1, len(groups)))
     cells = []
-    for x, i in enumerate(range(0, len(leaves), step)):
-        group = leaves[i : i + step]
-        ranges = ranges_of(group, dimensions)
-        keys = clip(" × ".join(map(str, ranges)), 100)
+    for x, (group, label) in enumerate(zip(groups, labels, strict=True)):
         of_group = [totals.get(leaf.id, nothing) for leaf in group]
         held, used = sum(each.rows for each in of_group), sum(each.files for each in of_group)
         words = (counted(held, "row"), counted(used, "file"))
-        tip = " · ".join((keys, *words, *([f"{len(group):,} partitions"] if step > 1 else [])))
-        lower = "" if ranges[0].min is None else f"≥ {key_text(ranges[0].min)}"
-        lines = ((keys, lower) if lower else (keys,), (words[0], f"{held:,}"), (words[1], ""))
-        cells.append(_Cell(x, 1, depth[i] * _LEVEL, bottom - depth[i] * _LEVEL, held, tip, lines))
+        tip = " · ".join((range_text(ranges[x]), *words, *([f"{len(group):,} partitions"] if step > 1 else [])))
+        lines = ((label,), (words[0], f"{held:,}", _millions(held)), (words[1],))
+        y = depth[x * step] * _LEVEL
+        cells.append(_Cell(x, 1, y, bottom - y, held, tip, lines))
     return cells
+
+
+def _room(width: int, across: int) -> int:
+    """Return how many letters fit into a box."""
+    return _LINE_CHARS * width // across - 2
+
+
+def _millions(rows: int) -> str:
+    return f"{rows:,}" if rows < 10_000_000 else f"{rows / 1e6:,.0f}M"
 
 
 def ranges_of(group: Sequence[Partition], dimensions: Sequence[int]) -> list[Range]:
@@ -224,20 +234,26 @@ def split_keys(tree: PartitionTree) -> list[int]:
 
 def _split_cells(tree: PartitionTree, keys: Sequence[str], levels: int) -> list[_Cell]:
     """Return a box for each partition that was split, above its leaves, down to the last level that is drawn."""
-    cells: list[_Cell] = []
+    found: list[tuple[int, int, int, Partition]] = []
 
     def put(node: Partition, x: int, level: int) -> int:
         width = 1 if node.is_leaf else 0
         for child in node.child_ids:
             width += put(tree[child], x + width, level + 1)
         if not node.is_leaf and level < levels:
-            point = clip(key_text(tree.split_point(node)), 60)
-            tip = f"split at {keys[node.dimension]} = {point}"
-            cells.append(_Cell(x, width, level * _LEVEL, _LEVEL, None, tip, ((tip, point),)))
+            found.append((level, x, width, node))
         return width
 
-    put(tree.root, 0, 0)
-    return sorted(cells, key=lambda cell: (cell.y, cell.x))
+    across = put(tree.root, 0, 0)
+    found.sort(key=lambda split: split[:2])
+    points = [tree.split_point(node) for *_, node in found]
+    short = [point_label(point, _room(width, across)) for point, (_, _, width, _) in zip(points, found, strict=True)]
+    cells = []
+    labels = told_apart(short, list(map(key_text, points)))
+    for (level, x, width, node), point, label in zip(found, points, labels, strict=True):
+        tip = f"split at {keys[node.dimension]} = {clip(key_text(point), 60)}"
+        cells.append(_Cell(x, width, level * _LEVEL, _LEVEL, None, tip, ((tip, label),)))
+    return cells
 
 
 def _drawn(cells: Sequence[_Cell], across: int) -> str:
@@ -249,19 +265,13 @@ def _drawn(cells: Sequence[_Cell], across: int) -> str:
         place = f'{ends} y="{cell.y}" height="{cell.height}"'
         strength = 0 if cell.rows is None else 0.08 + 0.47 * cell.rows / most
         boxes.append(f'<rect {place} fill-opacity="{strength:.2f}"><title>{html.escape(cell.tip)}</title></rect>')
-        room = _LINE_CHARS * cell.width // across - 2
-        texts = [next((t for t in line if len(t) <= room), clip(line[-1], room)) for line in cell.lines]
+        room = _room(cell.width, across)
+        texts = [next((t for t in line if len(t) <= room), "") for line in cell.lines]
         lines = [f'<text x="6" y="{15 + 17 * i}">{html.escape(t)}</text>' for i, t in enumerate(texts) if t]
         if cell.rows is not None and room < 9:  # too narrow for words: only the rows, if need be from top to bottom
-            held = f"{cell.rows:,}" if cell.rows < 10_000_000 else f"{cell.rows / 1e6:,.0f}M"
+            held = _millions(cell.rows)
             where = 'x="6" y="15"' if len(held) <= room else 'transform="rotate(90)" x="4" y="-4"'
             lines = [f"<text {where}>{held}</text>"]
         words += [f"<svg {place}>{chr(10).join(lines)}</svg>"] if lines else []
     edge = f"{BRAND};stroke:currentColor;stroke-opacity:0.35"
     return f'<g style="{edge}">{"".join(boxes)}</g><g pointer-events="none">{chr(10).join(words)}</g>'
-
-
-def clip(text: str, room: int) -> str:
-    """Return what fits in one line; nothing when that would be less than a few letters."""
-    text = cell_text(text)
-    return text if len(text) <= room else f"{text[: room - 1]}…" if room > 3 else ""

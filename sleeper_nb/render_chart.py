@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from sleeper_nb.cells import Data, cell_text
 from sleeper_nb.column_values import values_of
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.render import clip
+from sleeper_nb.render_axis import AREA, axis, share, span, y_of
 from sleeper_nb.render_figure import BRAND, figure
+from sleeper_nb.render_labels import clip
 from sleeper_nb.report import Grid, Report, counted
 
 Kind = Literal["line", "bar", "hist"]
@@ -26,7 +27,7 @@ MOST_POINTS = 10_000
 RANGES = 30
 """Of a histogram."""
 _MOST_BARS, _MOST_STRETCHES = 60, 600
-_AREA, _LINE = 160, 15  # in px: of the drawing, of a line of text
+_LINE = 15  # in px: of a line of text
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _NOT_DRAWN = "null or not finite"
 _CHOOSE = "choose the columns: -x COLUMN -y COLUMN"
@@ -73,22 +74,29 @@ class Chart(Report):
         return {self.x: [point.label for point in self.points], self.y: [point.y for point in self.points]}
 
     def __repr__(self) -> str:
-        low, high = _span(self.points)
+        if not self.points:
+            return "\n".join([f"{self.y} by {self.x}", " · ".join(("no rows", *self.said))])
+        low, high = span([point.y for point in self.points])
         step = max(1, -(-len(self.points) // 80))
         heights = [max(p.y for p in self.points[i : i + step]) for i in range(0, len(self.points), step)]
-        drawn = "".join(_BLOCKS[round((len(_BLOCKS) - 1) * (y - low) / (high - low))] for y in heights)
-        ends = f"{self.points[0].label} … {self.points[-1].label}" if self.points else "no rows"
+        drawn = "".join(_BLOCKS[round((len(_BLOCKS) - 1) * share(y, low, high))] for y in heights)
+        ends = f"{self.points[0].label} … {self.points[-1].label}"
         return "\n".join([f"{self.y} by {self.x}", drawn, ends, " · ".join((self._range(), *self.said))])
 
     def _repr_html_(self) -> str:
-        low, high = _span(self.points)
-        shapes = _line(self.points, low, high) if self.kind == "line" else _bars(self.points, low, high)
-        parts = (shapes, _tips(self.points), _ends(self.points, each=self.kind == "bar"))
         title = f"{self.y} by {self.x}"
-        return figure(title, _AREA + _LINE + 4, "\n".join(filter(None, parts)), [title, self._range(), *self.said])
+        if not self.points:
+            return figure(title, _LINE, f'<text y="{_LINE - 3}">no rows</text>', [title, *self.said])
+        low, high = span([point.y for point in self.points])
+        shapes = _line(self.points, low, high) if self.kind == "line" else _bars(self.points, low, high)
+        parts = "\n".join((shapes, _tips(self.points), _ends(self.points, each=self.kind == "bar")))
+        values, left = axis(low, high)
+        place = f'x="{left:.1f}%" width="{100 - left:.1f}%" overflow="visible"'
+        drawn = f"{values}\n<svg {place}>{parts}</svg>"
+        return figure(title, AREA + _LINE + 4, drawn, [title, self._range(), *self.said])
 
     def _range(self) -> str:
-        values = [point.y for point in self.points] or [0.0]
+        values = [point.y for point in self.points]
         return f"{self.y} from {cell_text(min(values))} to {cell_text(max(values))}"
 
 
@@ -220,24 +228,13 @@ def _of_bars(rows: pa.Table, x: str, y: str) -> _Drawn:
     return _Drawn(points, len(points), f"only the first {_MOST_BARS} bars are drawn" if more else _NOT_DRAWN)
 
 
-def _span(points: Sequence[_Point]) -> tuple[float, float]:
-    """Return the heights of the drawing's edges: zero is always one of them or between."""
-    values = [point.y for point in points]
-    low, high = min([0.0, *values]), max([0.0, *values])
-    return low, high if high > low else low + 1
-
-
-def _y(value: float, low: float, high: float) -> str:
-    return f"{98 - 96 * (value - low) / (high - low):.2f}"
-
-
 def _drawing(shapes: str) -> str:
     frame = 'width="100%" viewBox="0 0 1000 100" preserveAspectRatio="none"'
-    return f'<svg height="{_AREA}" {frame} style="{BRAND};stroke:{BRAND.partition(":")[2]}">{shapes}</svg>'
+    return f'<svg height="{AREA}" {frame} style="{BRAND};stroke:{BRAND.partition(":")[2]}">{shapes}</svg>'
 
 
 def _line(points: Sequence[_Point], low: float, high: float) -> str:
-    path = "L".join(f"{1000 * point.x:.1f} {_y(point.y, low, high)}" for point in _thinned(points))
+    path = "L".join(f"{1000 * point.x:.1f} {y_of(point.y, low, high)}" for point in _thinned(points))
     look = 'style="fill:none" stroke-width="2" vector-effect="non-scaling-stroke" stroke-linejoin="round"'
     return _drawing(f'<path d="M{path}" {look}/>') if points else ""
 
@@ -254,10 +251,10 @@ def _thinned(points: Sequence[_Point]) -> list[_Point]:
 
 def _bars(points: Sequence[_Point], low: float, high: float) -> str:
     width = 1000 / max(1, len(points))
-    base = float(_y(0, low, high))
+    base = float(y_of(0, low, high))
     boxes = []
     for point in points:
-        top = float(_y(point.y, low, high))
+        top = float(y_of(point.y, low, high))
         x = 1000 * point.x - 0.4 * width
         boxes.append(f'<rect x="{x:.2f}" y="{min(top, base):.2f}" width="{0.8 * width:.2f}" '
                      f'height="{abs(base - top):.2f}" fill-opacity="0.7" stroke="none"/>')  # fmt: skip
@@ -269,7 +266,7 @@ def _tips(points: Sequence[_Point]) -> str:
     step = max(1, -(-len(points) // 200))
     wide = 100 * step / max(1, len(points))
     boxes = (
-        f'<rect x="{max(0.0, 100 * point.x - wide / 2):.2f}%" width="{wide:.2f}%" height="{_AREA}" fill-opacity="0">'
+        f'<rect x="{max(0.0, 100 * point.x - wide / 2):.2f}%" width="{wide:.2f}%" height="{AREA}" fill-opacity="0">'
         f"<title>{html.escape(clip(point.label, 80))}: {html.escape(cell_text(point.y))}</title></rect>"
         for point in points[::step]
     )
@@ -278,7 +275,7 @@ def _tips(points: Sequence[_Point]) -> str:
 
 def _ends(points: Sequence[_Point], *, each: bool) -> str:
     """Return the labels below: of few bars `each`, otherwise the first and the last."""
-    y = _AREA + _LINE - 2
+    y = AREA + _LINE - 2
     if not each or len(points) > 12:
         shown = [(0.0, "start", points[0]), (100.0, "end", points[-1])] if points else []
     else:

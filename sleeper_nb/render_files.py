@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from sleeper_nb.cells import Bytes
 from sleeper_nb.model.keys import key_text
-from sleeper_nb.model.partitions import Range
 from sleeper_nb.operations.compacting.job_plan import CompactionPlan
 from sleeper_nb.operations.compacting.overlap import MOST_BARS, Bar, Column, overlap
-from sleeper_nb.render import Versioned, clip, ranges_of, split_keys
+from sleeper_nb.render import Versioned, ranges_of, split_keys
 from sleeper_nb.render_figure import BRAND, figure
+from sleeper_nb.render_labels import clip, range_labels, range_text
 from sleeper_nb.report import counted
 
 _HEAD, _LANE = 22, 22  # heights in px
@@ -29,13 +29,13 @@ class FilesDrawn:
     title
         What is drawn, of which version.
     columns
-        The bars of the files, leaf by leaf, with the keys of each column before them.
+        The bars of the files, leaf by leaf; before those of each column its keys, and the same as far as there is room.
     said
         What is to be said below, in parts.
     """
 
     title: str
-    columns: tuple[tuple[tuple[str, ...], tuple[Bar, ...]], ...]
+    columns: tuple[tuple[tuple[str, str], tuple[Bar, ...]], ...]
     said: tuple[str, ...]
 
     @classmethod
@@ -43,9 +43,12 @@ class FilesDrawn:
         """Return the drawing of a version; a strategy made the plan."""
         state = at.state
         columns, keys = overlap(state, plan.jobs), split_keys(state.tree)
-        named = tuple((_keys(ranges_of(leaves, keys)), bars) for leaves, bars in columns)
+        ranges = [ranges_of(column.leaves, keys) for column in columns]
+        labels = range_labels(ranges, _room(len(columns)))
+        named = ((range_text(over), label) for over, label in zip(ranges, labels, strict=True))
         said = _said(columns, plan, strategy, state.schema.row_keys[0].name)
-        return cls(f"files of {at.name} at {at.resolved}", named, said)
+        bars = (column.bars for column in columns)
+        return cls(f"files of {at.name} at {at.resolved}", tuple(zip(named, bars, strict=True)), said)
 
     def html(self) -> str:
         """Return a picture: a stronger bar for more bytes, a letter and a dashed edge for what would be merged."""
@@ -87,10 +90,9 @@ def _said(columns: Sequence[Column], plan: CompactionPlan, strategy: str, key: s
     )
 
 
-def _keys(ranges: Sequence[Range]) -> tuple[str, ...]:
-    """Return the keys of a column, from long to short."""
-    low = ranges[0].min
-    return clip(" × ".join(map(str, ranges)), 100), *(() if low is None else (f"≥ {clip(key_text(low), 60)}",))
+def _room(across: int) -> int:
+    """Return how many letters fit into a column."""
+    return _LINE_CHARS // across - 2
 
 
 def _words(bar: Bar) -> tuple[str, ...]:
@@ -98,19 +100,19 @@ def _words(bar: Bar) -> tuple[str, ...]:
     return tuple(filter(None, (files, counted(bar.rows, "row"), str(Bytes(bar.bytes)))))
 
 
-def _drawn(keys: tuple[str, ...], bars: Sequence[Bar], place: tuple[int, int], most: int) -> str:
+def _drawn(keys: tuple[str, str], bars: Sequence[Bar], place: tuple[int, int], most: int) -> str:
     """Return the keys of a column, and below them its bars, each with as many words as fit."""
     number, across = place
-    left, width, room = 100 * number / across, 99 / across, _LINE_CHARS // across - 2
+    left, width = 100 * number / across, 99 / across
     edge = f'<line x1="{left:.3f}%" x2="{left:.3f}%" y1="0" y2="100%" stroke="currentColor" stroke-opacity="0.35"/>'
     shapes = [edge] if number else []
-    words = [_text(left, width, 0, next((t for t in keys if len(t) <= room), clip(keys[-1], room)))]
+    words = [_text((left, width), 0, keys[1])]
     for lane, bar in enumerate(bars):
         top, strength = _HEAD + lane * _LANE, 0.08 + 0.47 * bar.bytes / most
         x, wide = left + bar.begin * width, (bar.end - bar.begin) * width
         box = f'x="{x:.3f}%" width="{wide:.3f}%" y="{top + 1}" height="{_LANE - 3}" fill-opacity="{strength:.2f}"'
         shapes.append(f"<rect {box}{_EDGES[bool(bar.letters)]}><title>{html.escape(_tip(bar, keys[0]))}</title></rect>")
-        words.append(_text(left, width, top, _fitting(bar, room)))
+        words.append(_told(bar, (left, width), top, _room(across)))
     return f'<g style="{BRAND}">{"".join(shapes)}</g><g pointer-events="none">{"".join(words)}</g>'
 
 
@@ -120,16 +122,25 @@ _EDGES = {
 }
 
 
-def _text(left: float, width: float, top: int, text: str) -> str:
-    place = f'x="{left:.3f}%" width="{width:.3f}%" y="{top}" height="{_LANE}"'
-    return f'<svg {place}><text x="6" y="15">{html.escape(text)}</text></svg>\n' if text else ""
+def _text(across: tuple[float, float], top: int, text: str, *, ends: bool = False) -> str:
+    """Return a line of text that begins at the left of a place, or `ends` at its right."""
+    place = f'x="{across[0]:.3f}%" width="{across[1]:.3f}%" y="{top}" height="{_LANE}"'
+    at = 'x="100%" dx="-6" text-anchor="end"' if ends else 'x="6"'
+    return f'<svg {place}><text {at} y="15">{html.escape(text)}</text></svg>\n' if text else ""
 
 
-def _fitting(bar: Bar, room: int) -> str:
-    """Return the letter and the longest of what can be said that fits."""
+def _told(bar: Bar, column: tuple[float, float], top: int, room: int) -> str:
+    """Return the letter and the most words that fit, from where the bar begins or to where it ends."""
     letters, words = (bar.letters,) if bar.letters else (), _words(bar)
-    tries = (" · ".join((*letters, *words[:count])) for count in range(len(words), -1, -1))
-    return next((text for text in tries if len(text) <= room), "")
+    left, width = column
+    behind, before = (int((room + 2) * share) - 2 for share in (1 - bar.begin, bar.end))
+    for count in range(len(words), -1, -1):
+        text = " · ".join((*letters, *words[:count]))
+        if len(text) <= behind:
+            return _text((left + bar.begin * width, (1 - bar.begin) * width), top, text)
+        if len(text) <= before:
+            return _text((left, bar.end * width), top, text, ends=True)
+    return ""
 
 
 def _tip(bar: Bar, keys: str) -> str:

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from sleeper_nb.cells import cell_text
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.render import clip
 from sleeper_nb.render_figure import BRAND, figure
+from sleeper_nb.render_labels import clip
 from sleeper_nb.report import counted
 
 _MOST_PLACES, _MOST_FLAGS, _MOST_NAMES = 80, 20, 5
@@ -220,16 +220,20 @@ def _marks_drawn(places: Sequence[_Place], top: int) -> str:
 
 
 def _flags(places: Sequence[_Place]) -> list[_Flag]:
-    """Return the newest flags; one whose name has no room on either of two lines beside newer ones has none."""
+    """Return the newest flags; only of older ones, with no room on the lines beside newer ones, one has no name."""
     saved = [(i, points) for i, place in enumerate(places) if (points := _points(place))]
-    free, found = [1.0, 1.0], []  # how far across each line has room still, from the left
+    free = [1.0, 1.0]  # how far across each line has room still, from the left
+    found: list[_Flag] = []
     for i, points in reversed(saved[-_MOST_FLAGS:]):
         x, word = (i + 0.5) / len(places), _names(points)
         width = (_LETTER * len(word) + 14) / _WIDTH
         left = x + width > 1
         start, end = (x - width, x) if left else (x, x + width)
         line = next((line for line, until in enumerate(free) if end <= until), None)
-        if line is not None:
+        if line is None and len(found) < _MOST_NAMES:
+            line = len(free)
+            free.append(start)
+        elif line is not None:
             free[line] = start
         found.append(_Flag(x, line or 0, "" if line is None else word, points, left=left))
     return found
@@ -281,7 +285,7 @@ def _names(points: Sequence[Savepoint]) -> str:
 
 
 def _name(savepoint: Savepoint) -> str:
-    return clip(f"savepoint {savepoint.name or savepoint.id} (snapshot {savepoint.saved_snapshot_id})", 80)
+    return f"savepoint {clip(savepoint.name or str(savepoint.id), 50)} (snapshot {savepoint.saved_snapshot_id})"
 
 
 def _runs(gaps: Sequence[tuple[int, int]]) -> str:

@@ -96,8 +96,21 @@ class Table(Loading, Maintenance, Altering, TableAt):
         at = self.at(version, timestamp=timestamp, schema=schema)
         return at.scan(columns, where, keys=keys, region=region, limit=limit)
 
-    def snapshots(self) -> Pictured[Snapshot]:
-        """Return the retained snapshots, newest first, below a picture of them and of the savepoints."""
+    def snapshots(self, limit: int | None = None) -> Pictured[Snapshot]:
+        """Return the retained snapshots, newest first, below a picture of them all and of the savepoints.
+
+        Parameters
+        ----------
+        limit
+            List so many at most, the newest.
+
+        Raises
+        ------
+        InvalidInput
+            When the limit is less than 1.
+        """
+        if limit is not None and limit < 1:
+            raise InvalidInput(f"cannot list {limit} snapshots", hint="give a limit of 1 or more")
         found = self._components.catalog.snapshots(self.entry.id) or (self._store.head(),)  # which says it was deleted
         points = self._components.catalog.savepoints(self.entry.id)
         saved: dict[int, list[str]] = {}
@@ -106,11 +119,12 @@ class Table(Loading, Maintenance, Altering, TableAt):
         cells = tuple(
             (s.id, s.time, s.operation, s.added_files, s.removed_files, s.added_rows, s.rows, s.files,
              ", ".join(saved.get(s.id, ())), s.message)
-            for s in found
+            for s in found[:limit]
         )  # fmt: skip
         columns = ("snapshot", "time", "operation", "+files", "−files", "+rows", "rows", "files",
                    "savepoint", "message")  # fmt: skip
-        listing = Listing(found, columns, cells, f"history of {self.name}")
+        cut = f"the newest {len(cells):,} of {len(found):,} snapshots" if len(cells) < len(found) else ""
+        listing = Listing(found[:limit], columns, cells, f"history of {self.name}", cut)
         picture, lines = (draw(found, points, name=self.name) for draw in (timeline, timeline_lines))
         return Pictured(listing, picture, lines)
 

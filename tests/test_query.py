@@ -109,6 +109,23 @@ def test_a_wrong_statement_is_explained(session, engine, sql, kind, words, hint)
     assert str(caught.value).count("\n") <= 2
 
 
+@pytest.mark.parametrize(
+    ("sql", "hint"),
+    [
+        (
+            "SELECT substring(1, 2, 3, 4) FROM trips",
+            r'Candidate functions: "substring"\(.* length BIGINT\) -> VARCHAR; "substring"\(.*\) -> VARCHAR',
+        ),
+        ("SELECT sum(city) FROM trips", r"Candidate functions: sum\(.*\) -> \w+; sum\(.*; sum\(.*; and \d more"),
+        ("SELECT fair FROM trips", 'Candidate bindings: "fare".*'),
+    ],
+)
+def test_a_hint_of_duckdb_has_what_it_speaks_of(session, sql, hint):
+    with pytest.raises(sl.InvalidInput) as caught:
+        session.sql(sql, engine="duckdb").to_arrow()
+    assert re.fullmatch(hint, caught.value.hint)
+
+
 def test_duckdb_makes_nothing_that_the_next_statement_would_miss(session):
     for sql in ("CREATE TABLE v AS SELECT * FROM trips", "CREATE OR REPLACE VIEW v AS SELECT 1"):
         with pytest.raises(sl.InvalidInput, match="'v' would be gone"):

@@ -78,6 +78,44 @@ def test_a_map_of_any_size_is_well_formed_and_small(table, leaves):
     assert len(picture.encode()) < MAX_BYTES
 
 
+def _within(picture):
+    """Return the first line of each leaf's box that has one: its keys."""
+    return [text for text in _texts(picture) if text[:1] in "[(≥<"]
+
+
+def test_a_label_is_true_of_its_leaf_or_left_out(tmp_path):
+    with sl.connect(tmp_path, clock=ManualClock()) as session:
+        t = session.create_table("t", sl.Schema({"carrier": "string", "flight": "long"}, {}), ["B6", "EV", "UA", "WN"])
+        t.split_partitions(at=885, key="flight", partition=t.leaves()[1]["partition_id"])
+        shown = _within(partition_map(t))
+        assert shown == ["(-∞, B6) × (-∞, ∞)", "[B6, EV) × [885, ∞)", *(
+            f"[{low}, {high}) × (-∞, ∞)" for low, high in (("EV", "UA"), ("UA", "WN"), ("WN", "∞")))]  # fmt: skip
+        t.split_partitions(at=77, key="flight", partition=t.leaves()[-1]["partition_id"])
+        t.split_partitions(at="MQ", partition=t.leaves()[3]["partition_id"])
+        picture = partition_map(t)
+    assert _within(picture) == ["< B6", "≥ EV", "≥ MQ", "≥ UA"]
+    assert "[WN, ∞) × [77, ∞) · 0 rows · 0 files" in _titles(picture)
+
+
+@pytest.mark.parametrize(
+    ("step", "labels"),
+    [
+        (10, ["(-∞, 10)", *(f"[{k}, {k + 10})" for k in range(10, 100, 10)), "[100, ∞)"]),
+        (2500, ["< 2500", *(f"≥ {k}" for k in range(2500, 25_000, 2500)), "≥ 25000"]),
+        (2_500_000, ["< 2500000", *(f"≥ {k}" for k in range(2_500_000, 10_000_000, 2_500_000))]),
+    ],
+)
+def test_no_number_of_a_label_is_cut(table, step, labels):
+    shown = _within(partition_map(table(0, points=[step * i for i in range(1, 11)])))
+    assert shown == labels
+
+
+def test_a_text_is_cut_where_no_other_label_is_the_same(table):
+    points = ["customer-000000001", "customer-000000002", "supplier-000000001"]
+    shown = _within(partition_map(table(0, kind="string", points=[*points, *"wxyz"])))
+    assert shown == ["≥ supplier-00…", "[w, x)", "[x, y)", "[y, z)", "[z, ∞)"]
+
+
 def test_a_hostile_key_stays_text(table):
     picture = partition_map(table(2, kind="string", points=["</svg><script>alert(1)</script>" + "x" * 10_000]))
     assert "<script" not in picture
@@ -120,9 +158,20 @@ def test_savepoints_are_flags_with_names_that_do_not_lie_on_each_other():
     points = [dataclasses.replace(SAVEPOINT, id=n, saved_snapshot_id=n, name=f"long-name-{n}") for n in range(1, 60)]
     picture = timeline(_history(*range(1, 61)), points, name="t")
     named = [text for text in _texts(picture) if text.startswith("long-name")]
-    assert 3 < len(named) < 10
+    assert 5 <= len(named) <= 12
     assert named[0] == "long-name-59"
     assert "and 54 older" in picture
+
+
+def test_of_near_savepoints_each_has_its_name_and_a_long_one_keeps_its_snapshot():
+    points = [
+        dataclasses.replace(SAVEPOINT, id=n, saved_snapshot_id=n, name=f"{'a-long-name' * 9}-{n}")
+        for n in range(27, 31)
+    ]
+    picture = timeline(_history(*range(1, 61)), points, name="t")
+    assert len([text for text in _texts(picture) if text.startswith("a-long-name")]) == 4
+    assert picture.count("… (snapshot ") >= 4
+    assert all(f"… (snapshot {n})" in picture.rpartition("⚑")[2] for n in range(27, 31))
 
 
 def test_hostile_names_and_messages_stay_text_in_a_timeline():

@@ -163,6 +163,52 @@ def test_what_is_too_much_is_said():
     assert " 98.00" in drawn  # the one lowest point of all is drawn
 
 
+def _axis(drawn):
+    """Return the values beside a chart, each with how far below the top its line is."""
+    group = next(g for g in parsed(drawn).iter("g") if g.get("font-size"))
+    return {text.text: float(line.get("y1")) for line, text in zip(group.iter("line"), group.iter("text"), strict=True)}
+
+
+@pytest.mark.parametrize("kind", ["line", "bar"])
+@pytest.mark.parametrize(
+    ("heights", "values"),
+    [
+        ([27, 25, 29], ["0", "10", "20"]),
+        ([0.0, 0.3], ["0", "0.1", "0.2"]),
+        ([-1, 3], ["0", "2"]),
+        ([-30, -4], ["-30", "-20", "-10", "0"]),
+        ([1234567, 2e7], ["0", "10,000,000", "20,000,000"]),
+        ([-1.7e308, 1.7e308], ["-1e+308", "0", "1e+308"]),
+        ([5e-324, 0.0], ["0", "0.5", "1"]),
+        ([0, 0], ["0", "0.5", "1"]),
+    ],
+)
+def test_heights_can_be_read(kind, heights, values):
+    made = chart(pa.table({"x": range(len(heights)), "y": pa.array(heights, pa.float64())}), kind)
+    axis = _axis(made._repr_html_())
+    assert list(axis) == values
+    places = list(axis.values())
+    assert places == sorted(places, reverse=True)
+    assert all(0 <= place <= 160 for place in places)
+    assert "nan" not in made._repr_html_() + repr(made)
+
+
+def test_a_line_of_the_axis_is_as_high_as_a_bar_of_its_value():
+    drawn = chart(pa.table({"x": ["a", "b"], "y": [10, 29]}), "bar")._repr_html_()
+    bars = [rect for rect in parsed(drawn).iter("rect") if rect.get("stroke") == "none"]
+    assert _axis(drawn)["10"] == pytest.approx(1.6 * float(bars[0].get("y")), abs=0.1)
+
+
+@pytest.mark.parametrize("kind", ["line", "bar"])
+def test_a_chart_of_no_rows_says_so_in_a_line(kind):
+    made = chart(pa.table({"x": pa.array([], pa.int64()), "y": pa.array([], pa.int64())}), kind, footer="t at 2")
+    assert repr(made) == "y by x\nno rows · t at 2"
+    picture = parsed(made._repr_html_())
+    assert int(picture.find("svg").get("height")) < 20
+    assert [text.text for text in picture.iter("text")] == ["no rows"]
+    assert "from 0" not in made._repr_html_()
+
+
 @pytest.mark.parametrize("kind", ["line", "bar"])
 def test_no_rows_and_hostile_names_are_drawn_too(kind):
     hostile = '<script>&"\n'

@@ -88,3 +88,30 @@ def test_many_files_are_a_small_picture_that_says_how_it_was_drawn(make):
     assert "drawn as 14 groups of up to 3 partitions" in files.picture
     assert "more than 12 files are drawn as one bar for each merge" in files.picture
     assert "first 50 of 200 rows" in files.grid().footer
+
+
+def test_keys_above_a_column_are_whole_or_left_out(make):
+    points = [1000, 2500, 10_000, 25_000, 100_000, 250_000, *range(300_000, 1_000_000, 100_000)]
+    texts = _texts(make(points, [range(3)]).files().picture)
+    heads = [text for text in texts if text[:1] in "≥<[("]
+    assert heads == ["< 1000", "≥ 1000", "≥ 2500", "≥ 10000", "≥ 25000"]
+    assert any(text.endswith("in (-∞, 1000)") for text in texts)
+
+
+def test_the_words_of_a_bar_begin_where_it_begins_or_end_where_it_ends(make):
+    picture = make([100, 200, 300], [range(50), range(60, 100), range(95, 100), range(100, 120)]).files().picture
+    svg = ET.fromstring(picture).find("svg")  # noqa: S314 - our own
+    shapes, words = {}, {}
+    for group in svg.findall("g"):
+        for bar in group.findall("rect"):
+            shapes[int(bar.get("y")) - 1, float(bar.get("x")[:-1]) // 25] = [
+                float(bar.get(name)[:-1]) for name in ("x", "width")]  # fmt: skip
+        for place in group.findall("svg"):
+            if place.get("y") != "0":
+                begin, wide = (float(place.get(name)[:-1]) for name in ("x", "width"))
+                ends = place.find("text").get("text-anchor") == "end"
+                words[int(place.get("y")), begin // 25] = begin + wide if ends else begin, ends
+    assert set(shapes) == set(words)
+    for at, (begin, wide) in shapes.items():
+        assert words[at] in ((pytest.approx(begin, abs=0.01), False), (pytest.approx(begin + wide, abs=0.01), True))
+    assert {ends for _, ends in words.values()} == {True, False}

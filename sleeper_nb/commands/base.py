@@ -32,7 +32,11 @@ _MOST_CHOICES = 40
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of a command; made by `positional`, `option` and `flag`. It can be left out beside flag `unless`."""
+    """One argument of a command; made by `positional`, `option` and `flag`.
+
+    It can be left out beside flag `unless`. An option that makes the answer another one says in `answer` what it does
+    then, and contradicts one that does something else; it is an error without the option that it is `only_with`.
+    """
 
     names: tuple[str, ...]
     help: str
@@ -44,6 +48,8 @@ class Argument:
     many: bool = False
     optional: bool = False
     unless: str = ""
+    answer: str = ""
+    only_with: str = ""
 
     @property
     def is_option(self) -> bool:
@@ -100,14 +106,18 @@ def option(
     choices: tuple[str, ...] = (),
     default: str | int | None = None,
     many: bool = False,
+    answer: str = "",
+    only_with: str = "",
 ) -> Argument:
     """Return an argument with a name and a value; the last name is the long one. One of `many` can be given again."""
-    return Argument(names, text, kind, metavar, choices, default, many=many, optional=True)
+    return Argument(
+        names, text, kind, metavar, choices, default, many=many, optional=True, answer=answer, only_with=only_with
+    )
 
 
-def flag(name: str, text: str) -> Argument:
+def flag(name: str, text: str, *, answer: str = "") -> Argument:
     """Return an argument that is there or not."""
-    return Argument((name,), text, is_flag=True, optional=True)
+    return Argument((name,), text, is_flag=True, optional=True, answer=answer)
 
 
 TABLE = positional("table", "the table", "table", metavar="T")

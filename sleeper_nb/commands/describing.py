@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.commands.base import SCHEMA, TABLE, VERSION, Command, flag
+from sleeper_nb.commands.base import SCHEMA, TABLE, VERSION, Command, flag, option
 from sleeper_nb.commands.context import Context
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def _show(context: Context, arguments: Namespace) -> Stacked:
 
 
 def _history(context: Context, arguments: Namespace) -> Pictured[Snapshot]:
-    return context.table(arguments.table).snapshots()
+    return context.table(arguments.table).snapshots(arguments.limit)
 
 
 def _files(context: Context, arguments: Namespace) -> Pictured[dict[str, Any]]:
@@ -57,9 +57,9 @@ COMMANDS = (
     Command(
         "history",
         "show the retained snapshots, newest first: a picture of rows, commits and savepoints, and a list",
-        (TABLE,),
+        (TABLE, option("--limit", text="list so many at most, the newest", kind="number", metavar="N")),
         _history,
-        ("history trips",),
+        ("history trips", "history trips --limit 10"),
         words=("log", "snapshots", "versions"),
     ),
     Command(

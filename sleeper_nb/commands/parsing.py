@@ -8,16 +8,18 @@ import io
 import re
 import shlex
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from sleeper_nb.commands.base import OUTPUT, Argument, Command
 from sleeper_nb.commands.context import Context
+from sleeper_nb.commands.option_rules import check_comment, check_together
 from sleeper_nb.errors import InvalidInput, NotFound
 
 HELP = ("-h", "--help")
 _COMMENT = re.compile(r"--(\s|$)")
+_LONG = re.compile(r"--[a-z]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,9 @@ class CommandTable:
         if command.sql is None:
             arguments.body = body if has_body else None
         else:
+            if not has_body:
+                known = {*HELP, *command.options, *(name for argument in extra for name in argument.names)}
+                check_comment(rest, known, [typed.prefix, command.name, *words])
             setattr(arguments, command.sql.dest, "\n".join(filter(None, (rest, body if has_body else None))))
             if not getattr(arguments, command.sql.dest).strip():
                 raise InvalidInput(f"{command.name} needs a query", hint=_usage(command))
@@ -103,6 +108,8 @@ class CommandTable:
 
 class _Text:
     """A line that is taken apart word by word, so that SQL behind the last word is never touched."""
+
+    prefix = "%sleeper"
 
     def __init__(self, text: str) -> None:
         self._text = text.strip()
@@ -128,9 +135,14 @@ class _Text:
     def rest(self) -> str:
         return self._text
 
+    def take_behind(self, options: Collection[str]) -> list[str]:  # noqa: ARG002 - no word of a line is one for sure
+        return []
+
 
 class _Words:
     """Words that a console has taken apart already."""
+
+    prefix = "sleeper"
 
     def __init__(self, words: list[str]) -> None:
         self._words = words
@@ -147,9 +159,19 @@ class _Words:
     def rest(self) -> str:
         return " ".join(self._words)
 
+    def take_behind(self, options: Collection[str]) -> list[str]:
+        """Take the options behind a statement; behind one in quotes, which is one word, nothing else can stand."""
+        is_whole = len(self._words[0].split()) > 1 if self._words else False
+        for i, word in enumerate(self._words[1:], 1):
+            is_long, is_known = _LONG.match(word), word.partition("=")[0] in options
+            if (is_long and is_known) or (is_whole and (is_long or is_known)):
+                found, self._words = self._words[i:], self._words[:i]
+                return found
+        return []
+
 
 def _split(typed: _Text | _Words, command: Command, extra: tuple[Argument, ...]) -> tuple[list[str], str]:
-    """Return the words before the rest of the line, and that rest."""
+    """Return the words before the rest of the line, with options behind it, and that rest."""
     options = {**command.options, **{name: argument for argument in extra for name in argument.names}}
     places, words, value_follows = len(command.positionals), [], False
     while not typed.is_empty():
@@ -160,6 +182,8 @@ def _split(typed: _Text | _Words, command: Command, extra: tuple[Argument, ...])
         words.append(word)
         places -= not is_option and not value_follows
         value_follows = is_option and word in options and options[word].takes_value
+    if command.sql is not None:
+        words += typed.take_behind({*HELP, *options})
     return words, typed.rest()
 
 
@@ -197,6 +221,7 @@ def _arguments(command: Command, extra: tuple[Argument, ...], words: list[str]) 
         _refuse(word, command, [name for argument in known if argument.is_option for name in argument.names])
     for argument in known:
         _check(argument, found, command)
+    check_together(command, found)
     return found
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.base import VERSION, Command, flag, option, positional
 from sleeper_nb.commands.context import Context
-from sleeper_nb.commands.scanning import AS
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.commands.scanning import AS, NO_ROW
 from sleeper_nb.report import Report, Stacked
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 def _sql(context: Context, arguments: Namespace) -> Any:
     session = context.opened()
     if arguments.interactive:
-        _check_pages(context, arguments)
+        context.check_shows_widgets("--interactive", "write LIMIT 20 OFFSET 20 in the statement")
     engine, params = arguments.engine or context.engine, context.own_variables()
     only_asks = arguments.dry_run or arguments.explain
     result = session.sql(arguments.statement, engine=engine, params=params, dry_run=only_asks)
@@ -45,13 +44,6 @@ def _read(context: Context, result: QueryResult, arguments: Namespace) -> Any:
     return context.shown(result)
 
 
-def _check_pages(context: Context, arguments: Namespace) -> None:
-    context.check_shows_widgets("--interactive", "write LIMIT 20 OFFSET 20 in the statement")
-    if vars(arguments)["as"] or arguments.plot or arguments.dry_run or arguments.explain:
-        hint = "leave out --as, --plot, --dry-run and --explain"
-        raise InvalidInput("--interactive goes through the rows of the answer", hint=hint)
-
-
 def _inspect(context: Context, arguments: Namespace) -> Answer:
     return context.table_at(arguments.table).inspect(arguments.statement, context.own_variables())
 
@@ -67,15 +59,21 @@ COMMANDS = (
                 "--plot",
                 text="show a chart of the rows: their first column against the second, or -x against -y",
                 choices=("line", "bar", "hist"),
+                answer="draws a chart",
             ),
-            option("-x", text="the column from left to right", metavar="COLUMN"),
-            option("-y", text="the column that says how high", metavar="COLUMN"),
+            option("-x", text="the column from left to right", metavar="COLUMN", only_with="--plot"),
+            option("-y", text="the column that says how high", metavar="COLUMN", only_with="--plot"),
             flag(
                 "--interactive",
                 "in a notebook, go through the rows a page at a time; each is fetched when turned to",
+                answer="goes through the rows",
             ),
-            flag("--dry-run", "read no row: show what would be read of how many partitions, files and bytes"),
-            flag("--explain", "read no row: show that, and the engine's plan"),
+            flag(
+                "--dry-run",
+                "read no row: show what would be read of how many partitions, files and bytes",
+                answer=NO_ROW,
+            ),
+            flag("--explain", "read no row: show that, and the engine's plan", answer=NO_ROW),
             positional("statement", "one statement, as it is", "sql", metavar="SQL"),
         ),
         _sql,

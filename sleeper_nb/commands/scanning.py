@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 COLUMNS = option("--columns", text="only these columns", metavar="a,b", kind="columns")
 LIMIT: Argument = option("--limit", text="at most so many rows", metavar="N", kind="number")
+NO_ROW = "reads no row"
 AS = option(
     "--as",
     text="give all rows as this; without it, a result that shows its first rows",
     metavar="form",
     choices=("pandas", "arrow", "polars", "spark"),
+    answer="gives all rows",
 )
 WHERE: Argument = option(
     "--where",
@@ -32,7 +34,11 @@ _SHARED = (
     WHERE,
     LIMIT,
     AS,
-    flag("--explain", "read no row: show what would be read of how many partitions, files, row groups, bytes"),
+    flag(
+        "--explain",
+        "read no row: show what would be read of how many partitions, files, row groups, bytes",
+        answer=NO_ROW,
+    ),
     SCHEMA,
 )
 

@@ -114,6 +114,7 @@ def test_a_dry_run_says_the_same_and_changes_nothing(store: StateStore):
     before = on_disk(store)
     planned = back(store, 1, dry_run=True)
     assert (planned.removed_files, planned.rows_after, planned.snapshot) == (1, 0, None)
+    assert (planned.files_before, planned.files_after) == (1, 0)
     assert (store.head().id, on_disk(store)) == (2, before)
 
 

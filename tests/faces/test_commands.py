@@ -9,6 +9,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.commands import COMMANDS
+from sleeper_nb.commands.base import option
 from sleeper_nb.commands.context import Context, split_reference
 from sleeper_nb.commands.helping import WIDTH, HelpPage, describe, overview
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
@@ -156,7 +157,8 @@ def test_quotes_are_those_of_a_shell():
 RAW = (
     "select 'it''s', \"a b\", [1, 2], x -> x + 1, m['k'], $$ it's $$, '{y} $z'  -- it's -o a comment",
     "-- a comment first\nselect 1",
-    "select -1 --engine",
+    "select -1 --engineer -- --engine",
+    "select '--plot hist', \"--output\" /* --engine spark */",
     "select '\\n'   ,   2",
     "SELECT /* ' */ 1",
 )
@@ -171,6 +173,68 @@ def test_sql_is_never_touched(statement):
     assert parsed(f"inspect t@12 {statement}")[1].statement == statement
     words = ["sql", "--engine", "duckdb", statement]
     assert COMMANDS.parse_argv(words).arguments.statement == statement
+
+
+@pytest.mark.parametrize(
+    ("typed", "name", "hint"),
+    [
+        ("sql SELECT count(*) FROM t --plot hist", "--plot", "sql --plot hist SELECT …"),
+        ("sql SELECT 1 --as=pandas", "--as", "sql --as=pandas SELECT …"),
+        ("sql --engine duckdb select 1 --output x --engine spark", "--output",
+         "sql --output x --engine spark --engine duckdb select …"),
+        ("inspect t select 1 --output x", "--output", "inspect --output x t select …"),
+        ("sql select 1 --help", "--help", "sql --help select …"),
+    ],
+)  # fmt: skip
+def test_an_option_behind_the_sql_is_told_where_to_stand(typed, name, hint):
+    error = refused(typed)
+    assert isinstance(error, InvalidInput)
+    assert error.message == f"{name} stands behind the SQL, where it begins a comment"
+    assert error.hint == f"write %sleeper {hint}"
+    assert COMMANDS.parse_line(hint.replace("…", "1"))
+    assert parsed("sql", f"{typed}\n")[1].statement == f"{typed}\n"
+
+
+def test_options_behind_a_statement_of_the_console_are_options():
+    found = COMMANDS.parse_argv(["sql", "SELECT count(*) FROM t@4", "--engine", "duckdb", "--as", "pandas"]).arguments
+    assert (found.statement, found.engine, vars(found)["as"]) == ("SELECT count(*) FROM t@4", "duckdb", "pandas")
+    found = COMMANDS.parse_argv(["sql", "SELECT a, b FROM t", "-x", "b", "--plot=hist"]).arguments
+    assert (found.statement, found.x, found.plot) == ("SELECT a, b FROM t", "b", "hist")
+    found = COMMANDS.parse_argv(["sql", "SELECT", "a", "-x", "FROM", "t", "--engine", "duckdb"]).arguments
+    assert (found.statement, found.engine) == ("SELECT a -x FROM t", "duckdb")
+    found = COMMANDS.parse_argv(["inspect", "t", "select 1", "--warehouse", "w"], (option("--warehouse", text="w"),))
+    assert (found.arguments.statement, found.arguments.warehouse) == ("select 1", "w")
+    assert COMMANDS.parse_argv(["sql", "select 1", "--help"]).command.name == "help"
+    with pytest.raises(InvalidInput, match=r"behind the SQL, .*\nhint: write sleeper sql --plot hist SELECT …"):
+        COMMANDS.parse_argv(["sql", "SELECT 1 --plot hist"])
+    with pytest.raises(InvalidInput, match="sql has no option '--limit'"):
+        COMMANDS.parse_argv(["sql", "SELECT 1", "--limit", "2"])
+
+
+@pytest.mark.parametrize(
+    ("typed", "message", "hint"),
+    [
+        ("sql --plot hist --as pandas select 1", "--as gives all rows, and --plot draws a chart", "give one of them"),
+        ("sql --interactive --as pandas select 1", "--as gives all rows, and --interactive goes through the rows",
+         "give one of them"),
+        ("sql --dry-run --plot bar select 1", "--plot draws a chart, and --dry-run reads no row", "give one of them"),
+        ("scan t --explain --limit 1 --as pandas", "--as gives all rows, and --explain reads no row",
+         "give one of them"),
+        ("get t 1 --explain --as arrow", "--as gives all rows, and --explain reads no row", "give one of them"),
+        ("sql -x k select 1", "-x is for --plot", "leave it out, or write sql --plot line|bar|hist -x COLUMN"),
+        ("sql -y k --as pandas select 1", "-y is for --plot", "leave it out, or write sql --plot line|bar|hist -y C"),
+    ],
+)  # fmt: skip
+def test_options_that_contradict_each_other_are_an_error(typed, message, hint):
+    error = refused(typed)
+    assert isinstance(error, InvalidInput)
+    assert error.message == message
+    assert error.hint.startswith(hint)
+
+
+def test_options_that_go_together_are_none():
+    assert parsed("sql --dry-run --explain --engine duckdb select 1")[1].explain
+    assert parsed("sql --plot bar -x a -y b select 1")[1].y == "b"
 
 
 def test_sql_of_the_line_stands_before_that_of_the_cell():

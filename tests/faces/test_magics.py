@@ -124,6 +124,15 @@ def test_a_bare_line_shows_text_and_html_and_an_assignment_shows_nothing(trips, 
     assert len(shell.user_ns["x"]) == 3
 
 
+def test_the_newest_snapshots_are_listed_below_the_picture_of_all(trips, fail):
+    history = trips("%sleeper history trips --limit 2")
+    assert [snapshot.id for snapshot in history] == [3, 2]
+    assert history.grid().footer == "the newest 2 of 3 snapshots"
+    assert "rows at 3 versions" in history.picture
+    assert trips("%sleeper history trips --limit 3").grid().footer == ""
+    assert fail("%sleeper history trips --limit 0").hint == "give a limit of 1 or more"
+
+
 def test_versions_are_compared_as_typed(trips):
     for typed in ("trips before-fix", "trips@2", "trips 2 3", "trips@before-fix 3", "trips v2 snapshot.3"):
         assert trips(f"%sleeper diff {typed}").rows == (6, 0)
@@ -440,7 +449,20 @@ def test_a_table_is_rolled_back_as_typed(trips, fail):
     assert "nothing was changed" in planned.grid().text()
     done = trips("%sleeper rollback trips 2 -m 'twice loaded'")
     assert (done.snapshot.id, done.snapshot.message, [s.id for s in done.undone]) == (4, "twice loaded", [3])
-    assert "undoes snapshot 3" in done.grid().text()
+    assert [line.split() for line in repr(done).splitlines()] == [
+        ["snapshot", "4:", "rolled", "back", "to", "snapshot", "2"],
+        ["before", "after"],
+        ["-----", "------", "-----"],
+        ["rows", "9", "3"],
+        ["files", str(done.files_before), str(done.files_after)],
+        [],
+        ["1", "snapshot", "undone,", "which", "can", "still", "be", "read"],
+        ["snapshot", "operation", "+rows", "message"],
+        ["--------", "---------", "-----", "-------"],
+        ["3", "ingest", "6"],
+    ]
+    assert (done.files_before, done.files_after) == tuple(len(trips(f"%sleeper files trips@{n}")) for n in (3, 2))
+    assert done._repr_html_().count("<table") == 2
     assert trips("%sleeper scan trips").count() == 3
     assert "is what it was at snapshot 2 already" in trips("%sleeper rollback trips 2").grid().text()
     trips("%sleeper rollback trips 2100-01-01")  # the newest: itself
@@ -509,6 +531,17 @@ def test_why_shows_what_was_behind_the_last_error(trips, fail, shell):
     fail("%sleeper describe trps")
     told = trips("%sleeper why").to_dict()
     assert told == {"error": ["NotFound"], "says": ["no table 'trps'\nhint: did you mean 'trips'?"]}
+
+
+def test_why_shows_an_error_that_is_none_of_ours_too(trips, fail, shell):
+    class Broken:
+        def __arrow_c_stream__(self, requested=None):
+            raise ZeroDivisionError("by a source of the user's")
+
+    fail("%sleeper describe trps")
+    shell.user_ns["broken"] = Broken()
+    assert isinstance(shell.run_cell("%sleeper ingest trips $broken").error_in_exec, ZeroDivisionError)
+    assert trips("%sleeper why").to_dict()["says"] == ["by a source of the user's"]
 
 
 def test_why_says_how_much_it_leaves_out():

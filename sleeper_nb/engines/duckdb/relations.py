@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import duckdb
@@ -23,6 +24,8 @@ from sleeper_nb.storage.filesystem import Storage
 
 # How DuckDB repeats an error of a stream that it reads: the end of a Python stack.
 _OURS = re.compile(r"^sleeper_nb\.errors\.(\w+): (.*)(?:\nhint: (.*))?", re.MULTILINE)
+
+_MOST_LISTED = 3
 
 
 def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage) -> duckdb.DuckDBPyRelation:
@@ -148,9 +151,19 @@ def explained(error: Exception) -> SleeperError:
     ours = _OURS.search(str(error))
     if ours is not None and isinstance(kind := getattr(errors, ours[1], None), type):
         return kind(ours[2], hint=ours[3])  # type: ignore[no-any-return]
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    hints = [line for line in lines[1:] if line.startswith(("Candidate", "Did you mean", "HINT"))]
-    return InvalidInput(f"DuckDB: {lines[0] if lines else type(error).__name__}", hint=hints[0] if hints else None)
+    lines = [line.strip() for line in str(error).splitlines()]
+    first = next(filter(None, lines), type(error).__name__)
+    return InvalidInput(f"DuckDB: {first}", hint=_hint(lines))
+
+
+def _hint(lines: Sequence[str]) -> str | None:
+    """Return DuckDB's own hint: a line, or of a list below a line the first few."""
+    at = next((i for i, line in enumerate(lines) if i and line.startswith(("Candidate", "Did you mean", "HINT"))), None)
+    if at is None or not lines[at].endswith(":"):
+        return None if at is None else lines[at]
+    listed = list(takewhile(bool, lines[at + 1 :]))
+    more = [f"and {len(listed) - _MOST_LISTED} more"] if len(listed) > _MOST_LISTED else []
+    return f"{lines[at]} {'; '.join([*listed[:_MOST_LISTED], *more])}" if listed else None
 
 
 def _inside(region: Region, schema: Schema) -> duckdb.Expression:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.evolution import reads_files_of
+from sleeper_nb.model.files import data_files
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import Rollback
 from sleeper_nb.operations.versioning.versions import Resolved
-from sleeper_nb.report import Grid, Report, counted
+from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked, counted
 from sleeper_nb.state_store.base import StateStore
 
 
@@ -28,6 +29,8 @@ class RollbackReport(Report):
         The retained snapshots behind `to`, newest first; each can still be read, and rolled back to.
     added_files, removed_files
         Files that are in use again, and no longer.
+    files_before, files_after
+        Data files in use.
     rows_before, rows_after
         Of the table.
     partitions_before, partitions_after
@@ -43,6 +46,8 @@ class RollbackReport(Report):
     undone: tuple[Snapshot, ...]
     added_files: int
     removed_files: int
+    files_before: int
+    files_after: int
     rows_before: int
     rows_after: int
     partitions_before: int
@@ -52,21 +57,37 @@ class RollbackReport(Report):
     keeps_schema: bool = False
 
     def grid(self) -> Grid:
-        """Return what changes, and below it the commits that are undone."""
+        """Return what changes; what is undone stands below it."""
         columns = " · the columns stay those of now" if self.keeps_schema else ""
         if self.is_nothing:
             return Grid((), (), footer=f"the table is what it was at {self.to} already; nothing was done{columns}")
         rows: list[tuple[object, ...]] = [
             ("rows", self.rows_before, self.rows_after),
-            ("files", f"−{self.removed_files:,}", f"+{self.added_files:,}"),
+            ("files", self.files_before, self.files_after),
         ]
         if self.partitions_before != self.partitions_after:
             rows.append(("leaf partitions", self.partitions_before, self.partitions_after))
-        rows += [(f"undoes snapshot {s.id}", s.operation, s.message or f"{s.added_rows:+,} rows") for s in self.undone]
         verb = "would roll back" if self.snapshot is None else f"snapshot {self.snapshot.id}: rolled back"
-        still = f"{counted(len(self.undone), 'snapshot')} undone, which can still be read"
-        footer = "nothing was changed" if self.dry_run else still
-        return Grid(("", "before", "after"), tuple(rows), f"{verb} to {self.to}", footer + columns)
+        footer = f"{'nothing was changed' if self.dry_run else ''}{columns}".removeprefix(" · ")
+        return Grid(("", "before", "after"), tuple(rows), f"{verb} to {self.to}", footer)
+
+    def undone_snapshots(self) -> Listing[Snapshot]:
+        """Return the commits that are undone, newest first."""
+        cells = tuple((s.id, s.operation, s.added_rows, s.message) for s in self.undone)
+        title = f"{counted(len(self.undone), 'snapshot')} undone, which can still be read"
+        return Listing(self.undone, ("snapshot", "operation", "+rows", "message"), cells, title)
+
+    def _parts(self) -> Report:
+        """Return the two tables, or the one where nothing is undone."""
+        changes = Answer(self.grid())
+        shown = not self.is_nothing and self.undone
+        return Stacked((("changes", changes), ("undone", self.undone_snapshots()))) if shown else changes
+
+    def __repr__(self) -> str:
+        return repr(self._parts())
+
+    def _repr_html_(self) -> str:
+        return self._parts()._repr_html_()
 
 
 def roll_back(
@@ -101,6 +122,8 @@ def roll_back(
         undone=undone,
         added_files=len({reference.filename for reference in change.references}),
         removed_files=len({filename for _, filename in change.removed}),
+        files_before=_data_files(now),
+        files_after=_data_files(then),
         rows_before=now.totals().rows,
         rows_after=then.totals().rows,
         partitions_before=len(now.tree.leaves),
@@ -109,3 +132,8 @@ def roll_back(
         dry_run=dry_run,
         keeps_schema=then.schema_id != now.schema_id,
     )
+
+
+def _data_files(state: TableState) -> int:
+    """Return how many data files a version reads; one that several partitions share counts once."""
+    return data_files(state.files.active)[0]
