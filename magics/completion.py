@@ -16,6 +16,7 @@ from sleeper_nb.model.properties import PROPERTIES
 if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext
 
+    from sleeper_nb.model.savepoints import Savepoint
     from sleeper_nb.table import Table
 
 _LINE = re.compile(r"(?:^|=)\s*%sleeper\s+(.*)$")
@@ -105,7 +106,7 @@ class SleeperCompleter:
         if kind in {"table", "version"}:
             return self._tables()
         if kind == "savepoint":
-            return [name for name in self._versions(table) if name[0].isalpha() and not name.startswith("savepoint.")]
+            return [point.name for point in self._savepoints(table) if point.name]
         if kind == "snapshot":
             return [name for name in self._versions(table) if name.isdigit()]
         if kind == "property":
@@ -142,12 +143,15 @@ class SleeperCompleter:
 
     def _versions(self, name: str) -> list[str]:
         catalog, table_id = self._context.opened().components.catalog, self._table(name).entry.id
-        points = catalog.savepoints(table_id)
+        points = self._savepoints(name)
         return [
-            *(point.name for point in points if point.name),
+            *(point.reference for point in points if point.name),
             *(f"savepoint.{point.id}" for point in points),
             *(str(snapshot.id) for snapshot in catalog.snapshots(table_id)[:_MOST_VERSIONS]),
         ]
+
+    def _savepoints(self, name: str) -> tuple[Savepoint, ...]:
+        return self._context.opened().components.catalog.savepoints(self._table(name).entry.id)
 
     def _columns_of(self, name: str) -> tuple[str, ...]:
         table = self._table(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pandas as pd
@@ -386,6 +387,17 @@ def test_completion_offers_no_more_than_anybody_looks_through(trips, shell):
     shell.push({f"day_{number:03}": number for number in range(600)})
     assert len(completed(shell, "%sleeper ingest trips $day_")) == 500
     assert completed(shell, "%sleeper ingest trips $day_59") == [f"%sleeper ingest trips $day_59{i}" for i in range(10)]
+
+
+def test_completion_offers_a_savepoint_by_words_that_mean_it(trips, shell):
+    made = trips("%sleeper savepoints trips")[0]
+    with sl.connect("./a warehouse") as session:
+        catalog, table_id = session.components.catalog, session.table("trips").entry.id
+        old = replace(made, id=catalog.reserve_savepoint_id(table_id), name="v1")  # as of an older release
+        catalog.add_savepoint(table_id, old)
+    assert "%sleeper files trips@savepoint.v1" in completed(shell, "%sleeper files trips@")
+    assert "%sleeper files trips@v1" not in completed(shell, "%sleeper files trips@v")
+    assert completed(shell, "%sleeper delete-savepoint trips --name v") == ["%sleeper delete-savepoint trips --name v1"]
 
 
 def test_completion_leaves_python_alone(trips, shell):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
+from sleeper_nb import connect
 from sleeper_nb.errors import InvalidInput, NotFound
 
 ROWS = [{"city": name, "fare": fare} for fare, name in enumerate(["athens", "lima", "zagreb"])]
@@ -105,6 +107,41 @@ def test_a_savepoint_is_offered_by_words_that_name_it_and_no_snapshot(run):
     assert offered == ["before-fix", "savepoint.1", "savepoint.2"]
     shown = [run(f"%sleeper describe trips@{word}").resolved.snapshot_id for word in offered]
     assert shown == [2, 2, 3]
+
+
+def test_a_savepoint_cannot_have_a_name_that_means_another_version(run):
+    for name, meant in [("savepoint.1", "savepoint.1"), ("v1", "snapshot.1"), ("snapshot.1", "snapshot.1")]:
+        with pytest.raises(InvalidInput, match=f"called {name!r}: that means {meant}"):
+            run(f"%sleeper create-savepoint trips --name {name}")
+    assert [point.name for point in run("%sleeper savepoints trips")] == ["before-fix"]
+
+
+@pytest.mark.parametrize("name", ["savepoint.1", "1", "savepoint.2"])
+def test_a_name_to_delete_is_no_id(run, name):
+    run("%sleeper create-savepoint trips")
+    with pytest.raises(NotFound, match=f"no savepoint is called '{name}'") as caught:
+        run(f"%sleeper delete-savepoint trips --name {name} --force")
+    assert caught.value.hint == f"delete-savepoint trips --id {name[-1]} deletes the one with that id"
+    assert [point.id for point in run("%sleeper savepoints trips")] == [1, 2]
+    with pytest.raises(NotFound, match="no savepoint 'before-fax' of table 'trips'") as caught:
+        run("%sleeper delete-savepoint trips --name before-fax")
+    assert caught.value.hint == "did you mean 'before-fix'?"
+
+
+@pytest.mark.parametrize(("name", "other"), [("savepoint.1", 2), ("v1", 1), ("snapshot.1", 1)])
+def test_a_savepoint_of_an_older_release_is_read_and_deleted_whatever_its_name(run, name, other):
+    """Older releases gave names that mean another version."""
+    made = run("%sleeper create-savepoint trips")
+    with connect("./warehouse") as session:
+        catalog, table_id = session.components.catalog, session.table("trips").entry.id
+        catalog.add_savepoint(table_id, replace(made, id=catalog.reserve_savepoint_id(table_id), name=name))
+    assert run(f"%sleeper describe trips@{name}").resolved.snapshot_id == other
+    assert run(f"%sleeper describe trips@savepoint.{name}").resolved.snapshot_id == 3
+    with pytest.raises(NotFound) as caught:
+        run("%sleeper describe trips@latest")
+    assert f"savepoint.{name}" in caught.value.hint.removeprefix("there are: ").split(", ")
+    run(f"%sleeper delete-savepoint trips --name {name} --force")
+    assert [point.id for point in run("%sleeper savepoints trips")] == [1, 2]
 
 
 def test_an_empty_instance_names_the_others_as_it_may_be_misspelt(run):
