@@ -11,7 +11,7 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.base import OUTPUT, Argument, Command, Kind
 from sleeper_nb.commands.context import Context
-from sleeper_nb.model.properties import PROPERTIES
+from sleeper_nb.model.properties import PROPERTIES, InstanceProperties
 
 if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext
@@ -78,7 +78,7 @@ class SleeperCompleter:
                 due = options[word] if options[word].takes_value else None
             elif due is None:
                 place = places[0] if places else None
-                table = word if place and place.kind in {"table", "version"} else table
+                table = word if place and place.kind in {"table", "version", "configured"} else table
                 places = places if place and place.many else places[1:]
             else:
                 due = None
@@ -109,8 +109,10 @@ class SleeperCompleter:
             return [point.name for point in self._savepoints(table) if point.name]
         if kind == "snapshot":
             return [name for name in self._versions(table) if name.isdigit()]
-        if kind == "property":
-            return PROPERTIES
+        if kind == "configured":
+            return [*self._tables(), *InstanceProperties.defined]
+        if kind == "property":  # of no table: no table's name has a dot
+            return PROPERTIES if table and "." not in table else InstanceProperties.defined
         if kind == "reference":
             return self._versions(table.partition("@")[0])
         return [command.name for command in COMMANDS.commands] if kind == "command" else ()

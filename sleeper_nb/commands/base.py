@@ -19,6 +19,7 @@ Kind = Literal[
     "savepoint",
     "columns",
     "property",
+    "configured",
     "command",
     "number",
     "sql",

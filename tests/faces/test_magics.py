@@ -18,6 +18,7 @@ from sleeper_nb.commands.explaining import Causes
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from tests.builders import InterruptedAfter, three_leaves
 
+OF_INSTANCES = ("storage.sync", "statestore.dynamodb.transaction.max.items", "statestore.dynamodb.tables")
 CREATE = "%%sleeper create trips --splits g,n\ncity STRING KEY\npickup TIMESTAMP SORT, fare DOUBLE NULL"
 
 
@@ -361,6 +362,17 @@ def completed(shell, cell, until=None):
         ("%sleeper delete-savepoint trips --name b", ["%sleeper delete-savepoint trips --name before-fix"]),
         ("%sleeper diff trips ", [f"%sleeper diff trips {v}" for v in ("before-fix", "savepoint.1", 3, 2, 1)]),
         ("%sleeper properties trips sleeper.table.gc", ["%sleeper properties trips sleeper.table.gc.delay.minutes"]),
+        ("%sleeper properties sleeper.st", [f"%sleeper properties sleeper.{name}" for name in OF_INSTANCES]),
+        ("%sleeper properties t", ["%sleeper properties trips"]),
+        ("%sleeper properties --unset sleeper.storage.s", ["%sleeper properties --unset sleeper.storage.sync"]),
+        (
+            "%sleeper properties --describe sleeper.storage.s",
+            ["%sleeper properties --describe sleeper.storage.sync"],
+        ),
+        (
+            "%sleeper properties sleeper.storage.sync sleeper.default.table.gc",
+            ["%sleeper properties sleeper.storage.sync sleeper.default.table.gc.delay.minutes"],
+        ),
         ("%sleeper diff trips 2 b", ["%sleeper diff trips 2 before-fix"]),
         ("%sleeper diff trips@be", ["%sleeper diff trips@before-fix"]),
         ("%sleeper diff trips@2 b", ["%sleeper diff trips@2 before-fix"]),
