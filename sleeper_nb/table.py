@@ -251,7 +251,13 @@ class Table(Loading, Maintenance, Altering, TableAt):
                 rows = changes.count(comparison, self._store.storage, progress=progress)
         finally:
             progress.finish()
-        return diff(self.name, (before.resolved, before.state), (after.resolved, after.state), rows)
+        return diff(
+            self.name,
+            (before.resolved, before.state),
+            (after.resolved, after.state),
+            rows,
+            processed=bool(self._done()),
+        )
 
     def _at(self, version: int | str | None) -> TableAt:
         return self.at_reference(None if version is None else parse_reference(version))

@@ -56,6 +56,18 @@ def test_both_versions_of_a_diff_may_stand_behind_the_table(run):
     assert repr(run("%sleeper diff trips@before-fix 3")) == repr(run("%sleeper diff trips trips@before-fix"))
 
 
+def test_a_diff_of_a_table_that_combines_rows_says_what_each_number_counts(run):
+    said = "rows before and after are those in files; added and removed, those that queries give"
+    assert said not in repr(run("%sleeper diff trips 2 3"))
+    run("%%sleeper create sums --set sleeper.table.aggregations=sum(fare)\ncity STRING KEY\nfare INT")
+    run("%sleeper ingest sums $rows")
+    run("%sleeper ingest sums $rows")
+    found = run("%sleeper diff sums 2 3")
+    assert found.grid().rows[0] == ("rows", 3, 6, 2, 2)  # but for the one whose sum is 0 again
+    assert said in repr(found)
+    assert said in found._repr_html_()
+
+
 def test_rows_of_a_scan_are_given_as_a_library_has_them(run):
     assert run('%sleeper scan trips@2 --where "fare > 0" --as pandas').to_dict("list") == {
         "city": ["lima", "zagreb"],
