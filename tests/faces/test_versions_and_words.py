@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -84,6 +85,12 @@ def test_rows_of_a_scan_are_given_as_a_library_has_them(run):
         ("ingest trips rows", "no data file 'rows'", "write $rows for the variable"),
         ("use $number", "$number is a int, no warehouse", "give a session, or its address"),
         ("use s3:/bucket/x", "cannot open s3:/bucket/x", "give a folder, or s3://bucket/prefix"),
+        ("use ./tables.toml", "./tables.toml is a file, no folder", "give the folder of a warehouse, or a new one"),
+        (
+            "jobs --limit 0",
+            "jobs --limit 0 would list nothing",
+            "write --limit 1 or more; without it, the newest are listed",
+        ),
         ("sql --as panda SELECT 1", "no form 'panda'", "did you mean 'pandas'?"),
         ("properties trips gc.delay", "no property 'gc.delay'", "did you mean 'sleeper.table.gc.delay.minutes'?"),
         (
@@ -106,6 +113,7 @@ def test_rows_of_a_scan_are_given_as_a_library_has_them(run):
 )
 def test_a_wrong_word_is_told_what_to_type(run, shell, line, message, hint):
     shell.push({"number": 5})
+    Path("tables.toml").write_text("")
     with pytest.raises((InvalidInput, NotFound)) as caught:
         run(f"%sleeper {line}")
     assert (caught.value.message, caught.value.hint) == (message, hint)
