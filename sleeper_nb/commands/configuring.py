@@ -62,7 +62,7 @@ def _described(words: list[str], unset: list[str]) -> PropertyGuide:
 COMMANDS = (
     Command(
         "properties",
-        "show what a table or the instance is told, or tell it otherwise",
+        "show what a table is told, or tell it otherwise",
         (
             positional("table", "the table; without it, the instance", "configured", metavar="T", optional=True),
             positional("property", "only this property; KEY=VALUE sets it", "property", metavar="KEY[=VALUE]",
