@@ -11,11 +11,12 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.base import OUTPUT, Argument, Command, Kind
 from sleeper_nb.commands.context import Context
-from sleeper_nb.model.properties import PROPERTIES
+from sleeper_nb.model.properties import PROPERTIES, InstanceProperties
 
 if TYPE_CHECKING:
     from IPython.core.completer import CompletionContext
 
+    from sleeper_nb.model.savepoints import Savepoint
     from sleeper_nb.table import Table
 
 _LINE = re.compile(r"(?:^|=)\s*%sleeper\s+(.*)$")
@@ -77,7 +78,7 @@ class SleeperCompleter:
                 due = options[word] if options[word].takes_value else None
             elif due is None:
                 place = places[0] if places else None
-                table = word if place and place.kind in {"table", "version"} else table
+                table = word if place and place.kind in {"table", "version", "configured"} else table
                 places = places if place and place.many else places[1:]
             else:
                 due = None
@@ -105,11 +106,13 @@ class SleeperCompleter:
         if kind in {"table", "version"}:
             return self._tables()
         if kind == "savepoint":
-            return [name for name in self._versions(table) if name[0].isalpha() and not name.startswith("savepoint.")]
+            return [point.name for point in self._savepoints(table) if point.name]
         if kind == "snapshot":
             return [name for name in self._versions(table) if name.isdigit()]
-        if kind == "property":
-            return PROPERTIES
+        if kind == "configured":
+            return [*self._tables(), *InstanceProperties.defined]
+        if kind == "property":  # of no table: no table's name has a dot
+            return PROPERTIES if table and "." not in table else InstanceProperties.defined
         if kind == "reference":
             return self._versions(table.partition("@")[0])
         return [command.name for command in COMMANDS.commands] if kind == "command" else ()
@@ -142,12 +145,15 @@ class SleeperCompleter:
 
     def _versions(self, name: str) -> list[str]:
         catalog, table_id = self._context.opened().components.catalog, self._table(name).entry.id
-        points = catalog.savepoints(table_id)
+        points = self._savepoints(name)
         return [
-            *(point.name for point in points if point.name),
+            *(point.reference for point in points if point.name),
             *(f"savepoint.{point.id}" for point in points),
             *(str(snapshot.id) for snapshot in catalog.snapshots(table_id)[:_MOST_VERSIONS]),
         ]
+
+    def _savepoints(self, name: str) -> tuple[Savepoint, ...]:
+        return self._context.opened().components.catalog.savepoints(self._table(name).entry.id)
 
     def _columns_of(self, name: str) -> tuple[str, ...]:
         table = self._table(name)

@@ -13,7 +13,7 @@ from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.source_options import InstancePlace
-from sleeper_nb.errors import NotFound
+from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.properties import OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
 from sleeper_nb.operations.administration.instances import check_name
 from sleeper_nb.operations.administration.property_files import read_text
@@ -67,7 +67,7 @@ def connect(
         For tests and faces.
     """
     check_name(instance)
-    whole = open_storage(warehouse, region=region, endpoint_url=endpoint_url)
+    whole = _folder(warehouse, region, endpoint_url)
     storage = whole.below(instance)
     settings = _settings(storage, properties or {})
     clock, progress = clock or Clock(), progress or SILENT
@@ -141,6 +141,13 @@ def open_leases(place: InstancePlace) -> Iterator[Leases]:
     """Open the leases of an instance in a process of Spark, and release what it holds at the end."""
     with connect(place.warehouse, place.instance, region=place.region, endpoint_url=place.endpoint_url) as session:
         yield session.components.leases
+
+
+def _folder(warehouse: str | Path, region: str | None, endpoint_url: str | None) -> Storage:
+    whole = open_storage(warehouse, region=region, endpoint_url=endpoint_url)
+    if whole.local and Path(whole.root).is_file():
+        raise InvalidInput(f"{warehouse} is a file, no folder", hint="give the folder of a warehouse, or a new one")
+    return whole
 
 
 def _settings(storage: Storage, given: Mapping[str, str]) -> InstanceProperties:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from sleeper_nb.administration import Administration
+from sleeper_nb.model.properties import INSTANCE_PROPERTIES
 from sleeper_nb.operations.administration import applying, property_listing
 from sleeper_nb.operations.administration.declared_file import declarations_of
 from sleeper_nb.report import Listing
@@ -69,7 +70,39 @@ class Declaring(Administration):
         """Return the warehouse that the instance is in: its folder, or the bucket's prefix."""
         return open_near(self._storage.root.removesuffix(f"/{self.instance}"), self._storage)
 
-    def property_values(self) -> Listing[property_listing.PropertyValue]:
-        """Return the instance's own properties, and the defaults that it sets for its tables; with who set them."""
-        values = property_listing.instance_values(self.components.property_files.instance)
-        return property_listing.listing(values, f"properties of instance {self.instance}")
+    def property_values(self, names: Iterable[str] = ()) -> Listing[property_listing.PropertyValue]:
+        """Return properties of the instance, their defaults, and who set them.
+
+        Parameters
+        ----------
+        names
+            Which; when none is named, its own, and the defaults that it sets for its tables.
+        """
+        return self._told(names, "")
+
+    def set_properties(self, changes: Mapping[str, str | None]) -> Listing[property_listing.PropertyValue]:
+        """Set properties of the instance, all or none, and return those that were named.
+
+        Other lines of its file ``config/instance.properties`` stay as they are. Defaults of tables count from now on in
+        this session, and all else when the warehouse is opened the next time.
+
+        Parameters
+        ----------
+        changes
+            Texts by the names of properties; None unsets one, so that its default counts.
+
+        Raises
+        ------
+        NotFound
+            When no instance has such a property; the nearest is named.
+        InvalidInput
+            When a value is none of its property. Nothing is changed then.
+        """
+        self.components.property_files.change_instance(changes)
+        own = [name for name in changes if name in INSTANCE_PROPERTIES]
+        later = f"{', '.join(own)} count{'s' * (len(own) == 1)} when the warehouse is opened the next time"
+        return self._told(changes, later if own else "")
+
+    def _told(self, names: Iterable[str], footer: str) -> Listing[property_listing.PropertyValue]:
+        values = property_listing.instance_values(self.components.property_files.instance, names)
+        return property_listing.listing(values, f"properties of instance {self.instance}", footer)

@@ -16,9 +16,6 @@ SHOWN_ROWS = 50
 MOST_SHOWN = 1_000
 """The most rows of data that an answer shows."""
 
-NOTHING_DONE = "nothing was changed; --force does it (in Python: dry_run=False)"
-"""Below the plan of a destructive step that was shown, not run."""
-
 _TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums;"
 _ROW = "border-bottom:1px solid color-mix(in srgb, currentColor 20%, transparent);"
 _CELL = "padding:2px 10px;"  # said of each: pages have styles of their own for cells, which are not inherited then
@@ -40,6 +37,11 @@ class Display:
 def counted(number: int, noun: str) -> str:
     """Return a count of things: ``1 file``, ``1,200 files``."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def nothing_done(again: str = "--force", in_python: str = "dry_run=False") -> str:
+    """Return what stands below the plan of a destructive step that was shown, not run: what does it."""
+    return f"nothing was changed; {again} does it (in Python: {in_python})"
 
 
 def rate_text(rows: int, seconds: float) -> str:

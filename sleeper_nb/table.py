@@ -17,7 +17,14 @@ from sleeper_nb.maintenance import Maintenance
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.savepoints import Savepoint
-from sleeper_nb.model.snapshots import Snapshot, VersionReference, parse_moment, parse_reference, parse_version
+from sleeper_nb.model.snapshots import (
+    SavepointReference,
+    Snapshot,
+    VersionReference,
+    parse_moment,
+    parse_reference,
+    parse_version,
+)
 from sleeper_nb.operations.versioning import changes, rollback, savepoints
 from sleeper_nb.operations.versioning.comparison import Comparison, compare, in_newer_schema
 from sleeper_nb.operations.versioning.diff import Diff, diff
@@ -152,7 +159,8 @@ class Table(Loading, Maintenance, Altering, TableAt):
         Parameters
         ----------
         name
-            A name that starts with a letter and was never used before in this table.
+            A name that starts with a letter, was never used before in this table, and means no other version, as
+            ``v1`` and ``savepoint.1`` do.
         message
             Why it was made.
         snapshot
@@ -199,17 +207,21 @@ class Table(Loading, Maintenance, Altering, TableAt):
         author = self._components.author
         return rollback.roll_back(self._store, found, dry_run=dry_run, author=author, message=message)
 
-    def delete_savepoint(self, savepoint: int | str, dry_run: bool = False) -> SavepointDeletion:
+    def delete_savepoint(self, savepoint: int | str | SavepointReference, dry_run: bool = False) -> SavepointDeletion:
         """Delete a savepoint by its id or name; they are never given again.
 
         Parameters
         ----------
         savepoint
-            ``3``, ``"before-fix"``, ``"savepoint.3"``.
+            ``3``, ``"before-fix"``, ``"savepoint.3"``; a `SavepointReference` for what is a name and nothing else.
         dry_run
             Only return what would go with it.
         """
-        asked = parse_version(savepoint if str(savepoint).startswith("savepoint.") else f"savepoint.{savepoint}")
+        asked: VersionReference
+        if isinstance(savepoint, SavepointReference):
+            asked = savepoint
+        else:
+            asked = parse_version(savepoint if str(savepoint).startswith("savepoint.") else f"savepoint.{savepoint}")
         found = self.at_reference(asked).resolved.version
         assert isinstance(found, Savepoint)  # noqa: S101 - a savepoint's reference resolves to nothing else
         plan = savepoints.plan_deletion(self._store, found)
@@ -253,7 +265,13 @@ class Table(Loading, Maintenance, Altering, TableAt):
                 rows = changes.count(comparison, self._store.storage, progress=progress)
         finally:
             progress.finish()
-        return diff(self.name, (before.resolved, before.state), (after.resolved, after.state), rows)
+        return diff(
+            self.name,
+            (before.resolved, before.state),
+            (after.resolved, after.state),
+            rows,
+            processed=bool(self._done()),
+        )
 
     def _at(self, version: int | str | None) -> TableAt:
         return self.at_reference(None if version is None else parse_reference(version))

@@ -204,7 +204,7 @@ def test_a_chart_of_no_rows_says_so_in_a_line(kind):
     made = chart(pa.table({"x": pa.array([], pa.int64()), "y": pa.array([], pa.int64())}), kind, footer="t at 2")
     assert repr(made) == "y by x\nno rows · t at 2"
     picture = parsed(made._repr_html_())
-    assert int(picture.find("svg").get("height")) < 20
+    assert int(picture.find(".//svg").get("height")) < 20
     assert [text.text for text in picture.iter("text")] == ["no rows"]
     assert "from 0" not in made._repr_html_()
 

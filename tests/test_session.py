@@ -1,4 +1,5 @@
 import os
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -45,6 +46,27 @@ def test_a_warehouse_can_be_moved_whole(tmp_path):
     (tmp_path / "a").rename(tmp_path / "b")
     with sl.connect(tmp_path / "b") as session:
         assert session.table("trips").scan().to_pandas()["city"].tolist() == ["rome"]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_warehouse_that_was_deleted_takes_no_change_until_it_is_opened_again(tmp_path, session, trips, replaced):
+    trips.ingest(rows("rome"))  # so that nothing of the table has to be read again
+    shutil.rmtree(tmp_path / "default")
+    if replaced:
+        sl.connect(tmp_path).close()
+    for change in (
+        lambda: session.create_table("other", SCHEMA),
+        lambda: trips.ingest(rows("rome")),
+        lambda: session.rename_table("trips", "journeys"),
+    ):
+        with pytest.raises(sl.StorageError) as caught:
+            change()
+        what = "was replaced" if replaced else "was deleted"
+        assert caught.value.message == f"the catalog of {tmp_path / 'default'} {what} since it was opened"
+        assert caught.value.hint == "nothing was changed; open it again: %sleeper use anew, or connect in Python"
+    with sl.connect(tmp_path) as again:
+        assert not again.tables()
+        assert again.create_table("trips", SCHEMA).ingest(rows("rome")).rows == 1
 
 
 def test_storage_of_another_kind_is_refused_with_what_to_type_instead():

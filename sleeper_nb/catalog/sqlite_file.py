@@ -25,8 +25,9 @@ class SqliteFile:
     """A connection that threads share; the parameters are those of `SqliteCatalog`."""
 
     def __init__(self, path: Path, *, sync: bool) -> None:
-        self._path, self._sync = path, sync
+        self._path, self._sync = path.absolute(), sync
         self._lock, self._closed = threading.RLock(), False
+        self.identity: tuple[int, int] | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(
@@ -38,8 +39,7 @@ class SqliteFile:
             ) from error
         try:
             self._prepare()
-            there = path.stat()  # no other file has its number as long as this one is open
-            self.identity = (there.st_dev, there.st_ino)
+            self.identity = self._number()  # no other file has it as long as this one is open
         except BaseException:
             self._connection.close()
             raise
@@ -71,15 +71,40 @@ class SqliteFile:
                 if self._closed:
                     message = f"the catalog {self._path} was closed with its session"
                     raise StorageError(message, hint="open the warehouse again") from error
+                self._check_there()
                 hint = "is the disk full, or the file locked by another program?"
                 raise StorageError(f"the catalog {self._path} failed: {error}", hint=hint) from error
 
+    def _check_there(self) -> None:
+        now = self._number()
+        if self.identity not in {None, now}:
+            raise StorageError(
+                f"the catalog of {self._path.parent} was {'replaced' if now else 'deleted'} since it was opened",
+                hint="nothing was changed; open it again: %sleeper use anew, or connect in Python",
+            )
+
+    def _number(self) -> tuple[int, int] | None:
+        """Return what tells the file from every other; None when it is not there."""
+        try:
+            there = self._path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return there.st_dev, there.st_ino
+
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run a block as one transaction, whole or not at all; `StorageError` when SQLite fails."""
+        """Run a block as one transaction, whole or not at all.
+
+        Raises
+        ------
+        StorageError
+            When SQLite fails; or when the file was deleted or replaced since it was opened, as SQLite would go on
+            writing to what nobody can find any more.
+        """
         with self._errors() as connection:
             try:
                 connection.execute("BEGIN IMMEDIATE")  # inside: an interrupt right behind it must not leave it open
+                self._check_there()
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:

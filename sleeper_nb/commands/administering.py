@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sleeper_nb.commands.base import DRY_RUN, INSTANCE, TABLE, Command, flag, option, positional
 from sleeper_nb.commands.context import Context
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from sleeper_nb.session import Session
     from sleeper_nb.table import Table
 
+Planned = TypeVar("Planned", "DeletionReport", "ReinitialiseReport")
 _TRUTH = {"true": True, "false": False}
 
 
@@ -38,8 +40,8 @@ def _delete_table(context: Context, arguments: Namespace) -> DeletionReport:
 def _confirmed(context: Context, session: Session, arguments: Namespace) -> DeletionReport:
     """Delete a table by force, or when who sits at the terminal says so; a notebook is shown the plan."""
     if arguments.force:
-        return session.delete_table(arguments.table, force=True)
-    plan = session.delete_table(arguments.table)
+        return _told(context, session, arguments, session.delete_table(arguments.table, force=True))
+    plan = _told(context, session, arguments, session.delete_table(arguments.table))
     if context.face == "notebook":
         return plan
     if context.ask is None:
@@ -57,7 +59,8 @@ def _reinitialise(context: Context, arguments: Namespace) -> ReinitialiseReport:
     from sleeper_nb.model.split_points import typed_split_points  # heavy: it brings pyarrow
 
     points = typed_split_points(arguments.splits) if arguments.splits else None
-    return context.opened().reinitialise_table(
+    session = context.opened()
+    report = session.reinitialise_table(
         arguments.table,
         arguments.delete_partitions,
         points,
@@ -66,6 +69,7 @@ def _reinitialise(context: Context, arguments: Namespace) -> ReinitialiseReport:
         force=arguments.force,
         dry_run=arguments.dry_run or not arguments.force,
     )
+    return _told(context, session, arguments, report)
 
 
 def _reinitialise_table(context: Context, arguments: Namespace) -> ReinitialiseReport:
@@ -76,7 +80,8 @@ def _reinitialise_table(context: Context, arguments: Namespace) -> ReinitialiseR
             ("base64-encoded", arguments.base64_encoded),
         )
     )
-    return context.instance(arguments.instance_id).reinitialise_table(
+    session = context.instance(arguments.instance_id)
+    report = session.reinitialise_table(
         arguments.table,
         anew,
         splits_file=arguments.split_points_file,
@@ -84,6 +89,13 @@ def _reinitialise_table(context: Context, arguments: Namespace) -> ReinitialiseR
         force=arguments.force,
         dry_run=context.face == "notebook" and not arguments.force,
     )
+    return _told(context, session, arguments, report)
+
+
+def _told(context: Context, session: Session, arguments: Namespace, report: Planned) -> Planned:
+    """Return a report that says what to type to have the plan done, and whose table it is when that is not open."""
+    again = shlex.join([*(word for word in arguments.words if word not in DRY_RUN.names), "--force"])
+    return replace(report, again=again, instance="" if session is context.session else session.instance)
 
 
 def _truth(name: str, text: str | None) -> bool:

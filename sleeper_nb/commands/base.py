@@ -19,6 +19,7 @@ Kind = Literal[
     "savepoint",
     "columns",
     "property",
+    "configured",
     "command",
     "number",
     "sql",
@@ -121,7 +122,7 @@ def flag(name: str, text: str, *, answer: str = "") -> Argument:
 
 
 TABLE = positional("table", "the table", "table", metavar="T")
-VERSION = positional("table", "the table, and behind @ a version: 12, a savepoint's name, a time", "version",
+VERSION = positional("table", "the table, and behind @ a version: 12 or v12, a savepoint's name, a time", "version",
                      metavar="T[@REF]")  # fmt: skip
 SCHEMA = option("--schema", text="the columns that the version had, or those of now", choices=("own", "current"))
 INSTANCE = positional("instance_id", "an instance of the open warehouse", metavar="INSTANCE-ID")

@@ -1,4 +1,4 @@
-"""`properties`: what a table is told, what it would be by default, and how to tell it otherwise."""
+"""`properties`: what a table or an instance is told, what would be by default, and how to tell it otherwise."""
 
 from __future__ import annotations
 
@@ -15,14 +15,30 @@ if TYPE_CHECKING:
 
 
 def _run(context: Context, arguments: Namespace) -> Listing[PropertyValue] | PropertyGuide:
+    table, words = _placed(arguments)
     if arguments.describe:
-        return _described(arguments)
-    if arguments.table is None:
-        return context.opened().property_values()
-    table = context.table(arguments.table)
-    changes: dict[str, str | None] = dict.fromkeys(arguments.unset)
+        return _described(words, arguments.unset)
+    of = context.opened() if table is None else context.table(table)
+    changes = _changes(words, arguments.unset)
+    names = [*(text.partition("=")[0].strip() for text in words), *arguments.unset]
+    if not changes:
+        return of.property_values(names)
+    told = of.set_properties(changes)
+    return told if set(names) == set(changes) else of.property_values(names)
+
+
+def _placed(arguments: Namespace) -> tuple[str | None, list[str]]:
+    """Return the table, if one is named, and the words of properties: every one has a dot, and no table has."""
+    first, words = arguments.table, arguments.property
+    if first is not None and ("=" in first or "." in first.partition("@")[0]):
+        return None, [first, *words]
+    return first, words
+
+
+def _changes(words: list[str], unset: list[str]) -> dict[str, str | None]:
+    changes: dict[str, str | None] = dict.fromkeys(unset)
     last = ""
-    for text in arguments.property:
+    for text in words:
         name, equals, value = text.partition("=")
         if last and not equals and name.isalpha():  # no property is a word alone: a value was cut at its space
             whole = f"{last}={changes[last]} {name}"
@@ -32,17 +48,15 @@ def _run(context: Context, arguments: Namespace) -> Listing[PropertyValue] | Pro
         if equals:
             last = name.strip()
             changes[last] = value.strip()
-    if changes:
-        table.set_properties(changes)
-    return table.property_values([*(text.partition("=")[0].strip() for text in arguments.property), *arguments.unset])
+    return changes
 
 
-def _described(arguments: Namespace) -> PropertyGuide:
+def _described(words: list[str], unset: list[str]) -> PropertyGuide:
     from sleeper_nb.operations.administration.property_listing import guide
 
-    if arguments.unset or any("=" in text for text in arguments.property):
+    if unset or any("=" in text for text in words):
         raise InvalidInput("--describe changes nothing", hint="leave it out, or the values")
-    return guide(arguments.property)
+    return guide(words)
 
 
 COMMANDS = (
@@ -50,7 +64,7 @@ COMMANDS = (
         "properties",
         "show what a table is told, or tell it otherwise",
         (
-            positional("table", "the table; without it, the instance", "table", metavar="T", optional=True),
+            positional("table", "the table; without it, the instance", "configured", metavar="T", optional=True),
             positional("property", "only this property; KEY=VALUE sets it", "property", metavar="KEY[=VALUE]",
                        many=True, optional=True),
             option("--unset", text="let the instance's value or the default count again", metavar="KEY",
@@ -62,7 +76,9 @@ COMMANDS = (
             "properties trips",
             "properties trips 'snapshot.time-retained=30 d'",
             "properties trips --unset snapshot.time-retained",
+            "properties sleeper.default.table.gc.delay.minutes=60",
             "properties --describe",
+            "properties --describe sleeper.storage.sync",
         ),
         words=("settings", "config", "set", "options"),
         free="describe",

@@ -31,7 +31,9 @@ def _create(context: Context, arguments: Namespace) -> Table | CreateForm:
     if arguments.base64:
         properties[SPLITS_BASE64] = "true"
     store = arguments.state_store
-    return session.create_table(arguments.table, _schema(arguments), points, state_store=store, properties=properties)
+    return session.create_table(
+        arguments.table, _schema(context, arguments), points, state_store=store, properties=properties
+    )
 
 
 def _form(context: Context, name: str | None) -> CreateForm:
@@ -49,14 +51,15 @@ def property_of(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _schema(arguments: Namespace) -> Schema:
+def _schema(context: Context, arguments: Namespace) -> Schema:
     from sleeper_nb.model.schema import Schema
 
     if (arguments.body is None) == (arguments.schema is None):
-        raise InvalidInput(
-            "create needs the columns of the table, once",
-            hint="write lines below %%sleeper create: name TYPE [KEY|SORT] [NULL]; or give --schema FILE",
-        )
+        line = "name TYPE [KEY|SORT] [NULL]"
+        hint = f"write lines below %%sleeper create: {line}; or give --schema FILE"
+        if context.face == "console":
+            hint = f"give --schema FILE, a file of lines: {line}; --schema - reads them from the console"
+        raise InvalidInput("create needs the columns of the table, once", hint=hint)
     text = arguments.body or _read(arguments.schema)
     return Schema.from_json(text) if text.lstrip().startswith("{") else Schema.from_ddl(text)
 

@@ -24,6 +24,9 @@ def _jobs(context: Context, arguments: Namespace) -> Any:
         raise InvalidInput("--watch follows whatever runs", hint="leave out --running, --failed and --limit")
     if arguments.watch:
         return _watched(context, None if arguments.table is None else context.table(arguments.table).name)
+    if arguments.limit is not None and arguments.limit < 1:
+        message = f"jobs --limit {arguments.limit} would list nothing"
+        raise InvalidInput(message, hint="write --limit 1 or more; without it, the newest are listed")
     limit = {} if arguments.limit is None else {"limit": arguments.limit}
     return of.jobs(which, **limit)
 

@@ -94,6 +94,7 @@ class CommandTable:
         if has_body and not command.body:
             raise InvalidInput(f"{command.name} takes no lines below it", hint=f"write %sleeper {command.usage}")
         arguments = _arguments(command, extra, words)
+        arguments.words = (first, *words)  # for a plan that says what to type instead
         if command.sql is None:
             arguments.body = body if has_body else None
         else:

@@ -21,7 +21,7 @@ Made by `python -m sleeper_nb.commands.reference` of the command table and the p
 Each command is typed behind `%sleeper` in a notebook and behind `sleeper` on a console. In a notebook each also takes
 `-o VAR`, the variable that keeps its value, as `VAR = %sleeper …` does; on a console each takes `--warehouse` and
 `--instance`, and `sleeper --version` tells the version. `T` is a table, `T@REF` one of its versions:
-`T@12`, `T@<savepoint>`, `T@2026-11-01T10:00`.
+`T@12` or `T@v12`, `T@<savepoint>`, `T@savepoint.3`, `T@2026-11-01T10:00`.
 """
 
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from sleeper_nb.commands.base import DRY_RUN, TABLE, VERSION, Command, flag, option
 from sleeper_nb.commands.context import Context
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.snapshots import SavepointReference
 
 if TYPE_CHECKING:
     from sleeper_nb.model.savepoints import Savepoint
     from sleeper_nb.operations.versioning.savepoints import SavepointDeletion
     from sleeper_nb.report import Listing
+    from sleeper_nb.table import Table
 
 
 def _create(context: Context, arguments: Namespace) -> Savepoint:
@@ -29,12 +31,25 @@ def _delete(context: Context, arguments: Namespace) -> SavepointDeletion:
     table = context.table(arguments.table)
     if (arguments.id is None) == (arguments.name is None):
         raise InvalidInput("name one savepoint", hint=f"delete-savepoint {table.name} --id 1, or --name NAME")
-    which = arguments.name if arguments.id is None else arguments.id
+    which = SavepointReference(arguments.id) if arguments.name is None else _named(table, arguments.name)
     plan = table.delete_savepoint(which, dry_run=True)
     # One savepoint was named, so it goes at once; but a version that nothing else keeps can never be had back.
     if arguments.dry_run or (plan.loses_version and not arguments.force):
         return plan
     return table.delete_savepoint(which)
+
+
+def _named(table: Table, name: str) -> SavepointReference:
+    """Return the savepoint of a name: what is typed as a name is never read as an id."""
+    points = table.savepoints()
+    names = [point.name for point in points if point.name]
+    if name not in names:
+        number = next((point.id for point in points if name in {str(point.id), f"savepoint.{point.id}"}), None)
+        if number is None:
+            raise NotFound.of("savepoint", name, names, where=f" of table {table.name!r}")
+        hint = f"delete-savepoint {table.name} --id {number} deletes the one with that id"
+        raise NotFound(f"no savepoint is called {name!r}", hint=hint)
+    return SavepointReference(name)
 
 
 COMMANDS = (
@@ -43,7 +58,7 @@ COMMANDS = (
         "keep a version until its savepoint is deleted",
         (
             VERSION,
-            option("--name", text="a name for it", metavar="NAME"),
+            option("--name", text="a name for it, which means no other version as v1 does", metavar="NAME"),
             option("--snapshot", text="which version; without it, the current one", metavar="N", kind="snapshot"),
             option("-m", "--message", text="why it is kept", metavar="MSG"),
         ),

@@ -9,7 +9,13 @@ from datetime import datetime
 from typing import Protocol
 
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.snapshots import from_micros, to_micros
+from sleeper_nb.model.snapshots import (
+    SavepointReference,
+    VersionReference,
+    from_micros,
+    parse_reference,
+    to_micros,
+)
 from sleeper_nb.report import Grid, Report
 
 
@@ -127,6 +133,16 @@ class Savepoint(Report):
         """When the saved version was committed."""
         return self.snapshot_time
 
+    @property
+    def reference(self) -> str:
+        """What means it behind ``@``: its name, or ``savepoint.<id>``.
+
+        ``savepoint.<name>``, where the name alone means another version, as names of older releases may.
+        """
+        if self.name is not None and _meaning(self.name) == SavepointReference(self.name):
+            return self.name
+        return str(SavepointReference(self.name or self.id))
+
     def data_manifests(self, manifest_list: ReadsManifests) -> tuple[ManifestFileMeta, ...]:
         """Return the files that list all data files of the savepoint.
 
@@ -234,9 +250,29 @@ _SAVEPOINT_NAME = re.compile(r"[^\W\d_][\w.-]*")
 
 
 def check_savepoint_name(name: str) -> str:
-    """Return `name` when a savepoint can have it: it starts with a letter, so that it can never be read as an id."""
+    """Return `name` when a savepoint can have it: it can never be read as an id, or as another version.
+
+    Raises
+    ------
+    InvalidInput
+        Naming what it would be read as, and a name that is like it.
+    """
     if not _SAVEPOINT_NAME.fullmatch(name):
         raise InvalidInput(
             f"no savepoint can be called {name!r}", hint="start with a letter; then letters, digits, - _ and ."
         )
+    meant = _meaning(name)
+    if meant != SavepointReference(name):
+        kind, dot, rest = name.partition(".")
+        why = f"what begins so means a {kind}" if meant is None else f"that means {meant}"
+        instead = f"{kind}-{rest}" if dot else f"{name[0]}-{name[1:]}"
+        raise InvalidInput(f"no savepoint can be called {name!r}: {why}", hint=f"write {instead}")
     return name
+
+
+def _meaning(name: str) -> VersionReference | None:
+    """Return what a name means behind ``@``; None for nothing."""
+    try:
+        return parse_reference(name)
+    except InvalidInput:
+        return None

@@ -202,11 +202,15 @@ class Schema(Report):
         for number, definition in _definitions(text):
             match = _DEFINITION.fullmatch(definition)
             if match is None:
-                raise InvalidInput(
-                    f"line {number}: cannot read {definition!r}", hint="write: name TYPE [KEY|SORT] [NULL]"
-                )
+                hint = _COMMENT_HINT if "#" in definition else "write: name TYPE [KEY|SORT] [NULL]"
+                raise InvalidInput(f"line {number}: cannot read {definition!r}", hint=hint)
             nullable = bool(match["null"] and not match["not"]) or match["type"].endswith("?")
-            field = Field(match["name"], parse_type(match["type"].rstrip("?")), nullable)
+            try:
+                field = Field(match["name"], parse_type(match["type"].rstrip("?")), nullable)
+            except InvalidInput as error:
+                if "#" not in definition:
+                    raise
+                raise InvalidInput(f"line {number}: cannot read {definition!r}", hint=_COMMENT_HINT) from error
             parts[(match["role"] or "").upper()].append(field)
         return cls(parts["KEY"], parts["SORT"], parts[""])
 
@@ -247,6 +251,7 @@ def _of_plain(body: Any) -> Field:
     return Field(body["name"], FieldType.from_json(body["type"]), bool(told[0]), told[1], bool(told[2]))
 
 
+_COMMENT_HINT = "comments are written behind --, not behind #"
 _DEFINITION = re.compile(
     r"(?P<name>[^\s,]+)\s+(?P<type>\w+\??|\w+\s*\([^)]*\)\??|\w+\s*<.*>\??)"
     r"(?:\s+(?P<role>KEY|SORT))?(?:\s+(?P<not>NOT\s+)?(?P<null>NULL))?",

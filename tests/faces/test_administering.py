@@ -164,11 +164,45 @@ def test_a_notebook_is_shown_the_plan_and_the_line_to_run(shell, folder, script)
     assert run(f"{rename} trips journeys").name == "journeys"
     plan = run(f"{delete} journeys")
     assert plan.dry_run
-    assert "delete journeys --force" in repr(plan)
+    assert f"nothing was changed; {delete} journeys --force does it" in repr(plan)
     assert run(f"{empty} journeys").dry_run
     assert not run(f"{empty} journeys --force").dry_run
     assert not run(f"{delete} journeys --force").dry_run
     assert len(run("tables")) == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        ("delete-table test trips", "delete-table test trips --force"),
+        ("delete-table test TRIPS -o 'plan'", "delete-table test TRIPS -o plan --force"),
+        ("drop trips", "drop trips --force"),
+        ("reinitialise-table test trips", "reinitialise-table test trips --force"),
+        ("reinitialise-table test trips true 'my points.txt'",
+         "reinitialise-table test trips true 'my points.txt' --force"),
+        ("reinitialise trips --dry-run --delete-partitions --splits 'a b'",
+         "reinitialise trips --delete-partitions --splits 'a b' --force"),
+    ],
+)  # fmt: skip
+def test_the_line_that_a_plan_shows_does_what_was_asked_and_nothing_else(shell, folder, asked, line):
+    def run(line):
+        return shell.run_line_magic("sleeper", line)
+
+    (folder / "my points.txt").write_text("m\n")
+    shell.push({"rows": [{"city": "lima"}]})
+    for instance in ("test", "default"):
+        run(f"use ./warehouse --instance {instance}")
+        shell.run_cell_magic("sleeper", "create trips", "city STRING KEY")
+        run("ingest trips $rows")
+    plan = run(asked)
+    assert plan.dry_run
+    assert f"nothing was changed; {line} does it (in Python: " in repr(plan)
+    other = "-table test" in asked
+    assert ("of instance test" in plan.grid().title) == other
+    done = run(line)
+    assert (done.dry_run, "of instance test" in done.grid().title) == (False, other)
+    rows = {each.name: each.rows for each in run("instances")}
+    assert rows == {"test": 0 if other else 1, "default": 1 if other else 0}
 
 
 def test_another_instance_of_the_warehouse_is_opened_once_and_none_is_made(shell, folder):

@@ -149,6 +149,27 @@ def test_properties_are_shown_set_and_described_on_the_console(demo):
     assert demo("properties", "t", f"{DELAY}=5", "--describe", *shared)[0] == 1
 
 
+def test_properties_of_the_instance_are_shown_set_and_described_by_the_same_words(shell):
+    def run(line):
+        return shell.run_line_magic("sleeper", line)
+
+    run("use warehouse")
+    sync, delay = "sleeper.storage.sync", "sleeper.default.table.gc.delay.minutes"
+    assert [each.value for each in run(f"properties {sync}")] == ["true"]
+    told = run(f"properties {sync}=false {delay}=60")
+    assert [(each.name, each.value) for each in told] == [(sync, "false"), (delay, "60")]
+    assert f"{sync} counts when the warehouse is opened the next time" in repr(told)
+    assert [each.value for each in run(f"properties {delay} {sync}")] == ["60", "false"]
+    assert [each.value for each in run(f"properties --unset {sync} --unset {delay}")] == ["true", "15"]
+    assert list(run(f"properties --describe {sync} {delay}").to_dict()) == [sync, delay]
+    assert len(run("properties --describe").described) > 2
+    with pytest.raises(NotFound, match=r"no property 'sleeper\.storage\.sinc'") as caught:
+        run("properties sleeper.storage.sinc=false")
+    assert caught.value.hint == "did you mean 'sleeper.storage.sync'?"
+    with pytest.raises(NotFound, match="no table 'trips'"):
+        run(f"properties trips {sync}")
+
+
 def test_split_points_go_out_and_in_again(demo, folder):
     (folder / "a.ddl").write_text("city STRING KEY, day INT KEY")
     assert demo("create", "t", "--splits", 'g,"n,é"', "--schema", "a.ddl", "--instance", "demo")[0] == 0

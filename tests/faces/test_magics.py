@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pandas as pd
@@ -18,6 +19,7 @@ from sleeper_nb.commands.explaining import Causes
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from tests.builders import InterruptedAfter, three_leaves
 
+OF_INSTANCES = ("storage.sync", "statestore.dynamodb.transaction.max.items", "statestore.dynamodb.tables")
 CREATE = "%%sleeper create trips --splits g,n\ncity STRING KEY\npickup TIMESTAMP SORT, fare DOUBLE NULL"
 
 
@@ -370,6 +372,17 @@ def completed(shell, cell, until=None):
         ("%sleeper delete-savepoint trips --name b", ["%sleeper delete-savepoint trips --name before-fix"]),
         ("%sleeper diff trips ", [f"%sleeper diff trips {v}" for v in ("before-fix", "savepoint.1", 3, 2, 1)]),
         ("%sleeper properties trips sleeper.table.gc", ["%sleeper properties trips sleeper.table.gc.delay.minutes"]),
+        ("%sleeper properties sleeper.st", [f"%sleeper properties sleeper.{name}" for name in OF_INSTANCES]),
+        ("%sleeper properties t", ["%sleeper properties trips"]),
+        ("%sleeper properties --unset sleeper.storage.s", ["%sleeper properties --unset sleeper.storage.sync"]),
+        (
+            "%sleeper properties --describe sleeper.storage.s",
+            ["%sleeper properties --describe sleeper.storage.sync"],
+        ),
+        (
+            "%sleeper properties sleeper.storage.sync sleeper.default.table.gc",
+            ["%sleeper properties sleeper.storage.sync sleeper.default.table.gc.delay.minutes"],
+        ),
         ("%sleeper diff trips 2 b", ["%sleeper diff trips 2 before-fix"]),
         ("%sleeper diff trips@be", ["%sleeper diff trips@before-fix"]),
         ("%sleeper diff trips@2 b", ["%sleeper diff trips@2 before-fix"]),
@@ -396,6 +409,17 @@ def test_completion_offers_no_more_than_anybody_looks_through(trips, shell):
     shell.push({f"day_{number:03}": number for number in range(600)})
     assert len(completed(shell, "%sleeper ingest trips $day_")) == 500
     assert completed(shell, "%sleeper ingest trips $day_59") == [f"%sleeper ingest trips $day_59{i}" for i in range(10)]
+
+
+def test_completion_offers_a_savepoint_by_words_that_mean_it(trips, shell):
+    made = trips("%sleeper savepoints trips")[0]
+    with sl.connect("./a warehouse") as session:
+        catalog, table_id = session.components.catalog, session.table("trips").entry.id
+        old = replace(made, id=catalog.reserve_savepoint_id(table_id), name="v1")  # as of an older release
+        catalog.add_savepoint(table_id, old)
+    assert "%sleeper files trips@savepoint.v1" in completed(shell, "%sleeper files trips@")
+    assert "%sleeper files trips@v1" not in completed(shell, "%sleeper files trips@v")
+    assert completed(shell, "%sleeper delete-savepoint trips --name v") == ["%sleeper delete-savepoint trips --name v1"]
 
 
 def test_completion_leaves_python_alone(trips, shell):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from sleeper_nb import connect
 from sleeper_nb.errors import InvalidInput, NotFound
 
 ROWS = [{"city": name, "fare": fare} for fare, name in enumerate(["athens", "lima", "zagreb"])]
@@ -54,6 +57,18 @@ def test_both_versions_of_a_diff_may_stand_behind_the_table(run):
     assert repr(run("%sleeper diff trips@before-fix 3")) == repr(run("%sleeper diff trips trips@before-fix"))
 
 
+def test_a_diff_of_a_table_that_combines_rows_says_what_each_number_counts(run):
+    said = "rows before and after are those in files; added and removed, those that queries give"
+    assert said not in repr(run("%sleeper diff trips 2 3"))
+    run("%%sleeper create sums --set sleeper.table.aggregations=sum(fare)\ncity STRING KEY\nfare INT")
+    run("%sleeper ingest sums $rows")
+    run("%sleeper ingest sums $rows")
+    found = run("%sleeper diff sums 2 3")
+    assert found.grid().rows[0] == ("rows", 3, 6, 2, 2)  # but for the one whose sum is 0 again
+    assert said in repr(found)
+    assert said in found._repr_html_()
+
+
 def test_rows_of_a_scan_are_given_as_a_library_has_them(run):
     assert run('%sleeper scan trips@2 --where "fare > 0" --as pandas').to_dict("list") == {
         "city": ["lima", "zagreb"],
@@ -70,6 +85,12 @@ def test_rows_of_a_scan_are_given_as_a_library_has_them(run):
         ("ingest trips rows", "no data file 'rows'", "write $rows for the variable"),
         ("use $number", "$number is a int, no warehouse", "give a session, or its address"),
         ("use s3:/bucket/x", "cannot open s3:/bucket/x", "give a folder, or s3://bucket/prefix"),
+        ("use ./tables.toml", "./tables.toml is a file, no folder", "give the folder of a warehouse, or a new one"),
+        (
+            "jobs --limit 0",
+            "jobs --limit 0 would list nothing",
+            "write --limit 1 or more; without it, the newest are listed",
+        ),
         ("sql --as panda SELECT 1", "no form 'panda'", "did you mean 'pandas'?"),
         ("properties trips gc.delay", "no property 'gc.delay'", "did you mean 'sleeper.table.gc.delay.minutes'?"),
         (
@@ -92,6 +113,7 @@ def test_rows_of_a_scan_are_given_as_a_library_has_them(run):
 )
 def test_a_wrong_word_is_told_what_to_type(run, shell, line, message, hint):
     shell.push({"number": 5})
+    Path("tables.toml").write_text("")
     with pytest.raises((InvalidInput, NotFound)) as caught:
         run(f"%sleeper {line}")
     assert (caught.value.message, caught.value.hint) == (message, hint)
@@ -105,6 +127,41 @@ def test_a_savepoint_is_offered_by_words_that_name_it_and_no_snapshot(run):
     assert offered == ["before-fix", "savepoint.1", "savepoint.2"]
     shown = [run(f"%sleeper describe trips@{word}").resolved.snapshot_id for word in offered]
     assert shown == [2, 2, 3]
+
+
+def test_a_savepoint_cannot_have_a_name_that_means_another_version(run):
+    for name, meant in [("savepoint.1", "savepoint.1"), ("v1", "snapshot.1"), ("snapshot.1", "snapshot.1")]:
+        with pytest.raises(InvalidInput, match=f"called {name!r}: that means {meant}"):
+            run(f"%sleeper create-savepoint trips --name {name}")
+    assert [point.name for point in run("%sleeper savepoints trips")] == ["before-fix"]
+
+
+@pytest.mark.parametrize("name", ["savepoint.1", "1", "savepoint.2"])
+def test_a_name_to_delete_is_no_id(run, name):
+    run("%sleeper create-savepoint trips")
+    with pytest.raises(NotFound, match=f"no savepoint is called '{name}'") as caught:
+        run(f"%sleeper delete-savepoint trips --name {name} --force")
+    assert caught.value.hint == f"delete-savepoint trips --id {name[-1]} deletes the one with that id"
+    assert [point.id for point in run("%sleeper savepoints trips")] == [1, 2]
+    with pytest.raises(NotFound, match="no savepoint 'before-fax' of table 'trips'") as caught:
+        run("%sleeper delete-savepoint trips --name before-fax")
+    assert caught.value.hint == "did you mean 'before-fix'?"
+
+
+@pytest.mark.parametrize(("name", "other"), [("savepoint.1", 2), ("v1", 1), ("snapshot.1", 1)])
+def test_a_savepoint_of_an_older_release_is_read_and_deleted_whatever_its_name(run, name, other):
+    """Older releases gave names that mean another version."""
+    made = run("%sleeper create-savepoint trips")
+    with connect("./warehouse") as session:
+        catalog, table_id = session.components.catalog, session.table("trips").entry.id
+        catalog.add_savepoint(table_id, replace(made, id=catalog.reserve_savepoint_id(table_id), name=name))
+    assert run(f"%sleeper describe trips@{name}").resolved.snapshot_id == other
+    assert run(f"%sleeper describe trips@savepoint.{name}").resolved.snapshot_id == 3
+    with pytest.raises(NotFound) as caught:
+        run("%sleeper describe trips@latest")
+    assert f"savepoint.{name}" in caught.value.hint.removeprefix("there are: ").split(", ")
+    run(f"%sleeper delete-savepoint trips --name {name} --force")
+    assert [point.id for point in run("%sleeper savepoints trips")] == [1, 2]
 
 
 def test_an_empty_instance_names_the_others_as_it_may_be_misspelt(run):

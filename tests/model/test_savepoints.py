@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 from datetime import UTC, datetime, timedelta
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.savepoints import SavedLog, Savepoint, check_savepoint_name
+from sleeper_nb.model.snapshots import SavepointReference, parse_reference
 from sleeper_nb.storage.filesystem import Storage
 from tests.builders import savepoint, snapshot
 
@@ -63,7 +65,7 @@ def test_a_savepoint_is_read_from_its_path_below_the_root_and_from_the_whole_one
         Savepoint.from_path(files, "savepoint/savepoint-5")
 
 
-@pytest.mark.parametrize("name", ["fix", "É1", "a-b_c.d", "v1"])
+@pytest.mark.parametrize("name", ["fix", "É1", "a-b_c.d", "v", "v1a", "V1", "v-1", "snapshots", "savepoint"])
 def test_savepoints_can_have_names_that_start_with_a_letter(name: str):
     assert check_savepoint_name(name) == name
 
@@ -72,6 +74,44 @@ def test_savepoints_can_have_names_that_start_with_a_letter(name: str):
 def test_savepoints_cannot_have_other_names(name: str):
     with pytest.raises(InvalidInput):
         check_savepoint_name(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant", "instead"),
+    [
+        ("v1", "snapshot.1", "v-1"),
+        ("v012", "snapshot.12", "v-012"),
+        ("snapshot.1", "snapshot.1", "snapshot-1"),
+        ("savepoint.1", "savepoint.1", "savepoint-1"),
+        ("savepoint.fix", "savepoint.fix", "savepoint-fix"),
+        ("savepoint.v1", "savepoint.v1", "savepoint-v1"),
+    ],
+)
+def test_savepoints_cannot_have_names_that_mean_another_version(name: str, meant: str, instead: str):
+    with pytest.raises(InvalidInput) as caught:
+        check_savepoint_name(name)
+    assert caught.value.message == f"no savepoint can be called {name!r}: that means {meant}"
+    assert caught.value.hint == f"write {instead}"
+    assert check_savepoint_name(instead) == instead
+
+
+@pytest.mark.parametrize("name", ["snapshot.fix", "snapshot.", "savepoint."])
+def test_savepoints_cannot_have_names_that_begin_as_a_version_and_are_none(name: str):
+    with pytest.raises(InvalidInput, match=r"what begins so means a \w+") as caught:
+        check_savepoint_name(name)
+    assert caught.value.hint == f"write {name.replace('.', '-')}"
+
+
+@given(st.from_regex(r"(v|snapshot\.|savepoint\.|)[\w.-]*", fullmatch=True))
+def test_a_name_that_a_savepoint_can_have_means_it_behind_at(name: str):
+    with contextlib.suppress(InvalidInput):
+        assert parse_reference(check_savepoint_name(name)) == SavepointReference(name)
+
+
+@pytest.mark.parametrize("name", ["fix", "v1", "savepoint.1", "snapshot.fix", None])
+def test_what_refers_to_a_savepoint_means_it_whatever_its_name(name: str | None):
+    """Older releases gave names that mean another version."""
+    assert parse_reference(savepoint(3, snapshot(7), name).reference) == SavepointReference(name or 3)
 
 
 def test_a_card_says_who_made_it_why_and_is_escaped():

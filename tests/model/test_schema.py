@@ -19,6 +19,13 @@ EVERYTHING = Schema(
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("line", ["# the key", "#the key", "k STRING KEY # the key", "k STRING KEY\n# a, b"])
+def test_a_comment_of_another_language_is_told_how_ours_are_written(line: str):
+    with pytest.raises(InvalidInput, match=r"line \d: cannot read '.*#") as caught:
+        Schema.from_ddl(line)
+    assert caught.value.hint == "comments are written behind --, not behind #"
+
+
 def test_a_schema_comes_back_from_its_json_its_arguments_and_its_arrow_schema():
     assert Schema.from_json(EVERYTHING.to_json()) == EVERYTHING
     assert Schema(**EVERYTHING.to_dict()) == EVERYTHING

@@ -54,6 +54,54 @@ def test_a_change_counts_from_the_next_time_the_table_is_opened(session, trips):
     assert session.table("trips").properties[DELAY] == 45
 
 
+def test_what_an_instance_is_told_is_in_its_file_and_counts_for_its_tables(tmp_path, session, trips):
+    config = Path(session.location) / "config" / "instance.properties"
+    config.write_text(f"# mine\n{config.read_text()}")
+    changes = {"sleeper.default.table.gc.delay.minutes": "50", "sleeper.storage.sync": "false"}
+    told = session.set_properties(changes)
+    assert [(each.name, each.value, each.origin) for each in told] == [(n, t, "instance") for n, t in changes.items()]
+    assert config.read_text() == "# mine\n" + "".join(f"{name}={text}\n" for name, text in changes.items())
+    assert session.table("trips").properties[DELAY] == 50
+    with sl.connect(tmp_path) as again:
+        assert [each.value for each in again.property_values(changes)] == ["50", "false"]
+    session.set_properties(dict.fromkeys(changes))
+    assert config.read_text() == "# mine\n"
+    assert session.table("trips").properties[DELAY] == 15
+    assert [each.origin for each in session.property_values(["sleeper.storage.sync"])] == ["default"]
+
+
+def test_an_instance_without_a_file_of_properties_can_be_told_some(tmp_path):
+    with sl.connect(tmp_path) as session:
+        session.set_properties({"sleeper.storage.sync": "false"})
+    assert (tmp_path / "default" / "config" / "instance.properties").read_text() == "sleeper.storage.sync=false\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error", "message", "hint"),
+    [
+        ("sleeper.storage.sync", "no", InvalidInput,
+         "property sleeper.storage.sync cannot be 'no'", "it is true or false"),
+        ("sleeper.storage.sinc", "true", NotFound,
+         "no property 'sleeper.storage.sinc'", "did you mean 'sleeper.storage.sync'?"),
+        (DELAY, "5", NotFound, f"no property '{DELAY}' of an instance",
+         "it is a table's, properties T …; sleeper.default.table.gc.delay.minutes is the default of all tables"),
+        ("sleeper.table.aggregations", None, NotFound, "no property 'sleeper.table.aggregations' of an instance",
+         "it is a table's, properties T …"),
+    ],
+)  # fmt: skip
+def test_a_wrong_change_of_an_instance_changes_nothing(session, name, value, error, message, hint):
+    config = Path(session.location) / "config" / "instance.properties"
+    before = config.read_text()
+    with pytest.raises(error) as caught:
+        session.set_properties({"sleeper.storage.sync": "false"} | {name: value})
+    assert (caught.value.message, caught.value.hint) == (message, hint)
+    assert config.read_text() == before
+    if value is None or error is NotFound:
+        with pytest.raises(NotFound) as caught:
+            session.property_values([name])
+        assert (caught.value.message, caught.value.hint) == (message, hint)
+
+
 def test_what_a_user_wrote_into_the_file_stays(session, trips):
     path = file_of(session, trips)
     kept = "# mine\n\nsleeper.table.statestore.classname=S3StateStore\n! batches\n"

@@ -21,7 +21,7 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.leases import Lease
 from sleeper_nb.operations.administration.property_files import PropertyFiles
-from sleeper_nb.report import Grid, Report, counted
+from sleeper_nb.report import Grid, Report, counted, nothing_done
 from sleeper_nb.state_store.opening import erase_state
 
 
@@ -45,6 +45,10 @@ class DeletionReport(Report):
         Of those who read the table now.
     dry_run
         Whether this is a plan.
+    again
+        What is typed to do it: the whole line, where a command was asked for the plan.
+    instance
+        Whose table it is, where that is not the one that is open.
     """
 
     table: str
@@ -55,6 +59,8 @@ class DeletionReport(Report):
     savepoints: tuple[str, ...]
     leases: tuple[Lease, ...]
     dry_run: bool
+    again: str = "--force"
+    instance: str = ""
 
     @property
     def summary(self) -> str:
@@ -77,10 +83,11 @@ class DeletionReport(Report):
         verb = "would delete" if self.dry_run else "deleted"
         footer = ""
         if self.dry_run:
-            footer = f"nothing was changed; delete {self.table} --force does it (in Python: force=True)"
+            footer = nothing_done(self.again, "force=True")
             if self.savepoints:
                 footer = f"{counted(len(self.savepoints), 'savepoint')} would go too, for good\n{footer}"
-        return Grid(("", ""), tuple(rows), f"{verb} table {self.table} for good", footer)
+        of = f" of instance {self.instance}" if self.instance else ""
+        return Grid(("", ""), tuple(rows), f"{verb} table {self.table}{of} for good", footer)
 
 
 def plan_deletion(catalog: Catalog, files: PropertyFiles, entry: TableEntry, clock: Clock) -> DeletionReport:

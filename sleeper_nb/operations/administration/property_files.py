@@ -16,6 +16,7 @@ from sleeper_nb.model.properties import (
     TableProperties,
 )
 from sleeper_nb.model.properties_text import changed
+from sleeper_nb.operations.administration.property_listing import check_of_instance
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage, open_near
 from sleeper_nb.storage.local import LocalPlace
@@ -109,6 +110,29 @@ class PropertyFiles:
         if after != before:
             self._storage.write(path, after.encode())
         return found
+
+    def change_instance(self, changes: Mapping[str, str | None]) -> None:
+        """Set properties of the instance, or unset those that are None; otherwise as `change`.
+
+        Raises
+        ------
+        InvalidInput, NotFound
+            When a value is ill-typed, or no instance has such a property. Nothing is changed then.
+        """
+        for name in changes:
+            check_of_instance(name)
+        InstanceProperties({name: text for name, text in changes.items() if text is not None})
+        path = paths.INSTANCE_PROPERTIES
+        try:
+            before = read_text(self._storage, path)
+        except NotFound:  # an instance that was never told anything
+            before = ""
+        after = changed(before, changes)
+        InstanceProperties.from_text(after, self._storage.locate(path))  # or raises, of what else stands there
+        if after != before:
+            self._storage.write(path, after.encode())
+        told = {**self.instance.texts, **changes}
+        self.instance = InstanceProperties({name: text for name, text in told.items() if text is not None})
 
     def _parsed(self, content: str, path: str) -> TableProperties:
         return self.new(TableProperties.from_text(content, self._storage.locate(path)).texts)

@@ -16,6 +16,7 @@ from sleeper_nb.model.properties import (
     Origin,
     Property,
     TableProperties,
+    default_name,
 )
 from sleeper_nb.report import Grid, Listing, Report
 
@@ -59,14 +60,30 @@ def values_of(properties: TableProperties, names: Iterable[str] = ()) -> tuple[P
     return tuple(PropertyValue(n, properties.text(n), known[n].default, properties.origin(n)) for n in wanted)
 
 
-def instance_values(properties: InstanceProperties) -> tuple[PropertyValue, ...]:
-    """Return the values of an instance's own properties, and the defaults that it sets for its tables."""
-    named = (*INSTANCE_PROPERTIES, *(name for name in DEFAULTED if name in properties.texts))
+def instance_values(properties: InstanceProperties, names: Iterable[str] = ()) -> tuple[PropertyValue, ...]:
+    """Return the values of some properties of an instance.
+
+    When none is named, of its own, and of the defaults that it sets for its tables. Errors are those of `values_of`.
+    """
+    named = tuple(dict.fromkeys(names))
+    for name in named:
+        check_of_instance(name)
+    named = named or (*INSTANCE_PROPERTIES, *(name for name in DEFAULTED if name in properties.texts))
     return tuple(
         PropertyValue(name, properties.text(name), properties.defined[name].default,
                       "instance" if name in properties.texts else "default")
         for name in named
     )  # fmt: skip
+
+
+def check_of_instance(name: str) -> None:
+    """Raise `NotFound` unless an instance has a property; of one that only tables have it says so."""
+    if name in PROPERTIES:
+        default = default_name(name)
+        of_all = f"; {default} is the default of all tables" if default in DEFAULTED else ""
+        raise NotFound(f"no property {name!r} of an instance", hint=f"it is a table's, properties T …{of_all}")
+    if name not in InstanceProperties.defined:
+        raise NotFound.of("property", name, InstanceProperties.defined)
 
 
 def listing(values: tuple[PropertyValue, ...], title: str, footer: str = "") -> Listing[PropertyValue]:
@@ -141,7 +158,11 @@ def sentence_of(known: Property) -> str:
 def guide(names: Iterable[str] = ()) -> PropertyGuide:
     """Return what properties are; all of them when none is named."""
     wanted = set(names)
-    for name in wanted - {*PROPERTIES, *INSTANCE_PROPERTIES}:
-        raise NotFound.of("property", name, (*PROPERTIES, *INSTANCE_PROPERTIES))
-    parts = ((title, tuple(p for p in known if not wanted or p.name in wanted)) for title, known in groups())
+    if not wanted:
+        return PropertyGuide(tuple(groups()))
+    of_instances = InstanceProperties.defined
+    for name in wanted - {*PROPERTIES, *of_instances}:
+        raise NotFound.of("property", name, (*PROPERTIES, *of_instances))
+    defaults = ("default of tables", tuple(of_instances[name] for name in DEFAULTED))
+    parts = ((title, tuple(each for each in known if each.name in wanted)) for title, known in (*groups(), defaults))
     return PropertyGuide(tuple(part for part in parts if part[1]))

@@ -23,7 +23,7 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.report import Grid, Report, counted
+from sleeper_nb.report import Grid, Report, counted, nothing_done
 from sleeper_nb.state_store.base import StateStore
 
 
@@ -76,6 +76,10 @@ class ReinitialiseReport(Report):
         Whether the table gets the schema of its properties file.
     dry_run
         Whether this is a plan.
+    again
+        What is typed to do it: the whole line, where a command was asked for the plan.
+    instance
+        Whose table it is, where that is not the one that is open.
     """
 
     table: str
@@ -89,6 +93,8 @@ class ReinitialiseReport(Report):
     partitions_after: int
     new_schema: bool
     dry_run: bool
+    again: str = "--force"
+    instance: str = ""
 
     def grid(self) -> Grid:
         """Return what goes and what stays."""
@@ -100,9 +106,10 @@ class ReinitialiseReport(Report):
             ("schema", "the changed one of the properties file" if self.new_schema else "stays"),
             ("savepoints", f"{', '.join(self.savepoints)}: stay, and can be read" if self.savepoints else "none"),
         )
-        title = f"{'would delete' if self.dry_run else 'deleted'} all contents of table {self.table}"
+        of = f" of instance {self.instance}" if self.instance else ""
+        title = f"{'would delete' if self.dry_run else 'deleted'} all contents of table {self.table}{of}"
         if self.dry_run:
-            footer = f"nothing was changed; reinitialise {self.table} --force does it (in Python: dry_run=False)"
+            footer = nothing_done(self.again, "dry_run=False")
         else:
             footer = "garbage collection deletes the files after its delay"
             footer += "; delete-savepoint lets go of the others" if self.savepoints else ""

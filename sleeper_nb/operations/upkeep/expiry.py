@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.report import NOTHING_DONE, Grid, Report, counted
+from sleeper_nb.report import Grid, Report, counted, nothing_done
 from sleeper_nb.state_store.base import StateStore
 
 
@@ -59,7 +59,7 @@ class ExpiryReport(Report):
         count = len(self.expired)
         verb = "would expire" if self.dry_run else "expired"
         rows = tuple((s.id, s.time, s.operation, s.rows) for s in self.expired)
-        footer = NOTHING_DONE if self.dry_run and self.expired else ""
+        footer = nothing_done() if self.dry_run and self.expired else ""
         title = f"{verb} {counted(count, 'snapshot')}, {self.kept:,} kept"
         return Grid(("snapshot", "time", "operation", "rows"), rows, title, footer)
 

@@ -27,7 +27,7 @@ from sleeper_nb.errors import StateRuleBroken
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import DeleteFiles
-from sleeper_nb.report import NOTHING_DONE, Grid, Report
+from sleeper_nb.report import Grid, Report, nothing_done
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
 
@@ -60,7 +60,7 @@ class GarbageReport(Report):
             (verb, "metadata files", len(self.metadata_files), None),
             ("kept back", "data files", self.held, None),
         )
-        footer = NOTHING_DONE if self.dry_run and (self.data_files or self.metadata_files) else ""
+        footer = nothing_done() if self.dry_run and (self.data_files or self.metadata_files) else ""
         return Grid(("", "what", "files", "bytes"), rows, "garbage collection", footer)
 
 

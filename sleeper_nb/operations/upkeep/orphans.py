@@ -14,7 +14,7 @@ from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import InvalidInput, StorageError
 from sleeper_nb.operations.health.checking import check_table
 from sleeper_nb.progress import Progress
-from sleeper_nb.report import NOTHING_DONE, Grid, Report, counted
+from sleeper_nb.report import Grid, Report, counted, nothing_done
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage.places import StoredFile
 
@@ -39,7 +39,7 @@ class OrphanReport(Report):
         verb = "would delete" if self.dry_run else "deleted"
         rows = tuple((file.path, Bytes(file.bytes), file.modified) for file in self.files)
         title = f"orphans: {verb} {counted(len(self.files), 'file')}, {Bytes(self.bytes)}"
-        footer = NOTHING_DONE if self.dry_run and self.files else ""
+        footer = nothing_done() if self.dry_run and self.files else ""
         return Grid(("file", "bytes", "written"), rows, title, footer)
 
 

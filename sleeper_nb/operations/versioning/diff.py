@@ -104,6 +104,8 @@ class Diff(Report):
         Data files that only `after` reads, and that only `before` reads.
     splits, splits_undone
         Splits of partitions that only `after` has, and that only `before` has.
+    processed
+        Whether queries filter or combine rows, so that what they give is not what is in files.
     """
 
     table: str
@@ -114,6 +116,7 @@ class Diff(Report):
     files_removed: tuple[ChangedFile, ...]
     splits: tuple[ChangedSplit, ...]
     splits_undone: tuple[ChangedSplit, ...]
+    processed: bool = False
 
     @property
     def rows_added(self) -> int:
@@ -145,7 +148,13 @@ class Diff(Report):
         )
         title = f"{self.table}: from {old.resolved} to {new.resolved}"
         unchanged = "" if any(self.rows) else "no row was added or removed"
-        said = (unchanged, _said("split", self.splits), _said("no longer split", self.splits_undone))
+        differs = "rows before and after are those in files; added and removed, those that queries give"
+        said = (
+            differs if self.processed else "",
+            unchanged,
+            _said("split", self.splits),
+            _said("no longer split", self.splits_undone),
+        )
         return Grid(("", "before", "after", "added", "removed"), rows, title, " · ".join(filter(None, said)))
 
     def to_dict(self) -> dict[str, Any]:
@@ -170,7 +179,14 @@ class Diff(Report):
 _MANY = ("files_added", "files_removed", "splits", "splits_undone")
 
 
-def diff(table: str, before: tuple[Resolved, TableState], after: tuple[Resolved, TableState], rows: RowCounts) -> Diff:
+def diff(
+    table: str,
+    before: tuple[Resolved, TableState],
+    after: tuple[Resolved, TableState],
+    rows: RowCounts,
+    *,
+    processed: bool,
+) -> Diff:
     """Return the report of two versions, whose rows have been compared already; metadata tells the rest."""
     (_, old), (_, new) = before, after
     old_splits, new_splits = _splits(old), _splits(new)
@@ -183,6 +199,7 @@ def diff(table: str, before: tuple[Resolved, TableState], after: tuple[Resolved,
         files_removed=_files_of_one(old, new),
         splits=tuple(split for split in new_splits if split not in old_splits),
         splits_undone=tuple(split for split in old_splits if split not in new_splits),
+        processed=processed,
     )
 
 

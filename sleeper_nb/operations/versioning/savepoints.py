@@ -13,7 +13,7 @@ from sleeper_nb.model.savepoints import Savepoint, check_savepoint_name
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.versioning.kept_files import NOTHING, kept_alone
 from sleeper_nb.operations.versioning.versions import Resolved
-from sleeper_nb.report import NOTHING_DONE, Grid, Listing, Report, counted
+from sleeper_nb.report import Grid, Listing, Report, counted, nothing_done
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.storage import paths
@@ -125,7 +125,7 @@ class SavepointDeletion(Report):
         freed = f"{counted(self.files, 'data file')}, {Bytes(self.bytes)}" if self.files else "nothing"
         rows = (("saved", version), ("that version", kept), ("frees for garbage collection", freed))
         title = f"savepoint {one.id}{named} {would}deleted"
-        return Grid(("", ""), rows, title, NOTHING_DONE if self.dry_run else "")
+        return Grid(("", ""), rows, title, nothing_done() if self.dry_run else "")
 
 
 def plan_deletion(store: StateStore, savepoint: Savepoint) -> SavepointDeletion:

@@ -83,7 +83,8 @@ def _savepoint(savepoints: Sequence[Savepoint], asked: SavepointReference, of: s
         if asked.id_or_name in {savepoint.id, savepoint.name}:
             return savepoint
     # With its word before it, as 1 alone behind @ is a snapshot.
-    names = [word for point in savepoints for word in (point.name, f"savepoint.{point.id}") if word]
+    words = [(point.reference, str(SavepointReference(point.id))) for point in savepoints]
+    names = list(dict.fromkeys(word for both in words for word in both))
     raise NotFound.of("savepoint", asked.id_or_name, names, where=of)
 
 
