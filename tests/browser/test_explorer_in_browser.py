@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 EXPLORE = 'x = explore(session, "flights")\nx'
 LINES = {
     "Schema": "%sleeper describe flights@9 --fields",
-    "Rows": "%sleeper scan flights@9 --limit 20",
+    "Rows": "%sleeper scan flights@9",
     "Partitions": "%sleeper partitions flights@9",
     "Files": "%sleeper files flights@9",
     "History": "%sleeper history flights",
@@ -69,7 +69,7 @@ def test_everything_is_reached_by_keyboard(in_theme):
     expect(label).to_contain_text("snapshot 9")
     opened.press("Tab*2", "ArrowLeft*6")  # Refresh, the slider
     expect(label).to_contain_text("snapshot 3")
-    expect(preview).to_contain_text("%sleeper scan flights@3 --limit 20")
+    expect(preview).to_contain_text("%sleeper scan flights@3")
     opened.press("Tab", "Enter")
     expect(label).to_contain_text("snapshot 2")
     opened.press("Tab", "Enter*7")
