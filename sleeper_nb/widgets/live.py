@@ -43,7 +43,8 @@ STYLE = """<style>
 .sleeper-live .sleeper-map { position: relative; max-width: 1080px; }
 .sleeper-live .sleeper-map .widget-html { margin: 0; }
 .sleeper-live .sleeper-leaves { position: absolute; left: 0; width: 100%; margin: 0; overflow: hidden; }
-.sleeper-live .sleeper-leaves button { flex: 1 1 0; min-width: 0; height: 100%; margin: 0; background: none; }
+.sleeper-live .sleeper-leaves button { flex: 1 1 0; min-width: 0; padding: 0; height: 100%; margin: 0; }
+.sleeper-live .sleeper-leaves button { background: none; }
 .sleeper-live .sleeper-leaves button:hover { outline: 3px solid currentColor; outline-offset: -3px; }
 .sleeper-live :is(.sleeper-range, .sleeper-filter, .sleeper-sql .widget-textarea) { width: auto; height: auto; }
 .sleeper-live :is(.sleeper-range, .sleeper-filter, .sleeper-sql .widget-textarea) .widget-label { width: auto; }
