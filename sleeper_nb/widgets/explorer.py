@@ -135,8 +135,13 @@ class Explorer(LiveWidget):
         self._error.value = error
 
     def _told(self, error: Exception) -> Exception:
-        if not (isinstance(error, NotFound) and self.table) or self._source.is_there(self.table):
+        if not isinstance(error, NotFound):
             return error
+        there = self._source.tables()
+        if self.table in ("", *there):
+            is_old = not set(self._names) <= set(there)
+            again = "press Refresh: a table of the list was renamed or deleted"
+            return NotFound(error.message, hint="; ".join(filter(None, (error.hint, again)))) if is_old else error
         self._travel.children = ()
         self.preview = _NOTHING
         self._show_page(_NOTHING)
@@ -235,9 +240,8 @@ class Explorer(LiveWidget):
             if self.table and self.table not in self._names:
                 self._names = self._source.tables()
             self._choice.show(tuple((name, name) for name in self._names), self.table or None)
-            self._right.children = (
-                *((self._travel, self._error, self._tabs) if self.table else (self._error, self._empty)),
-            )
+            shown = (self._travel, self._error, self._tabs) if self.table else (self._error, self._empty)
+            self._right.children = shown
             self._tabs.selected_index = TABS.index(self.tab)
             stops = tuple((label, number) for number, label in self._labels.items())
             if len(stops) < 2:  # the front-end cannot draw a slider with a single stop

@@ -211,6 +211,17 @@ def test_displaying_it_gives_a_static_picture_first_and_then_the_widget(session,
     assert "application/vnd.jupyter.widget-view+json" in live
 
 
+def test_a_table_of_the_list_that_is_gone_says_to_refresh_and_what_is_shown_stays(session):
+    explorer = explore(session, "flights")
+    session.rename_table("airports", "aerodromes")
+    explorer._picker.value = "airports"
+    assert "no table &#x27;airports&#x27;" in explorer._error.value
+    assert "press Refresh: a table of the list was renamed" in explorer._error.value
+    assert (explorer.table, explorer.preview.line) == ("flights", "%sleeper scan flights@4")
+    explorer._again.click()
+    assert ("aerodromes", "aerodromes") in explorer._picker.options
+
+
 @pytest.mark.parametrize(
     ("tab", "says"),
     [
