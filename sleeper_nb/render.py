@@ -92,12 +92,12 @@ def partition_map(at: Versioned) -> str:
 
 
 def drawn_leaves(tree: PartitionTree) -> tuple[int, tuple[Partition, ...]]:
-    """Return where in the picture of a tree every leaf is seen, in px from its top; and the leaves that have a box.
+    """Return where in the picture of a tree every leaf is seen, in px from its top; and the first leaf of each box.
 
-    These are as wide as each other, and there are none where they are drawn as groups.
+    Boxes are as wide as each other; where leaves are drawn as groups, each holds some neighbours.
     """
     step, levels = _shape(tree.leaves, [len(tree.ancestors(leaf.id)) for leaf in tree.leaves])
-    return levels * _LEVEL, tree.leaves if step == 1 else ()
+    return levels * _LEVEL, tree.leaves[::step]
 
 
 def _shape(leaves: Sequence[Partition], depth: Sequence[int]) -> tuple[int, int]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -99,7 +100,9 @@ def create_form(session: Session, name: str | None = None) -> CreateForm:
 
         from sleeper_nb.widgets.create_form_widget import CreateForm
     shell = get_ipython()
-    return CreateForm(session, name, shell.set_next_input if hasattr(shell, "kernel") else None)
+    if not hasattr(shell, "kernel"):
+        return CreateForm(session, name)
+    return CreateForm(session, name, shell.set_next_input, partial(_after_next_cell, shell.events))
 
 
 def pages(result: QueryResult, rows: int = 20) -> Pager:
@@ -167,6 +170,16 @@ def watch(
 
     line = " ".join(filter(None, ("%sleeper jobs", table, "--watch")))
     return JobWatch(JobsModel(session, table, work, since), session.components.clock, line, work)
+
+
+def _after_next_cell(events: Any, call: Callable[[], None]) -> None:
+    """Call something once, when the cell that is run next has ended."""
+
+    def ended(_: Any = None) -> None:
+        events.unregister("post_run_cell", ended)
+        call()
+
+    events.register("post_run_cell", ended)
 
 
 @contextmanager

@@ -32,6 +32,8 @@ class CreateForm(LiveWidget):
         What it is to be called.
     write
         Puts a text into a new cell of the notebook; None where there is none.
+    afterwards
+        Calls something once, when the next cell was run: what was written is a cell then.
 
     Attributes
     ----------
@@ -45,8 +47,14 @@ class CreateForm(LiveWidget):
 
     draft = traitlets.Instance(TableDraft, ())
 
-    def __init__(self, session: Session, name: str | None = None, write: Callable[[str], object] | None = None) -> None:
-        self._session, self._write_cell = session, write
+    def __init__(
+        self,
+        session: Session,
+        name: str | None = None,
+        write: Callable[[str], object] | None = None,
+        afterwards: Callable[[Callable[[], None]], object] | None = None,
+    ) -> None:
+        self._session, self._write_cell, self._afterwards = session, write, afterwards
         self._others = session.components.catalog.tables()
         self.problems: tuple[SleeperError, ...] = ()
         self._name = ipywidgets.Text(description="Table name", style=_NARROW)
@@ -88,6 +96,8 @@ class CreateForm(LiveWidget):
             raise InvalidInput("there is no notebook to write to", hint="copy the cell")
         self._write_cell(self.cell)
         self._said.value = '<div role="status">The cell comes below the next cell that you run.</div>'
+        if self._afterwards is not None:
+            self._afterwards(self._show)
 
     def _read(self, _: Any = None) -> None:
         """Take what the controls say."""
@@ -121,9 +131,12 @@ class CreateForm(LiveWidget):
 
     def _show(self) -> None:
         self._set_controls()
-        self.problems = self.draft.problems(self._others, self._session.components.clock.new_id)
+        wrong = self.draft.problems(self._others, self._session.components.clock.new_id)
+        unnamed = self.draft.unnamed()
+        self.problems = (*wrong, *unnamed)
         self._write.disabled = bool(self.problems)
-        self._said.value = "".join(map(alert, self.problems))
+        missing = "".join(f"<div>{html.escape(f'{each.message}: {each.hint}')}</div>" for each in unnamed)
+        self._said.value = "".join(map(alert, wrong)) + (f'<div role="status">{missing}</div>' if missing else "")
         code = f'<pre class="sleeper-line" tabindex="0" aria-label="the cell to copy">{html.escape(self.cell)}</pre>'
         self._shown.value = f"<div>the cell, to copy with one click or to write:</div>{code}"
 
@@ -161,5 +174,6 @@ class _ColumnRow(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets ships no 
             self.type.options = (*TYPES, column.type)
         if column != self.column:
             self.name.value, self.type.value = column.name, column.type
-            self.role.value, self.nullable.value = column.role, column.nullable
+            self.role.value = column.role
+        self.nullable.value = column.is_nullable
         self.nullable.disabled = column.role != "value"

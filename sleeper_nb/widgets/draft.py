@@ -75,8 +75,18 @@ class TableDraft:
         splits = f" --splits={shlex.quote(self.splits.strip())}" if self.splits.strip() else ""
         return "\n".join([f"%%sleeper create {self.name}{splits}", *(column.line for column in self.columns)])
 
+    def unnamed(self) -> tuple[SleeperError, ...]:
+        """Return what is still to be filled in: the names of columns."""
+        return tuple(
+            InvalidInput(f"column {number} has no name", hint="give the column a name, or remove it")
+            for number, column in enumerate(self.columns, 1)
+            if not column.name
+        )
+
     def problems(self, others: Iterable[TableEntry], new_id: Callable[[], str]) -> tuple[SleeperError, ...]:
         """Return what is wrong, by the rules that the cell will be held to: columns, keys, split points, the name.
+
+        Columns without a name are left out, see `unnamed`.
 
         Parameters
         ----------
@@ -94,8 +104,11 @@ class TableDraft:
                 found.append(InvalidInput(f"{where}{error.message}", hint=error.hint) if where else error)
 
         for number, column in enumerate(self.columns, 1):
-            noted(column.field, f"column {number}: ")
-        if not found:  # keys and split points are those of whole columns
+            if column.name:
+                noted(column.field, f"column {number}: ")
+        if not found and all(
+            column.name for column in self.columns
+        ):  # keys and split points are those of whole columns
             noted(lambda: self._tree(new_id))
         noted(lambda: check_name(self.name, others))
         return tuple(found)

@@ -10,6 +10,7 @@ import ipywidgets
 import traitlets
 
 from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.widgets.filtered_list import FilteredList
 from sleeper_nb.widgets.live import LiveWidget, alert, along, button, same_as, steps
 from sleeper_nb.widgets.model import TABS, ExploreModel, Preview, Tab, sql_line
 from sleeper_nb.widgets.partitions_page import PartitionsPage
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
     from sleeper_nb.session import Session
 
 _NOTHING = Preview("", "", "")
-_EMPTY = Preview("%%sleeper create NAME", "There is no table yet.", "There is no table yet.")
+_EMPTY = Preview(
+    "%sleeper create --form",
+    f"{same_as('%sleeper create --form', 'There is no table yet. A form makes one:')}"
+    f"{same_as('%%sleeper create NAME', 'and so does a cell:')}",
+    "There is no table yet.",
+)
 
 
 class Explorer(LiveWidget):
@@ -62,28 +68,29 @@ class Explorer(LiveWidget):
         self._source = ExploreModel(session)
         self._labels: dict[int, str] = {}
         self._suggested = ""
-        self._picker = ipywidgets.Select(description="Tables", rows=12)
+        self._choice = FilteredList("Tables", "table", self._asked("table"), self._quietly, 12)
+        self._picker = self._choice.list
         self._again = button("Refresh", "Look for new tables and versions")
         self._picture, self._label, self._error = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
         self._slider = ipywidgets.SelectionSlider(options=[("", 0)], continuous_update=False, readout=False)
         self._chosen = ipywidgets.HBox([steps("version", along(self._slider), icons=True), self._label])
         self._travel = ipywidgets.VBox()
         self._partitions, self._sql = (
-            PartitionsPage(self._asked("partition")),
+            PartitionsPage(self._asked("partition"), self._quietly),
             SqlPage(self._asked("statement"), lambda: self._attempt(self.run), session.components.clock),
         )
         own: dict[Tab, ipywidgets.Widget] = {"partitions": self._partitions, "sql": self._sql}
         self._pages = tuple(own.get(tab) or ipywidgets.HTML() for tab in TABS)
         titles = ["SQL" if tab == "sql" else tab.capitalize() for tab in TABS]
         self._tabs = ipywidgets.Tab(self._pages, titles=titles, selected_index=TABS.index(self.tab))
-        left = ipywidgets.VBox([self._picker, steps("table", along(self._picker)), self._again])
-        right = ipywidgets.VBox([self._travel, self._error, self._tabs])
-        super().__init__(ipywidgets.HBox([left, right]))
-        parts = {"explorer": self, "tables": left, "table": right, "preview": self._tabs}
+        left, self._empty = ipywidgets.VBox([self._choice, self._again]), ipywidgets.HTML(_EMPTY.html)
+        self._right = ipywidgets.VBox()
+        halves = ipywidgets.HBox([left, self._right])
+        super().__init__(halves)
+        parts = {"explorer": self, "halves": halves, "tables": left, "chosen": self._right, "preview": self._tabs}
         parts |= {"travel": self._travel, "version": self._label}
         for name, widget in parts.items():
             widget.add_class(f"sleeper-{name}")
-        self._picker.observe(self._asked("table"), "value")
         self._slider.observe(self._asked("version"), "value")
         self._tabs.observe(self._asked("tab", TABS.__getitem__), "selected_index")
         self._again.on_click(lambda _: self._attempt(self.refresh))
@@ -118,10 +125,27 @@ class Explorer(LiveWidget):
         self._sql.show(self.statement, self.preview)
 
     def _static(self) -> Preview | None:
-        return self._source.static(self.table, self.version) if self.table else None
+        if not self.table:
+            return None
+        found = (self.partition_rows,) if self.tab == "partitions" and self.partition_rows is not None else ()
+        tab = () if self.tab == "rows" else (self.preview, *found)
+        return self._source.static(self.table, self.version, *tab)
 
     def _say(self, error: str) -> None:
         self._error.value = error
+
+    def _told(self, error: Exception) -> Exception:
+        if not isinstance(error, NotFound):
+            return error
+        there = self._source.tables()
+        if self.table in ("", *there):
+            is_old = not set(self._names) <= set(there)
+            again = "press Refresh: a table of the list was renamed or deleted"
+            return NotFound(error.message, hint="; ".join(filter(None, (error.hint, again)))) if is_old else error
+        self._travel.children = ()
+        self.preview = _NOTHING
+        self._show_page(_NOTHING)
+        return NotFound(f"no table {self.table!r} any more: it was renamed or deleted", hint="press Refresh")
 
     @traitlets.validate("table")  # type: ignore[untyped-decorator]  # traitlets has no types here
     def _check_table(self, proposal: Any) -> str:
@@ -159,9 +183,10 @@ class Explorer(LiveWidget):
         try:
             self._fill()
         except Exception as error:  # noqa: BLE001 - a version that cannot be read is said, and others can be chosen
-            self._error.value = alert(error)
+            said = self._told(error)
+            self._error.value = alert(said)
             self._show_page(_NOTHING)
-            self.preview = Preview("", self._error.value, str(error))
+            self.preview = Preview("", self._error.value, str(said))
 
     def _fill(self) -> None:
         """Set the controls and fill the open tab; the others are filled when they are opened."""
@@ -214,9 +239,9 @@ class Explorer(LiveWidget):
         with self._quietly():
             if self.table and self.table not in self._names:
                 self._names = self._source.tables()
-            if self._picker.options != self._names:
-                self._picker.options = self._names
-            self._picker.value = self.table or None
+            self._choice.show(tuple((name, name) for name in self._names), self.table or None)
+            shown = (self._travel, self._error, self._tabs) if self.table else (self._error, self._empty)
+            self._right.children = shown
             self._tabs.selected_index = TABS.index(self.tab)
             stops = tuple((label, number) for number, label in self._labels.items())
             if len(stops) < 2:  # the front-end cannot draw a slider with a single stop

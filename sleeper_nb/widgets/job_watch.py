@@ -62,7 +62,8 @@ class JobWatch(LiveWidget):
         self._bar = ipywidgets.FloatProgress(min=0.0, max=1.0, description="Progress")
         self._stop = button("Stop", "Cancel it, as an interrupt does")
         self._table, self._error = ipywidgets.HTML(), ipywidgets.HTML()
-        super().__init__(ipywidgets.HBox([self._bar, self._stop]), self._error, self._table)
+        self._head = ipywidgets.HBox()
+        super().__init__(self._head, self._error, self._table)
         self.add_class("sleeper-watch")
         self._stop.on_click(lambda _: self._attempt(self.stop))
         self.seen = source.look()
@@ -115,7 +116,8 @@ class JobWatch(LiveWidget):
 
     def _set_controls(self) -> None:
         self._bar.value = self.seen.share
-        self._bar.bar_style = "info" if self.seen.running else "danger" if self.seen.reason else "success"
+        self._bar.bar_style = "danger" if self.seen.went_wrong else "info" if self.seen.running else "success"
+        self._head.children = () if self.seen.is_idle else (self._bar, self._stop)
         if not self.seen.running:
             self._stop.disabled, self._stop.description = True, "Stop"
         elif self._stop.description == "Stop":

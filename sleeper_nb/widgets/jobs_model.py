@@ -36,6 +36,11 @@ class JobSeen:
         """Whether more will come of it."""
         return not self.job.ended and self.job.reason != CLAIM_ENDED
 
+    @property
+    def finished(self) -> bool:
+        """Whether it did what it was to do."""
+        return self.job.state == "FINISHED"
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JobsSeen(Report):
@@ -55,6 +60,8 @@ class JobsSeen(Report):
         Whether this session does the work, so that it can be stopped here.
     reason
         Why the work as a whole ended early; None where it did not.
+    nothing
+        What is said when there was nothing to do.
     """
 
     title: str
@@ -63,56 +70,77 @@ class JobsSeen(Report):
     running: bool
     stoppable: bool = False
     reason: str | None = None
+    nothing: str = "no job runs"
 
     @property
-    def ended(self) -> int:
-        """How many have ended."""
-        return sum(not one.runs for one in self.jobs)
+    def finished(self) -> int:
+        """How many did what they were to do."""
+        return sum(one.finished for one in self.jobs)
+
+    @property
+    def failed(self) -> int:
+        """How many failed, or were left by their process."""
+        return sum(not one.runs and one.job.state not in {"FINISHED", "CANCELLED"} for one in self.jobs)
+
+    @property
+    def cancelled(self) -> int:
+        """How many were stopped."""
+        return sum(one.job.state == "CANCELLED" for one in self.jobs)
+
+    @property
+    def went_wrong(self) -> bool:
+        """Whether anything failed or was stopped."""
+        return bool(self.reason is not None or self.failed or self.cancelled)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there was nothing to do."""
+        return not self.running and not self.jobs and self.reason is None
 
     @property
     def rows(self) -> tuple[int, int]:
-        """How many rows were read by jobs that have ended, and how many there are for all, as far as is known."""
-        return sum(one.rows or 0 for one in self.jobs if not one.runs), sum(one.rows or 0 for one in self.jobs)
+        """How many rows were read by jobs that have finished, and how many there are for all, as far as is known."""
+        return sum(one.rows or 0 for one in self.jobs if one.finished), sum(one.rows or 0 for one in self.jobs)
 
     @property
     def share(self) -> float:
         """How much is done, from 0 to 1: in rows, or in jobs where rows are not known."""
-        if not self.running:
-            return 1.0
         known = all(one.rows for one in self.jobs)
-        done, total = self.rows if known else (self.ended, len(self.jobs))
+        done, total = self.rows if known else (self.finished, len(self.jobs))
         return done / total if total else 0.0
 
     @property
     def rate(self) -> float | None:
-        """Rows a second of all jobs together, since the first began; None until one has ended."""
+        """Rows a second of all jobs together, since the first began; None until one has finished."""
         began = [one.job.started for one in self.jobs if one.job.started is not None]
         last = self.now
         if not self.running:
-            last = max((one.job.finished for one in self.jobs if one.job.finished is not None), default=self.now)
+            ends = (one.job.finished for one in self.jobs if one.finished)
+            last = max((end for end in ends if end is not None), default=self.now)
         seconds = (last - min(began)).total_seconds() if began else 0.0
         return self.rows[0] / seconds if seconds > 0 and self.rows[0] else None
 
     @property
     def said(self) -> str:
-        """``2 of 3 jobs · 1,200 of 3,600 rows · 600 rows/s · 4.00 s left``."""
-        (done, total), rate = self.rows, self.rate
-        left = duration((total - done) / rate) if self.running and rate and total > done else ""
-        if self.reason is not None:
-            return self.reason
+        """``2 of 3 jobs · 1,200 of 3,600 rows · 600 rows/s · 4.00 s left``; of work that ended early, why."""
         if not self.jobs:
-            return "looking for work" if self.running else "no job"
-        return " · ".join(
-            filter(
-                None,
-                (
-                    f"{self.ended:,} of {counted(len(self.jobs), 'job')}",
-                    f"{done:,} of {counted(total, 'row')}" if total else "",
-                    f"{rate:,.0f} rows/s" if rate else "",
-                    f"{left} left" if left else "",
-                ),
-            )
+            return self.reason or ("looking for work" if self.running else self.nothing)
+        count = f"{self.finished:,} of {counted(len(self.jobs), 'job')}"
+        if self.reason is not None:
+            return f"{self.reason}: {count} {'is' if len(self.jobs) == 1 else 'are'} committed"
+        (done, total), rate = self.rows, self.rate
+        known = all(one.rows is not None for one in self.jobs)
+        to_come = sum(one.rows or 0 for one in self.jobs if one.runs)
+        left = duration(to_come / rate) if self.running and rate and to_come else ""
+        parts = (
+            count,
+            (f"{done:,} of {counted(total, 'row')}" if known else counted(done, "row")) if total else "",
+            f"{rate:,.0f} rows/s" if rate else "",
+            f"{left} left" if left else "",
+            f"{self.failed:,} failed" if self.failed else "",
+            f"{self.cancelled:,} cancelled" if self.cancelled else "",
         )
+        return " · ".join(filter(None, parts))
 
     def grid(self) -> Grid:
         """Return a row for each job, and below them what they come to."""
@@ -133,8 +161,8 @@ class JobsSeen(Report):
         return one.table, state, job.kind, job.id, partitions, one.rows, shown, self._left(one)
 
     def _left(self, one: JobSeen) -> str | None:
-        """Return how long a job may take still, if it is as quick as those that have ended."""
-        ended = [(e.rows, e.job.seconds) for e in self.jobs if not e.runs and e.rows and e.job.seconds]
+        """Return how long a job may take still, if it is as quick as those that have finished."""
+        ended = [(e.rows, e.job.seconds) for e in self.jobs if e.finished and e.rows and e.job.seconds]
         if not one.runs or one.job.started is None or not one.rows or not ended:
             return None
         rate = sum(rows for rows, _ in ended) / sum(seconds or 0.0 for _, seconds in ended)
@@ -180,7 +208,8 @@ class JobsModel:
         title = f"jobs of {self._session.instance if self._entry is None else self._entry.name}"
         if self._work is None:
             return JobsSeen(title, newest, now, running, bool(own))
-        return JobsSeen(self._work.title, newest, now, running, bool(own), self._work.reason if ended else None)
+        reason = self._work.reason if ended else None
+        return JobsSeen(self._work.title, newest, now, running, bool(own), reason, "nothing to merge")
 
     def stop(self) -> int:
         """Cancel what this session does of it, as an interrupt would; return how much work that is."""

@@ -28,19 +28,27 @@ STYLE = """<style>
 .sleeper-live .sleeper-travel { max-width: 1080px; }
 .sleeper-live .sleeper-travel .widget-hbox { align-items: center; }
 .sleeper-live .widget-dropdown > select { appearance: auto; background-image: none; }
+.sleeper-live .widget-hbox { flex-wrap: wrap; }
+.sleeper-live :is(.sleeper-halves, .sleeper-leaves, .sleeper-travel .widget-hbox) { flex-wrap: nowrap; }
+.sleeper-live :is(.sleeper-steps, .sleeper-steps button) { flex: none; }
+.sleeper-live .sleeper-travel .sleeper-version { flex: 0 1 auto; min-width: 0; overflow-wrap: anywhere; }
+.sleeper-live .sleeper-preview > .lm-TabBar > .lm-TabBar-content { flex-wrap: wrap; }
+.sleeper-live .sleeper-preview > .lm-TabBar .lm-TabBar-tab { flex: 0 0 auto; min-width: 0; }
+.sleeper-live .sleeper-preview > .lm-TabBar .lm-TabBar-tabLabel { overflow: visible; }
 .sleeper-live .sleeper-tables { flex: 0 0 150px; }
-.sleeper-live .sleeper-tables .widget-select { flex-direction: column; width: auto; height: auto; }
+.sleeper-live .sleeper-tables :is(.widget-select, .widget-text) { flex-direction: column; width: auto; height: auto; }
 .sleeper-live .sleeper-tables .widget-label { width: auto; text-align: left; }
-.sleeper-live .sleeper-table { flex: 1 1 0; min-width: 0; }
-.sleeper-live .sleeper-tables select { width: 100%; }
+.sleeper-live .sleeper-chosen { flex: 1 1 0; min-width: 0; }
+.sleeper-live .sleeper-tables :is(select, input) { width: 100%; flex: none; }
 .sleeper-live .sleeper-map { position: relative; max-width: 1080px; }
 .sleeper-live .sleeper-map .widget-html { margin: 0; }
 .sleeper-live .sleeper-leaves { position: absolute; left: 0; width: 100%; margin: 0; overflow: hidden; }
-.sleeper-live .sleeper-leaves button { flex: 1 1 0; min-width: 0; height: 100%; margin: 0; background: none; }
+.sleeper-live .sleeper-leaves button { flex: 1 1 0; min-width: 0; padding: 0; height: 100%; margin: 0; }
+.sleeper-live .sleeper-leaves button { background: none; }
 .sleeper-live .sleeper-leaves button:hover { outline: 3px solid currentColor; outline-offset: -3px; }
-.sleeper-live :is(.sleeper-range, .sleeper-sql .widget-textarea) { width: auto; height: auto; }
-.sleeper-live :is(.sleeper-range, .sleeper-sql .widget-textarea) .widget-label { width: auto; }
-.sleeper-live .sleeper-tables .widget-hbox button { flex: 1 1 0; padding: 0; }
+.sleeper-live :is(.sleeper-range, .sleeper-filter, .sleeper-sql .widget-textarea) { width: auto; height: auto; }
+.sleeper-live :is(.sleeper-range, .sleeper-filter, .sleeper-sql .widget-textarea) .widget-label { width: auto; }
+.sleeper-live .sleeper-tables .sleeper-steps button { flex: 1 1 0; padding: 0; }
 .sleeper-live .sleeper-sql button { align-self: flex-start; }
 .sleeper-live .sleeper-line { white-space: pre-wrap; display: inline-block; vertical-align: top; }
 .sleeper-live .sleeper-same { margin-bottom: 8px; }
@@ -111,7 +119,11 @@ class LiveWidget(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
                 action()
             except Exception as error:  # noqa: BLE001 - whatever it is, it has to be seen
                 self._set_controls()
-                self._say(alert(error))
+                self._say(alert(self._told(error)))
+
+    def _told(self, error: Exception) -> Exception:
+        """Return what is to be said of an error; what cannot be read any more is taken from the page."""
+        return error
 
     @contextmanager
     def _quietly(self) -> Iterator[None]:
@@ -145,7 +157,9 @@ def steps(what: str, move: Callable[[int], object], *, icons: bool = False) -> i
         made.on_click(lambda _: move(by))
         return made
 
-    return ipywidgets.HBox([step(-1, "Previous", "chevron-left"), step(1, "Next", "chevron-right")])
+    both = ipywidgets.HBox([step(-1, "Previous", "chevron-left"), step(1, "Next", "chevron-right")])
+    both.add_class("sleeper-steps")
+    return both
 
 
 def along(listed: ipywidgets.Select | ipywidgets.SelectionSlider) -> Callable[[int], None]:
@@ -171,5 +185,5 @@ def alert(error: Exception) -> str:
 
 def same_as(line: str, word: str = "same as") -> str:
     """Return a magic line, to be selected with one click, and before it what it is."""
-    code = f'<code class="sleeper-line" title="click to select">{html.escape(line)}</code>'
+    code = f'<code class="sleeper-line" tabindex="0" title="click to select">{html.escape(line)}</code>'
     return f'<div class="sleeper-same">{word} {code}</div>'

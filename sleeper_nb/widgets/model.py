@@ -16,7 +16,7 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.files import Totals
 from sleeper_nb.model.region_text import write_region
 from sleeper_nb.operations.scanning.planning import files_of
-from sleeper_nb.render import bounded, drawn_leaves, partition_map
+from sleeper_nb.render import MAX_BYTES, bounded, drawn_leaves, partition_map
 from sleeper_nb.render_timeline import change_text, timeline
 from sleeper_nb.report import counted
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 Tab = Literal["schema", "rows", "partitions", "files", "history", "savepoints", "sql"]
 TABS: tuple[Tab, ...] = ("schema", "rows", "partitions", "files", "history", "savepoints", "sql")
 SHOWN_ROWS, STATIC_ROWS = 20, 5
-MOST_RANGES = 1000
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 """What begins a statement that only reads."""
 COMPARED_BYTES = 64 << 20
@@ -105,15 +104,12 @@ class Ranges:
     Parameters
     ----------
     named
-        For each leaf, by its id, its keys and rows in words; of very many, the first.
-    leaves
-        How many there are.
+        For each leaf, by its id, its keys and rows in words.
     top, drawn
-        Where the picture shows the leaves (`sleeper_nb.render.drawn_leaves`), and their ids.
+        Where the picture shows the leaves (`sleeper_nb.render.drawn_leaves`), and the id of the first in each box.
     """
 
     named: Mapping[str, str]
-    leaves: int
     top: int
     drawn: tuple[str, ...]
 
@@ -127,6 +123,10 @@ class ExploreModel:
     def tables(self) -> tuple[str, ...]:
         """Return the names of all tables."""
         return tuple(entry.name for entry in self._session.components.catalog.tables())
+
+    def is_there(self, table: str) -> bool:
+        """Return whether there is a table of that name still."""
+        return table in self.tables()
 
     def name(self, table: str) -> str:
         """Return a table's name as it was given to it; `NotFound` names the nearest."""
@@ -167,7 +167,7 @@ class ExploreModel:
         if tab == "schema":
             return _shown(f"%sleeper describe {of} --fields", at.fields().grid())
         if tab == "rows":
-            return _shown(f"%sleeper scan {of} --limit {SHOWN_ROWS}", at.scan(limit=SHOWN_ROWS).grid())
+            return _shown(f"%sleeper scan {of}", at.scan().grid())
         if tab == "files":
             files = at.files()
             return _shown(f"%sleeper files {of}", files.grid(), files.picture)
@@ -189,10 +189,10 @@ class ExploreModel:
         totals, leaves = state.files.by_partition(), state.tree.leaves
         named = {
             leaf.id: f"{leaf.region.text(state.schema)} · {counted(totals.get(leaf.id, Totals()).rows, 'row')}"
-            for leaf in leaves[:MOST_RANGES]
+            for leaf in leaves
         }
         top, drawn = drawn_leaves(state.tree)
-        return Ranges(named, len(leaves), top, tuple(leaf.id for leaf in drawn))
+        return Ranges(named, top, tuple(leaf.id for leaf in drawn))
 
     def has_leaf(self, table: str, version: int, partition_id: str) -> bool:
         """Return whether a version has a leaf partition of that id."""
@@ -205,8 +205,7 @@ class ExploreModel:
         at = found.at(version)
         region = write_region(at.schema, at.partitions[partition_id].region)
         asked = f" --region {_word(region)}" if region else ""
-        rows = at.scan(region=region or None, limit=SHOWN_ROWS).grid()
-        return _shown(f"%sleeper scan {found.name}@{version}{asked} --limit {SHOWN_ROWS}", rows)
+        return _shown(f"%sleeper scan {found.name}@{version}{asked}", at.scan(region=region or None).grid())
 
     def statement(self, table: str, version: int) -> str:
         """Return the query to begin with: the first rows of a version."""
@@ -239,21 +238,23 @@ class ExploreModel:
             return Preview(line, f"<div>{text}</div>", text)
         return _shown(line, found.diff(before, after).grid())
 
-    def static(self, table: str, version: int) -> Preview:
-        """Return the picture that stays in a saved notebook: the partitions and the first rows."""
+    def static(self, table: str, version: int, *tab: Preview) -> Preview:
+        """Return the picture that stays in a saved notebook: what a tab shows, or else partitions and first rows."""
         found = self._session.table(table)
         at = found.at(version)
         label = next(v.label for v in self.versions(table) if v.number == at.resolved.snapshot_id)
-        line = f"%sleeper explore {found.name}"
         head = f'<div style="margin-bottom:4px;"><b>{html.escape(found.name)}</b> · {html.escape(label)}</div>'
         files, count = files_of(at.state)[0], at.state.totals().rows
-        first = replace(at.scan(limit=STATIC_ROWS).grid(), footer=f"first {min(STATIC_ROWS, count)} of {count:,} rows")
-        rows = _shown(line, first, f"{head}{partition_map(at)}")
+        if tab:
+            shown = "".join(f"<pre>{html.escape(each.line)}</pre>{each.html}" for each in tab)
+        else:
+            footer = f"first {min(STATIC_ROWS, count)} of {count:,} rows"
+            first = replace(at.scan(limit=STATIC_ROWS).grid(), footer=footer)
+            shown = _shown("", first, partition_map(at)).html
         leaves = len(at.partitions.leaves)
         # The moment stays out of the text: two runs of one notebook are compared by it.
         what = ", ".join((counted(count, "row"), counted(files, "file"), counted(leaves, "partition")))
-        text = f"{found.name} at {at.resolved}: {what}"
-        return replace(rows, text=text)
+        return Preview(f"%sleeper explore {found.name}", head + shown, f"{found.name} at {at.resolved}: {what}")
 
 
 def sql_line(statement: str) -> str:
@@ -262,7 +263,7 @@ def sql_line(statement: str) -> str:
 
 
 def _shown(line: str, grid: Grid, picture: str = "") -> Preview:
-    grid = bounded(grid)
+    grid = bounded(grid, MAX_BYTES - len(picture.encode()))
     return Preview(line, f"{_SCROLL}{grid.html()}</div>", grid.text(), picture)
 
 

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets
 import traitlets
 
+from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.widgets.live import LiveWidget, alert, button, same_as, steps
 from sleeper_nb.widgets.model import ExploreModel, Preview
 
 if TYPE_CHECKING:
     from sleeper_nb.session import Session
+
+
+_NOTHING = Preview("", "", "")
 
 
 class Timeline(LiveWidget):
@@ -116,6 +120,8 @@ class Timeline(LiveWidget):
 
     def write_rollback(self) -> None:
         """Show the line that makes the table what it was at `before`, as its button does; nothing is run."""
+        if len(self._labels) < 2:
+            raise InvalidInput("there is nothing to roll back to", hint="the table has one version")
         self.rollback_line = f"%sleeper rollback {self.table} {self.before}"
         look = f"{self.rollback_line} --dry-run"
         self._line.value = same_as(look, "to look at first") + same_as(self.rollback_line, "to do")
@@ -128,13 +134,27 @@ class Timeline(LiveWidget):
     def _say(self, error: str) -> None:
         self._error.value = error
 
+    def _told(self, error: Exception) -> Exception:
+        if not isinstance(error, NotFound) or self._source.is_there(self.table):
+            return error
+        self._travel.children = ()
+        self._back.disabled = True
+        self._clear()
+        hint = "%sleeper tables lists those that there are, %sleeper timeline NAME opens one"
+        return NotFound(f"no table {self.table!r} any more: it was renamed or deleted", hint=hint)
+
+    def _clear(self) -> None:
+        """Take from the page what was of versions that cannot be read."""
+        self._line.value = self._between.value = self._rows.value = self.rollback_line = ""
+        self.difference = self.preview = _NOTHING
+
     def _show(self) -> None:
         self._error.value = self._line.value = self.rollback_line = ""
         try:
             self._fill()
         except Exception as error:  # noqa: BLE001 - a version that cannot be read is said, and others can be chosen
-            self._error.value = alert(error)
-            self._between.value = self._rows.value = ""
+            self._error.value = alert(self._told(error))
+            self._clear()
 
     def _fill(self) -> None:
         if not {self.before, self.after} <= self._labels.keys():  # committed after the last look
@@ -152,6 +172,7 @@ class Timeline(LiveWidget):
         """Make the controls say what the traits say."""
         with self._quietly():
             stops = tuple((label, number) for number, label in self._labels.items())
+            self._back.disabled = len(stops) < 2
             if len(stops) < 2:  # the front-end cannot draw a slider with a single stop
                 self._travel.children = (self._label,)
                 return

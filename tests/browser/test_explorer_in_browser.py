@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 EXPLORE = 'x = explore(session, "flights")\nx'
 LINES = {
     "Schema": "%sleeper describe flights@9 --fields",
-    "Rows": "%sleeper scan flights@9 --limit 20",
+    "Rows": "%sleeper scan flights@9",
     "Partitions": "%sleeper partitions flights@9",
     "Files": "%sleeper files flights@9",
     "History": "%sleeper history flights",
@@ -69,7 +69,7 @@ def test_everything_is_reached_by_keyboard(in_theme):
     expect(label).to_contain_text("snapshot 9")
     opened.press("Tab*2", "ArrowLeft*6")  # Refresh, the slider
     expect(label).to_contain_text("snapshot 3")
-    expect(preview).to_contain_text("%sleeper scan flights@3 --limit 20")
+    expect(preview).to_contain_text("%sleeper scan flights@3")
     opened.press("Tab", "Enter")
     expect(label).to_contain_text("snapshot 2")
     opened.press("Tab", "Enter*7")
@@ -80,7 +80,7 @@ def test_everything_is_reached_by_keyboard(in_theme):
         expect(preview).to_contain_text(line)
         expect(explorer.locator(".lm-TabBar-tab.lm-mod-current")).to_have_text(title)
         opened.press("ArrowRight")
-    opened.press("ArrowRight*2", "Enter", "Tab*3", "Enter*2")  # partitions; the list, Previous, Next
+    opened.press("ArrowRight*2", "Enter", "Tab*4", "Enter*2")  # partitions; the line, the list, Previous, Next
     expect(explorer.locator(".sleeper-found")).to_contain_text('%sleeper scan flights@9 --region "carrier=[DL,MQ)"')
     opened.look("keys-range")
     explorer.locator(".lm-TabBar-tab", has_text="SQL").click()
@@ -92,6 +92,28 @@ def test_everything_is_reached_by_keyboard(in_theme):
         opened.press("Tab", "Enter")
         expect(preview.locator(".sleeper-sql td").first).to_have_text(asked)
     opened.look("keys-sql")
+
+
+def test_typing_narrows_a_long_list_and_a_click_on_a_group_of_ranges_chooses_its_first(cells):
+    more = 'for i in range(20):\n    session.create_table(f"add-{i}", schema)\n'
+    many = 'session.create_table("many", sl.Schema({"k": "int"}), list(range(199)))'
+    opened = cells(SETUP, more + many, 'explore(session, "many")')
+    explorer, before = opened.page.locator(".sleeper-explorer"), opened.page.locator(".jp-CodeCell").count()
+    opened.look("filter", explorer)
+    explorer.get_by_label("Filter").first.focus()
+    opened.page.keyboard.type("dd-1")  # of which JupyterLab would make: delete the cell
+    expect(explorer.locator(".sleeper-tables option")).to_have_count(11)
+    expect(explorer.locator(".sleeper-tables")).to_contain_text("11 of 23 tables")
+    assert opened.page.locator(".jp-CodeCell").count() == before
+    opened.look("filter-narrowed", explorer)
+    explorer.locator(".lm-TabBar-tab", has_text="Partitions").click()
+    expect(explorer.locator(".sleeper-leaves button")).to_have_count(50)
+    picture = explorer.locator(".sleeper-map svg[role=img]")
+    picture.scroll_into_view_if_needed()
+    box = picture.bounding_box()
+    opened.page.mouse.click(box["x"] + box["width"] * 1.5 / 50, box["y"] + box["height"] - 10)  # 50 groups of 4
+    expect(explorer.locator(".sleeper-range option:checked")).to_contain_text("k [3, 4)")
+    opened.look("filter-ranges", explorer)
 
 
 def test_python_moves_both_views_and_a_saved_notebook_keeps_static_pictures(cells):

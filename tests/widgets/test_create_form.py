@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from IPython.utils.capture import capture_output
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.widgets import create_form
+from sleeper_nb.widgets import _after_next_cell, create_form
 from sleeper_nb.widgets.create_form_widget import CreateForm
 from sleeper_nb.widgets.draft import ROLES, TYPES, ColumnDraft, TableDraft
 
@@ -60,7 +62,6 @@ def test_what_is_typed_is_in_the_cell_and_what_is_wrong_is_said_at_once(session)
 def test_columns_come_and_go_and_a_key_is_not_nullable(session):
     form = create_form(session)
     form._add.click()
-    assert messages(form) == ["column 3: no field can be called ''"]
     third = form._columns[2]
     third.name.value, third.role.value = "day", "sort key"
     third.type.value = "date"
@@ -71,6 +72,44 @@ def test_columns_come_and_go_and_a_key_is_not_nullable(session):
     assert len(form._rows.children) == 2
     form._columns[0].remove.click()
     assert messages(form) == ["a schema needs at least one row key"]
+
+
+def test_a_column_without_a_name_is_still_to_be_filled_in_and_not_wrong(session):
+    form = CreateForm(session, "visits", print)
+    form._add.click()
+    assert messages(form) == ["column 3 has no name"]
+    assert "column 3 has no name: give the column a name, or remove it" in form._said.value
+    assert 'role="alert"' not in form._said.value
+    assert form._write.disabled
+    with pytest.raises(sl.InvalidInput, match="column 3 has no name"):
+        form.write()
+    form._columns[2].name.value = "a b"
+    assert messages(form) == ["column 3: no field can be called 'a b'"]
+    assert 'role="alert"' in form._said.value
+
+
+def test_the_box_of_a_key_says_that_it_is_not_nullable(session):
+    form = create_form(session)
+    note = form._columns[1]
+    assert note.nullable.value
+    note.role.value = "row key"
+    assert (note.nullable.value, note.nullable.disabled) == (False, True)
+    assert "note STRING KEY" in form.cell
+    form.draft = TableDraft("visits", (ColumnDraft("k", "int", "row key", nullable=True),))
+    assert not form._columns[0].nullable.value
+
+
+def test_what_the_button_says_goes_with_the_next_cell_or_change(session, shell):
+    form = CreateForm(session, "visits", print, partial(_after_next_cell, shell.events))
+    shell.push({"form": form})
+    form.write()
+    assert "below the next cell that you run" in form._said.value
+    with capture_output():
+        shell.run_cell("1").raise_error()
+    assert form._said.value == ""
+    form.write()
+    form._name.value = "visitors"
+    assert form._said.value == ""
 
 
 def test_every_control_has_a_label(session):

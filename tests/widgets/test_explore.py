@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import subprocess
 import sys
 from datetime import timedelta
@@ -12,13 +13,13 @@ from IPython.utils.capture import capture_output
 import sleeper_nb as sl
 from sleeper_nb.widgets import explore
 from sleeper_nb.widgets.model import TABS, ExploreModel
-from tests.widgets.conftest import session_in, shown
+from tests.widgets.conftest import HOSTILE, buttons, session_in, shown
 
 
 def test_it_begins_with_the_newest_version_of_the_table_that_was_asked_for(session):
     explorer = explore(session, "FLIGHTS")
     assert (explorer.table, explorer.version, explorer.tab) == ("flights", 4, "rows")
-    assert explorer.preview.line == "%sleeper scan flights@4 --limit 20"
+    assert explorer.preview.line == "%sleeper scan flights@4"
     assert explorer.preview.line in shown(explorer)
 
 
@@ -61,7 +62,7 @@ def test_a_version_that_only_a_savepoint_holds_can_still_be_chosen(session):
     ("tab", "line", "says"),
     [
         ("schema", "%sleeper describe flights@3 --fields", "fields of flights at snapshot 3"),
-        ("rows", "%sleeper scan flights@3 --limit 20", "flights at snapshot 3"),
+        ("rows", "%sleeper scan flights@3", "flights at snapshot 3"),
         ("files", "%sleeper files flights@3", "files of flights at snapshot 3"),
         ("partitions", "%sleeper partitions flights@3", "[DL, UA)"),
         ("history", "%sleeper history flights", "half-year"),
@@ -88,7 +89,7 @@ def test_what_the_controls_are_set_to_is_what_is_shown(session):
     explorer._picker.value = "airports"
     assert (explorer.table, explorer.version, explorer.tab) == ("airports", 1, "partitions")
     assert seen == [
-        "%sleeper scan flights@2 --limit 20",
+        "%sleeper scan flights@2",
         "%sleeper partitions flights@2",
         "%sleeper partitions airports@1",
     ]
@@ -122,7 +123,7 @@ def test_refresh_follows_the_newest_version_and_keeps_an_older_one(session):
     older._again.click()
     assert (newest.version, older.version) == (5, 2)
     assert older._slider.options[-1][1] == 5
-    assert "weather" in older._picker.options
+    assert ("weather", "weather") in older._picker.options
 
 
 def test_a_version_committed_after_the_last_look_can_be_set(session):
@@ -162,9 +163,31 @@ def test_an_empty_warehouse_says_what_to_type(tmp_path):
         explorer = explore(session)
         assert explorer.table == ""
         assert "There is no table yet." in shown(explorer)
+        assert "%sleeper create --form" in shown(explorer)
+        assert explorer._tabs not in explorer._right.children
+        assert {step.disabled for step in buttons(explorer) if step.tooltip.endswith(" table")} == {True}
         session.create_table("t", sl.Schema(row_keys={"k": "int"}, values={}))
         explorer.refresh()
         assert (explorer.table, explorer.version) == ("t", 1)
+        assert explorer._tabs in explorer._right.children
+        assert {step.disabled for step in buttons(explorer) if step.tooltip.endswith(" table")} == {False}
+
+
+def test_a_table_that_is_gone_leaves_nothing_that_looks_valid(session):
+    explorer = explore(session, "flights")
+    session.rename_table("flights", "departures")
+    explorer._tabs.selected_index = TABS.index("files")
+    assert "no table &#x27;flights&#x27; any more: it was renamed or deleted" in explorer._error.value
+    assert "press Refresh" in explorer._error.value
+    assert explorer._travel.children == ()
+    explorer._tabs.selected_index = TABS.index("rows")
+    explorer._slider.value = 2
+    assert "press Refresh" in explorer._error.value
+    assert "<td" not in shown(explorer._tabs)
+    assert "%sleeper" not in explorer.preview.line
+    explorer._again.click()
+    assert (explorer.table, explorer._error.value) == ("airports", "")
+    assert "departures" in [name for name, _ in explorer._picker.options]
 
 
 def test_no_value_of_a_table_becomes_markup(session):
@@ -186,6 +209,46 @@ def test_displaying_it_gives_a_static_picture_first_and_then_the_widget(session,
     assert static["text/plain"] == "flights at snapshot 4: 180 rows, 9 files, 3 partitions"
     assert live["text/plain"] == "Explorer(table='flights', version=4)"
     assert "application/vnd.jupyter.widget-view+json" in live
+
+
+def test_a_table_of_the_list_that_is_gone_says_to_refresh_and_what_is_shown_stays(session):
+    explorer = explore(session, "flights")
+    session.rename_table("airports", "aerodromes")
+    explorer._picker.value = "airports"
+    assert "no table &#x27;airports&#x27;" in explorer._error.value
+    assert "press Refresh: a table of the list was renamed" in explorer._error.value
+    assert (explorer.table, explorer.preview.line) == ("flights", "%sleeper scan flights@4")
+    explorer._again.click()
+    assert ("aerodromes", "aerodromes") in explorer._picker.options
+
+
+@pytest.mark.parametrize(
+    ("tab", "says"),
+    [
+        ("files", "files of flights at snapshot 3"),
+        ("history", "%sleeper history flights"),
+        ("schema", "fields of flights at snapshot 3"),
+        ("partitions", "--region"),
+        ("sql", "SELECT 40 + 2"),
+    ],
+)
+def test_the_picture_that_stays_is_that_of_the_tab(session, tab, says):
+    widget = explore(session, "flights")
+    widget.version, widget.tab, widget.statement = 3, tab, "SELECT 40 + 2"
+    widget.partition = session.table("flights").leaves()[1]["partition_id"]
+    kept = widget._display_()
+    assert says in html.unescape(kept.html)
+    assert "<b>flights</b>" in kept.html
+    assert kept.text == "flights at snapshot 3: 90 rows, 6 files, 3 partitions"
+
+
+def test_the_picture_that_stays_has_a_bounded_size(session):
+    table = session.create_table("wide", sl.Schema({"k": "int"}, values={"note": "string"}), list(range(0, 2000, 10)))
+    table.ingest([{"k": k, "note": HOSTILE * 50} for k in range(2000)])
+    widget = explore(session, "wide")
+    for tab in TABS:
+        widget.tab = tab
+        assert len(widget._display_().html.encode()) < 70_000
 
 
 def test_marimo_which_shows_no_ipywidgets_gets_the_static_picture(session):

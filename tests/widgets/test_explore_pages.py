@@ -30,7 +30,7 @@ def explorer(session):
 def test_the_rows_of_a_range_are_shown_below_the_partitions_with_their_line(session, explorer):
     explorer.tab, explorer.version = "partitions", 3
     explorer.partition = _leaf(session, "carrier [DL, UA)")
-    line = '%sleeper scan flights@3 --region "carrier=[DL,UA)" --limit 20'
+    line = '%sleeper scan flights@3 --region "carrier=[DL,UA)"'
     assert explorer.partition_rows.line == line
     assert explorer.partition_rows.text.splitlines()[2].startswith("DL")
     assert "AA" not in explorer.partition_rows.text
@@ -63,6 +63,16 @@ def test_the_list_and_a_click_into_the_picture_choose_a_range(session, explorer)
     assert page._list.index == 1
     page._list.index = 0
     assert explorer.partition == ""
+
+
+def test_the_rows_of_a_table_are_counted_as_scan_does(session, explorer):
+    assert "first 20 of 180 rows · flights at snapshot 4" in explorer.preview.text
+    explorer.tab, explorer.partition = "partitions", _leaf(session, "carrier [DL, UA)")
+    assert "first 20 of 60 rows" in explorer.partition_rows.text
+
+
+def test_a_line_to_copy_is_reached_by_keyboard(explorer):
+    assert '<code class="sleeper-line" tabindex="0"' in shown(explorer)
 
 
 def test_buttons_go_through_tables_versions_and_ranges_and_stop_at_the_ends(session):
@@ -102,7 +112,7 @@ def test_an_unknown_partition_is_an_error_that_says_where_they_are(explorer):
 def test_a_table_of_one_partition_is_scanned_without_a_region(session):
     explorer = explore(session, "airports")
     explorer.tab, explorer.partition = "partitions", "root"
-    assert explorer.partition_rows.line == "%sleeper scan airports@1 --limit 20"
+    assert explorer.partition_rows.line == "%sleeper scan airports@1"
 
 
 def test_rows_of_a_range_that_cannot_be_read_are_said_and_partitions_stay(session, explorer, tmp_path):
@@ -121,7 +131,56 @@ def test_very_many_ranges_are_listed_in_part_and_the_page_says_so(session):
     explorer.tab = "partitions"
     assert len(explorer._partitions._list.options) == 1001
     assert "first 1,000 of 1,201 ranges" in shown(explorer)
-    assert explorer._partitions._boxes.children == ()
+
+
+def test_a_click_on_a_group_of_ranges_chooses_its_first(session):
+    session.create_table("many", sl.Schema(row_keys={"k": "int"}, values={}), split_points=list(range(1200)))
+    explorer = explore(session, "many")
+    explorer.tab = "partitions"
+    page = explorer._partitions
+    assert len(page._boxes.children) == 64  # of up to 19 neighbours
+    page._ranges.filter.value = "[5, 6)"
+    page._boxes.children[1].click()
+    assert page._list.label == "k [18, 19) · 0 rows"
+    assert explorer.partition_rows.line == '%sleeper scan many@1 --region "k=[18,19)"'
+    page._boxes.children[-1].click()
+    assert page._list.label == "k [1196, 1197) · 0 rows"
+    assert "1,001–1,201 of 1,201 ranges" in shown(explorer)
+
+
+def test_a_long_list_is_narrowed_by_what_is_typed(session):
+    explorer = explore(session, "flights")
+    choice = explorer._choice
+    assert choice.filter not in choice.children
+    for number in range(12):
+        session.create_table(f"more-{number}", sl.Schema(row_keys={"k": "int"}, values={}))
+    explorer.refresh()
+    assert choice.children[0] is choice.filter
+    assert (choice.filter.description, len(explorer._picker.options)) == ("Filter", 14)
+    choice.filter.value = "RE-1"
+    assert [name for name, _ in explorer._picker.options] == ["more-1", "more-10", "more-11"]
+    assert (explorer.table, explorer._picker.value) == ("flights", None)
+    assert "3 of 14 tables" in shown(explorer)
+    explorer._picker.value = "more-10"
+    assert explorer.table == "more-10"
+    choice.filter.value = "<b>none"
+    assert "no table has &#x27;&lt;b&gt;none&#x27; in it" in shown(explorer)
+    assert (explorer.table, explorer._picker.options) == ("more-10", ())
+    choice.filter.value = ""
+    assert (explorer._picker.value, len(explorer._picker.options)) == ("more-10", 14)
+
+
+def test_a_long_list_of_ranges_is_narrowed_too_and_none_stays_to_be_chosen(session):
+    session.create_table("many", sl.Schema(row_keys={"k": "int"}, values={}), split_points=list(range(1200)))
+    explorer = explore(session, "many")
+    explorer.tab = "partitions"
+    ranges = explorer._partitions._ranges
+    ranges.filter.value = "[1150"
+    assert [words for words, _ in ranges.list.options][1:] == ["k [1150, 1151) · 0 rows"]
+    ranges.list.index = 1
+    assert explorer.partition_rows.line == '%sleeper scan many@1 --region "k=[1150,1151)"'
+    ranges.list.index = 0
+    assert explorer.partition == ""
 
 
 @pytest.mark.parametrize(("later", "is_run"), [(timedelta(0), True), (timedelta(seconds=1), False)])

@@ -37,7 +37,7 @@ def test_it_begins_with_the_last_two_versions(session):
     assert (widget.table, widget.before, widget.after) == ("trips", 3, 4)
     assert widget.difference.line == "%sleeper diff trips 3 4"
     assert session.table("trips").diff(3, 4).grid().text() == widget.difference.text
-    assert widget.preview.line == "%sleeper scan trips@4 --limit 20"
+    assert widget.preview.line == "%sleeper scan trips@4"
     assert "savepoint half-year → snapshot 4" in shown(widget)
     assert "outline: snapshot 3" in shown(widget)
 
@@ -120,6 +120,37 @@ def test_a_table_with_one_version_has_no_handles(tmp_path):
         widget = timeline(session, "new")
         assert (widget.before, widget.after) == (1, 1)
         assert widget._handles not in widget._travel.children
+        assert widget._back.disabled
+        with pytest.raises(sl.InvalidInput, match="nothing to roll back to"):
+            widget.write_rollback()
+        session.table("new").ingest([{"k": "a"}])
+        widget.refresh()
+        assert not widget._back.disabled
+
+
+def test_a_table_that_is_gone_leaves_nothing_that_looks_valid(session):
+    widget = timeline(session, "trips")
+    widget.write_rollback()
+    session.rename_table("trips", "rides")
+    widget._again.click()
+    assert "no table &#x27;trips&#x27; any more: it was renamed or deleted" in widget._error.value
+    assert "%sleeper timeline NAME opens one" in widget._error.value
+    assert (widget._between.value, widget._rows.value, widget._line.value) == ("", "", "")
+    assert (widget._travel.children, widget._back.disabled) == ((), True)
+    assert (widget.difference.line, widget.preview.line, widget.rollback_line) == ("", "", "")
+    session.rename_table("rides", "trips")
+    widget._again.click()
+    assert widget._error.value == ""
+    assert widget.difference.line == "%sleeper diff trips 3 4"
+    assert widget._handles in widget._travel.children
+
+
+def test_a_handle_that_is_moved_when_the_table_is_gone_says_so_too(session):
+    widget = timeline(session, "trips")
+    session.rename_table("trips", "rides")
+    widget._handles.value = (1, 2)
+    assert "any more" in widget._error.value
+    assert (widget._between.value, widget._travel.children) == ("", ())
 
 
 def test_it_is_the_value_of_its_command(shell, tmp_path):

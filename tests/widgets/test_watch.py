@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from sleeper_nb.model.jobs import Job
 from sleeper_nb.widgets import watch
 from sleeper_nb.widgets.job_watch import PAUSE, JobWatch
 from sleeper_nb.widgets.jobs_model import JobSeen, JobsModel, JobsSeen
-from tests.builders import three_leaves
+from tests.builders import InterruptedAfter, three_leaves
 from tests.test_background import Gate
 
 
@@ -48,13 +49,13 @@ class Beside:
         self.work.append(work)
 
 
-def seen(clock: ManualClock, *runs: tuple[str, float, float | None, int], running: bool = True) -> JobsSeen:
+def seen(clock: ManualClock, *runs: tuple[str, float, float | None, int | None], running: bool = True) -> JobsSeen:
     """Return what is seen of runs: state, when they began and ended in seconds before now, and their rows."""
     now, jobs = clock.now(), []
     for number, (state, began, ended, rows) in enumerate(runs):
         started = now - timedelta(seconds=began)
         finished = None if ended is None else now - timedelta(seconds=ended)
-        rows_read = rows if finished else None
+        rows_read = rows if state == "FINISHED" else None
         job = Job(id=str(number), kind="compaction", state=state, created=started, started=started,
                   finished=finished, rows_read=rows_read)  # fmt: skip
         jobs.append(JobSeen("trips", job, rows))
@@ -63,7 +64,7 @@ def seen(clock: ManualClock, *runs: tuple[str, float, float | None, int], runnin
 
 def test_rates_and_the_time_left_are_those_of_the_rows(clock):
     now = seen(clock, ("FINISHED", 10, 5, 500), ("FINISHED", 5, 0, 500), ("RUNNING", 0, None, 1000))
-    assert (now.share, now.rate, now.ended) == (0.5, 100.0, 2)
+    assert (now.share, now.rate, now.finished) == (0.5, 100.0, 2)
     assert now.said == "2 of 3 jobs · 1,000 of 2,000 rows · 100 rows/s · 10.0 s left"
     assert now.to_dict()["left"] == [None, None, "10.0 s"]
     assert now.to_dict()["rows/s"] == [100, 100, None]
@@ -79,6 +80,55 @@ def test_nothing_is_foretold_before_a_job_has_ended(clock):
 def test_jobs_whose_rows_nobody_knows_count_by_their_number(clock):
     now = seen(clock, ("FINISHED", 4, 2, 10), ("RUNNING", 2, None, 0))
     assert now.share == 0.5
+
+
+def test_what_was_cancelled_or_failed_is_not_done(clock):
+    runs = (("FINISHED", 4, 2, 200), ("CANCELLED", 2, 1, 500), ("CANCELLED", 2, 0, 300))
+    now = seen(clock, *runs, running=False)
+    assert (now.share, now.finished, now.rows, now.rate, now.went_wrong) == (0.2, 1, (200, 1000), 100.0, True)
+    assert now.said == "1 of 3 jobs · 200 of 1,000 rows · 100 rows/s · 2 cancelled"
+    late = seen(clock, ("FINISHED", 4, 2, 200), ("FAILED", 2, 1, 200), ("RUNNING", 1, None, 200))
+    assert (late.share, late.went_wrong) == (1 / 3, True)
+    assert late.said == "1 of 3 jobs · 200 of 600 rows · 50 rows/s · 4.00 s left · 1 failed"
+
+
+def test_rows_that_nobody_knows_are_not_counted_as_none(clock):
+    now = seen(clock, ("FINISHED", 4, 2, 200), ("CANCELLED", 2, 1, None), running=False)
+    assert now.said == "1 of 2 jobs · 200 rows · 100 rows/s · 1 cancelled"
+    assert now.share == 0.5
+
+
+def test_a_compaction_that_was_stopped_says_how_much_of_it_is_committed(clock):
+    runs = (("FINISHED", 4, 2, 200), ("CANCELLED", 2, 1, 500), ("CANCELLED", 2, 0, 300))
+    stopped = replace(seen(clock, *runs, running=False), reason="cancelled")
+    assert (stopped.said, stopped.share) == ("cancelled: 1 of 3 jobs are committed", 0.2)
+    begun = replace(seen(clock, ("CANCELLED", 4, 2, 200), running=False), reason="cancelled")
+    assert (begun.said, begun.share) == ("cancelled: 0 of 1 job is committed", 0.0)
+    failed = replace(seen(clock, running=False), reason="the disk is gone")
+    assert (failed.said, failed.share, failed.went_wrong) == ("the disk is gone", 0.0, True)
+
+
+def test_a_watch_of_a_stopped_compaction_shows_what_was_done_of_it(tmp_path, clock):
+    with sl.connect(tmp_path / "stopped", clock=clock, progress=InterruptedAfter(1)) as session:
+        trips = three_leaves(session)
+        widget = JobWatch(JobsModel(session, "trips"), clock, "line", beside=Beside())
+        with pytest.raises(KeyboardInterrupt):
+            trips.compact("all", engine="local")
+        assert not widget.refresh()
+    assert "1 of 3 jobs · 2 rows · 2 cancelled" in repr(widget.seen)
+    assert (round(widget._bar.value, 3), widget._bar.bar_style) == (0.333, "danger")
+
+
+def test_where_there_is_nothing_to_do_there_is_no_bar(session, trips, clock):
+    idle = watch(session, "trips")
+    assert "no job runs" in repr(idle.seen)
+    assert idle._bar not in idle._head.children
+    trips.compact("all", engine="local")
+    work = trips.compact("all", engine="local", background=True)
+    work.result(timeout=30)
+    after = watch(session, "trips", work, clock.now() + timedelta(seconds=1))
+    assert "nothing to merge" in repr(after.seen)
+    assert (after._bar in after._head.children, after._stop in after._head.children) == (False, False)
 
 
 def test_it_follows_a_compaction_to_its_end_and_what_stays_is_the_end(session, trips, clock, monkeypatch, shell):
@@ -227,6 +277,6 @@ def test_the_console_says_a_line_while_jobs_run_and_leaves_a_table(session, trip
     context = Context("console", sl.connect, session=session, progress=Lines())
     seen = COMMANDS.parse_argv(["jobs", "trips", "--watch"]).run(context)
     assert lines == [("0 of 3 jobs · 0 of 6 rows", 0, 0), ""]
-    assert (len(seen.jobs), seen.ended, seen.rows) == (3, 3, (6, 6))
+    assert (len(seen.jobs), seen.finished, seen.rows) == (3, 3, (6, 6))
     with pytest.raises(sl.InvalidInput, match="follows whatever runs"):
         COMMANDS.parse_argv(["jobs", "trips", "--watch", "--failed"]).run(context)
