@@ -116,5 +116,5 @@ def test_pictures_of_a_notebook_that_is_not_trusted_are_there_and_their_words_ar
 def test_each_widget_left_its_picture():
     saved = "".join(text for path in NOTEBOOKS for text in outputs(path))
     assert saved.count('class="sleeper-static"') >= 5
-    for words in ("%%sleeper create", "half-year", "compaction of flights", "first 5 of 166,158 rows"):
+    for words in ("%%sleeper create", "half-year", "compaction of flights", "files of flights at snapshot 7"):
         assert words in html.unescape(saved)
