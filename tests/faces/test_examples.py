@@ -1,11 +1,9 @@
-"""Every example that the help and the README give is typed in a shell, where it needs neither Spark nor a bucket."""
+"""Every example of the help is typed in a shell, where it needs neither Spark nor a bucket."""
 
 from __future__ import annotations
 
-import re
 import shutil
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -16,7 +14,6 @@ import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.commands import COMMANDS
 
-README = Path(__file__).parents[2] / "README.md"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 TRIPS = sl.Schema({"city": "string"}, {"pickup": "timestamp"}, {"fare": "double?", "tip": "double?"})
 FLIGHTS = sl.Schema(
@@ -34,6 +31,8 @@ LEFT_OUT = {
     "demo": "runs on Spark, and needs its real data; tests/faces/test_cli.py and the CI run it",
     "demo --folder demo-warehouse": "as `demo`",
     "add-instance test --set sleeper.default.table.gc.delay.minutes=60": "makes the instance of the one before it",
+    "tour": "needs its real data; tests/faces/test_readme.py types it",
+    "tour --folder data": "as `tour`",
     "ingest trips s3://bucket/2026/*.csv --dry-run": "needs a bucket; tests/operations/test_on_s3.py",
 }
 BEFORE = {
@@ -108,40 +107,3 @@ def test_every_example_of_the_help_runs(typed, command):
 def test_what_is_left_out_is_an_example_still():
     examples = {example for command in COMMANDS.commands for example in command.examples}
     assert examples >= LEFT_OUT.keys()
-
-
-def blocks():
-    """The blocks of the README that are typed, in its order."""
-    for kind, block in re.findall(r"```(\w*)\n(.*?)```", README.read_text(), re.DOTALL):
-        if not kind and block.startswith("%"):
-            yield block.strip()
-
-
-def test_the_readme_is_typed_from_its_beginning_to_its_end(shell, template, tmp_path):
-    (tmp_path / "data").mkdir()
-    flights = [rows(A_FLIGHT, {"flight": [number, number]}.items()) for number in range(3)]
-    for month, table in enumerate(flights):
-        parquet.write_table(table, tmp_path / "data" / f"2013-0{month}.parquet")
-    shell.push({"july": flights[0]})
-    shell.run_cell("%load_ext sleeper_nb\n%config SleeperMagics.engine = 'duckdb'")
-    for block in blocks():
-        cells = [block] if block.startswith("%%") else block.splitlines()
-        if "create-savepoint" in block:
-            cells += ["%sleeper ingest flights $july"] * 10  # the year goes on
-        if "%sleeper rename" in block:
-            cells += ["%sleeper rename us_flights flights"]  # what stands below speaks of the table again
-        for cell in cells:
-            with capture_output():
-                shell.run_cell(cell).raise_error()
-
-
-@pytest.mark.spark
-def test_the_python_of_the_readme_runs(spark_engine, template, tmp_path, monkeypatch):
-    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
-    with sl.connect(tmp_path / "warehouse") as session:
-        session.table("flights").create_savepoint("half-year")
-    monkeypatch.chdir(tmp_path)
-    (block,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    names = {"july": rows(A_FLIGHT), "spark": spark_engine.session()}
-    exec(block, names)  # noqa: S102 - our own text
-    names["session"].close()

@@ -1,0 +1,147 @@
+"""The README is typed as it stands, in its order, from an empty folder, and each answer shows what the text claims."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from IPython.utils.capture import capture_output
+from pyarrow import parquet
+
+from sleeper_nb import cli
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+FLIGHTS_OF_2013, FIRST_HALF, JULY, JANUARY = 336_776, 166_158, 29_425, 27_004
+
+SHOWN = {
+    "%sleeper use": ["tables     none"],
+    "%%sleeper create flights": ["3 leaf partitions", "row keys    carrier string, flight int"],
+    "%sleeper ingest flights data/2013-0[1-6].parquet --dry-run": [f"would add {FIRST_HALF:,} rows in 3 files"],
+    "%sleeper ingest flights data/2013-0[1-6].parquet -m": ["snapshot 2", f"rows +{FIRST_HALF:,}", "first half"],
+    "%sleeper history flights": ["first half"],
+    "%sleeper create-savepoint": ["savepoint 1 'half-year'", "snapshot 2", "before the summer schedule"],
+    "%sleeper ingest flights $july": ["snapshot 3", f"rows +{JULY:,}", "2013-07"],
+    "%%sleeper sql --engine duckdb\nSELECT now.origin": ["EWR", "JFK", "LGA", "3 rows", "savepoint 1 'half-year'"],
+    "%sleeper sql --engine duckdb SELECT count(*) AS late": ["flights at snapshot 2"],
+    "%sleeper ingest flights data/2013-01.parquet": ["snapshot 4", f"rows +{JANUARY:,}"],
+    "%sleeper diff flights 3 4": [f"{JANUARY:,}", f"{FIRST_HALF + JULY:,}"],
+    "%sleeper diff flights 3 4 --rows": ["added   9E", "from snapshot 3 to snapshot 4"],
+    "%sleeper rollback flights 3 --dry-run": ["would roll back to snapshot 3", "January again, by mistake"],
+    "%sleeper rollback flights 3": ["rolled back to snapshot 3", f"{FIRST_HALF + JULY:,}"],
+    "%sleeper show flights@2": [f"{FIRST_HALF:,} rows", "9E"],
+    "%sleeper sql --engine duckdb SELECT savepoint_id": ["half-year", f"{FIRST_HALF}"],
+    "%sleeper ingest flights data/2013-": ["rows +", "job id"],
+    "%sleeper compact flights --dry-run": ["would merge 18 files into 3"],
+    "%sleeper compact flights": ["18 files", "3"],
+    "%sleeper jobs flights": ["FINISHED  compaction", "FINISHED  ingest"],
+    "%sleeper split flights --threshold 50000 --dry-run": ["3 leaf partitions would be split"],
+    "%sleeper split flights --threshold 50000": ["3 leaf partitions split into"],
+    "%sleeper maintain": ["maintenance of flights"],
+    "%sleeper scan flights --region": ["partitions", "row groups", "bytes"],
+    "%sleeper export flights@half-year out/": [f"exported {FIRST_HALF:,} rows to 3 files"],
+    "%sleeper files flights": ["files of flights", "a compaction"],
+    "%sleeper inspect flights": ["ACTIVE", f"{FLIGHTS_OF_2013}"],
+    "%sleeper explore flights": ["Explorer(table='flights'"],
+    "%sleeper timeline flights": ["Timeline(table='flights'"],
+    "%sleeper sql --engine duckdb --dry-run": ["no row was read", "flights at snapshot"],
+    "%sleeper sql --engine duckdb --plot bar": ["flights by origin", "EWR"],
+    "%sleeper alter flights": ["delay int?", "note string?", "older versions keep theirs"],
+    "%sleeper scan flights@half-year --schema current": ["delay", "note"],
+    "%sleeper properties flights sleeper.table.gc": ["30", "15"],
+    "%sleeper properties flights": ["default", "set by"],
+    "%sleeper rename flights us_flights": ["table us_flights"],
+    "%sleeper delete us_flights": ["would delete", "half-year", "--force"],
+    "%sleeper rename us_flights flights": ["table flights"],
+    "%sleeper migrate flights": ["migrate"],
+    "%sleeper status flights": ["TransactionLogStateStore", f"{FLIGHTS_OF_2013:,} rows"],
+    "%sleeper check flights --deep": ["all is well"],
+    "%%sleeper create visits": ["sum(visits),max(longest)"],
+    "%sleeper expire flights": ["would expire"],
+    "%sleeper collect-garbage flights": ["would delete"],
+    "%sleeper sweep-orphans flights": ["would delete"],
+    "%sleeper help": ["ingest", "compact"],
+    "%sleeper compact -h": ["--dry-run", "--strategy"],
+}
+"""What the answer of each typed line must show; a line belongs to the longest of these beginnings."""
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A cell of the README, what it printed and the value that it gave."""
+
+    cell: str
+    printed: str
+    value: object
+
+
+def cells():
+    """The cells of the README in its order: magics a line each, cell magics and Python a block each."""
+    tour = README[README.index("## Five minutes") : README.index("## How it compares")]
+    for kind, block in re.findall(r"```(\w*)\n(.*?)```", tour, re.DOTALL):
+        yield from [block.strip()] if block.startswith("%%") or kind == "python" else block.strip().splitlines()
+
+
+def beginning(cell):
+    return max((line for line in SHOWN if cell.startswith(line)), key=len)
+
+
+@pytest.fixture(scope="module")
+def flights(tmp_path_factory):
+    """The folder in which ``sleeper tour`` was typed, as the README says."""
+    folder = tmp_path_factory.mktemp("tour")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        assert cli.main(["tour"]) == 0
+    return folder
+
+
+def test_the_tour_writes_a_year_of_flights_once(flights, monkeypatch, capsys):
+    monkeypatch.chdir(flights)
+    months = sorted(Path("data").glob("2013-*.parquet"))
+    assert (len(months), sum(parquet.read_metadata(month).num_rows for month in months)) == (12, FLIGHTS_OF_2013)
+    before = [month.read_bytes() for month in months]
+    assert cli.main(["tour"]) == 0
+    assert [month.read_bytes() for month in months] == before
+    parquet.write_table(pa.table({"mine": [1]}), "data/2013-05.parquet")
+    try:
+        capsys.readouterr()
+        assert cli.main(["tour"]) == 1
+        assert "2013-05.parquet already exists and holds something else" in capsys.readouterr().err
+        assert parquet.read_table("data/2013-05.parquet").to_pydict() == {"mine": [1]}
+    finally:
+        months[4].write_bytes(before[4])
+
+
+@pytest.mark.spark
+def test_every_line_of_the_readme_shows_what_the_text_claims(shell, flights, monkeypatch, spark_engine):
+    spark_engine.session()
+    monkeypatch.chdir(flights)
+    typed = []
+    for cell in cells():
+        with capture_output() as output:
+            run = shell.run_cell(cell)
+        run.raise_error()
+        typed.append(Typed(cell, output.stdout, run.result))
+    magics = [one for one in typed if one.cell.startswith("%") and not one.cell.startswith("%load_ext")]
+    for one in magics:
+        shown = f"{one.printed}\n{one.value!r}"
+        assert [text for text in SHOWN[beginning(one.cell)] if text not in shown] == [], f"{one.cell}\n{shown}"
+    assert {beginning(one.cell) for one in magics} == SHOWN.keys()
+    _numbers_are_those_of_the_text({one.cell: one for one in typed}, [one for one in typed if "$july" in one.cell])
+    shell.user_ns["session"].close()
+
+
+def _numbers_are_those_of_the_text(typed, loads_of_july):
+    first, again = loads_of_july
+    assert "Nothing was added" not in repr(first.value)
+    assert "Nothing was added" in repr(again.value)
+    (flagship,) = (one.value for cell, one in typed.items() if "AS added" in cell)
+    added = flagship.to_arrow()["added"].to_pylist()
+    assert (sum(added), min(added) > 0) == (JULY, True)
+    (late,) = (one.value for cell, one in typed.items() if ":late" in cell)
+    assert late.to_arrow()["late"].to_pylist()[0] > 0
+    (narrowed,) = (one.value for cell, one in typed.items() if cell.endswith("--explain"))
+    assert re.search(r"partitions\s+(\d+)\s+1\b", repr(narrowed))
