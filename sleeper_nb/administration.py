@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.components import Components
 from sleeper_nb.errors import AlreadyExists, InvalidInput
@@ -44,11 +45,12 @@ class Administration(ABC):
     @abstractmethod
     def _store(self, table_id: str, settings: TableProperties, kind: str | None = None) -> StateStore: ...
 
+    @checked
     def create_table(
         self,
         name: str,
         schema: Schema,
-        split_points: Iterable[Any] = (),
+        split_points: Iterable[Any] | None = None,
         *,
         state_store: str | None = None,
         properties: Mapping[str, str] | None = None,
@@ -92,6 +94,7 @@ class Administration(ABC):
             raise
         return self.table(name)
 
+    @checked
     def rename_table(self, old: str, new: str) -> Table:
         """Give a table another name; data, history and savepoints stay where they are.
 
@@ -117,6 +120,7 @@ class Administration(ABC):
         catalog.rename_table(entry.id, entry.name, new)
         return self.table(new)
 
+    @checked
     def delete_table(self, name: str, force: bool = False) -> deletion.DeletionReport:
         """Delete a table for good, with all its data, metadata, snapshots and savepoints; its name is free again.
 
@@ -148,6 +152,7 @@ class Administration(ABC):
         self._stores.pop(entry.id, None)
         return replace(plan, dry_run=False)
 
+    @checked
     def reinitialise_table(
         self,
         name: str,
@@ -209,7 +214,7 @@ class Administration(ABC):
         self,
         name: str,
         schema: Schema,
-        split_points: Iterable[Any],
+        split_points: Iterable[Any] | None,
         state_store: str | None,
         properties: Mapping[str, str] | None,
     ) -> tuple[TableProperties, PartitionTree]:
@@ -219,13 +224,14 @@ class Administration(ABC):
         kind = (properties or {}).get(STATE_STORE) or state_store or files.new({})[STATE_STORE]
         settings = files.new({STATE_STORE: kind, **(properties or {}), TABLE_SCHEMA: schema_line(schema)})
         self._check_fit(schema, settings)
-        points = initial_split_points(schema, split_points, settings, self._storage)
+        points = initial_split_points(schema, split_points or (), settings, self._storage)
         return settings, PartitionTree.from_split_points(schema, points, self.components.clock.new_id)
 
     def _check_fit(self, schema: Schema, settings: TableProperties) -> None:
         """Raise when properties do not fit a schema."""
         Processor.of(DataProcessing.of(settings, schema, self.components.clock.now()), schema)
 
+    @checked
     def migrate_state_store(self, name: str, to: str, *, message: str | None = None) -> Snapshot:
         """Move the metadata of a table to another state store; sessions that use the table follow by themselves.
 

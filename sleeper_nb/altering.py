@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from sleeper_nb.arguments import checked
 from sleeper_nb.model.evolution import AddColumn, DropColumn, RenameColumn, SchemaChange
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TABLE_SCHEMA, schema_line
@@ -16,6 +17,7 @@ from sleeper_nb.oversight import Oversight
 class Altering(Oversight):
     """The part of `Table` that changes its columns."""
 
+    @checked
     def alter(
         self,
         add_columns: Mapping[str, str] | Iterable[Field] | None = None,
@@ -53,10 +55,9 @@ class Altering(Oversight):
             When no change is given; when a key is named, or a column that the table's filters or aggregations use; or
             when a new column is not nullable. Nothing is changed by this or any other error.
         """
-        dropped = [drop_columns] if isinstance(drop_columns, str) else drop_columns
-        changes: list[SchemaChange] = [DropColumn(name) for name in dropped]
+        changes: list[SchemaChange] = [DropColumn(name) for name in drop_columns]
         changes += [RenameColumn(name, to) for name, to in (rename_columns or {}).items()]
-        changes += [AddColumn(field) for field in fields_of(add_columns or {})]
+        changes += [AddColumn(field) for field in fields_of({} if add_columns is None else add_columns)]
         components, schema = self._components, self._store.load().schema
         report = altering.alter(
             self._store,

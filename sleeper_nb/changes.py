@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from sleeper_nb.arguments import checked
 from sleeper_nb.cells import cell_text
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.operations.versioning import changes
@@ -58,6 +59,7 @@ class Changes(Report):
         """The rows that only `before` has."""
         return ChangedRows(self, ("removed",))
 
+    @checked
     def rows(self, limit: int | None = None) -> ChangedRows:
         """Return all of these rows, at most `limit`, each with ``"added"`` or ``"removed"`` in its first column.
 
@@ -85,6 +87,7 @@ class Changes(Report):
         """How many of the two versions' files are read to compare them."""
         return f"reads {cell_text(self._comparison.files)}/{cell_text(self._comparison.files_of)} files"
 
+    @checked
     def batches(self, kinds: tuple[Kind, ...]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one kind, or of both with a column that tells which; region by region, by keys in each."""
         with guarded(self._guards, "diff"):
@@ -94,6 +97,7 @@ class Changes(Report):
                 else:
                     yield change.added if kinds == ("added",) else change.removed
 
+    @checked
     def schema(self, kinds: tuple[Kind, ...]) -> pa.Schema:
         """Return the columns of what `batches` yields."""
         plain = self._comparison.schema
@@ -126,6 +130,7 @@ class ChangedRows(Report):
         count = sum(int(found[kind]) for kind in self.kinds)
         return count if self.limit is None else min(count, self.limit)
 
+    @checked
     def head(self, rows: int = DEFAULT_DISPLAY.rows) -> pa.Table:
         """Return the first rows, in key order within each leaf; no more is compared than that takes."""
         return self._read(rows if self.limit is None else min(rows, self.limit))

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sleeper_nb.engines.spark.source_table import SourceTable
 
 
+@checked
 def connect(
     warehouse: str | Path,
     instance: str = "default",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sleeper_nb.administration import Administration
+from sleeper_nb.arguments import checked
 from sleeper_nb.model.properties import INSTANCE_PROPERTIES
 from sleeper_nb.operations.administration import applying, property_listing
 from sleeper_nb.operations.administration.declared_file import declarations_of
@@ -19,6 +20,7 @@ class Declaring(Administration):
 
     instance: str
 
+    @checked
     def apply(
         self, declared: str | Path | Mapping[str, Any], *, dry_run: bool = False, force: bool = False
     ) -> applying.ApplyReport:
@@ -70,6 +72,7 @@ class Declaring(Administration):
         """Return the warehouse that the instance is in: its folder, or the bucket's prefix."""
         return open_near(self._storage.root.removesuffix(f"/{self.instance}"), self._storage)
 
+    @checked
     def property_values(self, names: Iterable[str] = ()) -> Listing[property_listing.PropertyValue]:
         """Return properties of the instance, their defaults, and who set them.
 
@@ -80,6 +83,7 @@ class Declaring(Administration):
         """
         return self._told(names, "")
 
+    @checked
     def set_properties(self, changes: Mapping[str, str | None]) -> Listing[property_listing.PropertyValue]:
         """Set properties of the instance, all or none, and return those that were named.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
+from sleeper_nb.arguments import checked
 from sleeper_nb.model.jobs import JobKind, check_job_id
 from sleeper_nb.model.properties import INGEST_STRATEGY, SAVEPOINT_INTERVAL
 from sleeper_nb.model.snapshots import Snapshot
@@ -29,6 +30,7 @@ class Loading(Oversight):
         self, data: Any, *, message: str | None = None, job_id: str | None = None, dry_run: Literal[True]
     ) -> IngestPlan: ...
 
+    @checked
     def ingest(
         self, data: Any, *, message: str | None = None, job_id: str | None = None, dry_run: bool = False
     ) -> Snapshot | IngestPlan:
@@ -80,6 +82,7 @@ class Loading(Oversight):
         self, data: Any, *, message: str | None = None, job_id: str | None = None, dry_run: Literal[True]
     ) -> IngestPlan: ...
 
+    @checked
     def bulk_import(
         self, data: Any, *, message: str | None = None, job_id: str | None = None, dry_run: bool = False
     ) -> Snapshot | IngestPlan:

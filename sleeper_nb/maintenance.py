@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Any, Literal, overload
 
+from sleeper_nb.arguments import checked
 from sleeper_nb.background import BackgroundJob
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.processing import DataProcessing
@@ -49,6 +50,7 @@ class Maintenance(Oversight):
         background: bool,
     ) -> compaction.CompactionReport | BackgroundJob[compaction.CompactionReport]: ...
 
+    @checked
     def compact(
         self,
         strategy: str | None = None,
@@ -116,6 +118,7 @@ class Maintenance(Oversight):
             **options,
         )
 
+    @checked
     def split_partitions(
         self,
         dry_run: bool = False,
@@ -172,6 +175,7 @@ class Maintenance(Oversight):
 
         return run
 
+    @checked
     def expire_snapshots(
         self,
         dry_run: bool = True,
@@ -189,6 +193,7 @@ class Maintenance(Oversight):
         retention = expiry.Retention.of(self.properties, time_retained, num_retained_min, num_retained_max)
         return expiry.expire_snapshots(self._store, retention, dry_run=dry_run)
 
+    @checked
     def collect_garbage(self, dry_run: bool = True, *, delay: timedelta | None = None) -> garbage.GarbageReport:
         """Delete files that no version can need any more; by default only say which.
 
@@ -204,6 +209,7 @@ class Maintenance(Oversight):
         wait = garbage.delay_of(self.properties) if delay is None else delay
         return garbage.collect_garbage(self._store, delay=wait, dry_run=dry_run, author=self._components.author)
 
+    @checked
     def sweep_orphans(self, dry_run: bool = True, *, older_than: timedelta | None = None) -> orphans.OrphanReport:
         """Delete files that no version ever named, of writers that crashed or failed; by default only say which.
 
@@ -219,6 +225,7 @@ class Maintenance(Oversight):
         with self._watched() as progress:
             return orphans.sweep_orphans(self._store, self.name, older_than=age, dry_run=dry_run, progress=progress)
 
+    @checked
     def maintain(self, dry_run: bool = False) -> maintaining.MaintenanceReport:
         """Do what is due now: splitting, compaction as the strategy proposes, a savepoint, expiry, garbage collection.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
 
+from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.components import Components
 from sleeper_nb.errors import NotFound
@@ -34,6 +35,7 @@ class Oversight:
     _store: StateStore
     _components: Components
 
+    @checked
     def set_online(self, online: bool = True) -> None:
         """Say whether maintenance may work on the table.
 
@@ -42,11 +44,13 @@ class Oversight:
         """
         self._components.catalog.set_online(self.entry.id, online)
 
+    @checked
     def property_values(self, names: Iterable[str] = ()) -> Listing[property_listing.PropertyValue]:
         """Return the properties with their values, their defaults, and who set them; all when none is named."""
         values = property_listing.values_of(self.properties, names)
         return property_listing.listing(values, f"properties of {self.name}")
 
+    @checked
     def set_properties(self, changes: Mapping[str, str | None]) -> Listing[property_listing.PropertyValue]:
         """Set properties of the table, all or none, and return those that were named.
 
@@ -79,6 +83,7 @@ class Oversight:
         if not dry_run:
             check_online(self._components.catalog, self.entry.id, self.name, work)
 
+    @checked
     def jobs(self, which: job_listing.Which = "all", *, limit: int = job_listing.SHOWN) -> Listing[Job]:
         """Return the newest runs of the table's jobs, newest first: compactions, bulk imports, ingests with a job id.
 
@@ -102,6 +107,7 @@ class Oversight:
         columns = ("lease", "snapshot", "reader", "who", "since", "until", "ended")
         return Listing(found, columns, cells, f"leases of {self.name}")
 
+    @checked
     def release_lease(self, lease: str) -> Lease:
         """End a lease by its id and return it; a reader that needs it still may find a file gone.
 
@@ -120,6 +126,7 @@ class Oversight:
         """Return how the table is, what waits, and what to do next. Nothing is changed, and no Spark is started."""
         return status.table_status(self._store, self.name, status.Housekeeping.of(self.properties))
 
+    @checked
     def check(self, deep: bool = False) -> findings.CheckReport:
         """Look for anything that is wrong with a retained version or its files; change nothing.
 

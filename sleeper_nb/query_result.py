@@ -10,6 +10,7 @@ from datetime import datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any, Literal
 
+from sleeper_nb.arguments import checked
 from sleeper_nb.cells import data_rows
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
@@ -126,6 +127,7 @@ class QueryResult(Report, ABC):
     def to_spark(self) -> DataFrame:
         """Return the rows as a Spark DataFrame."""
 
+    @checked
     def head(self, rows: int = DEFAULT_DISPLAY.rows) -> pa.Table:
         """Return the first rows, in the statement's order."""
         return self._head.upto(max(rows, self.display.rows + 1)).slice(0, rows)
@@ -148,6 +150,7 @@ class QueryResult(Report, ABC):
         self._handed_out()
         yield from self._batches(BATCH_ROWS)
 
+    @checked
     def plot(self, kind: Kind, x: str | None = None, y: str | None = None) -> Chart:
         """Return a chart of the rows; parameters and errors as `sleeper_nb.render_chart.chart`.
 
@@ -167,6 +170,7 @@ class QueryResult(Report, ABC):
         read = ", ".join(dict.fromkeys(map(str, self.sources)))
         return " · ".join(filter(None, (read, self.engine)))
 
+    @checked
     def answer(self, footer: str) -> Answer:
         """Read all rows, to be shown as a whole; below them how many they are, and `footer`."""
         rows = self.to_arrow()

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from sleeper_nb.arguments import checked
 from sleeper_nb.clock import Clock
 from sleeper_nb.components import Engines
 from sleeper_nb.errors import InvalidInput
@@ -72,6 +73,7 @@ class Scan(Report):
         with self._guard.during("scan"):
             return sum(batch.num_rows for batch in rows)
 
+    @checked
     def head(self, rows: int = DEFAULT_DISPLAY.rows) -> pa.Table:
         """Return the first rows, in key order within each leaf."""
         limit = rows if self.limit is None else min(rows, self.limit)
@@ -111,6 +113,7 @@ class Scan(Report):
         rows = rows.select(*self.columns) if self.columns else rows
         return rows if self.limit is None else rows.limit(self.limit)
 
+    @checked
     def export(
         self,
         destination: str | Path,

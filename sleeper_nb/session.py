@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from sleeper_nb.arguments import checked
 from sleeper_nb.background import BackgroundJobs
 from sleeper_nb.catalog.base import Catalog, TableEntry
 from sleeper_nb.cells import Bytes
@@ -124,6 +125,7 @@ class Session(Declaring):
         """The session's `pyspark.sql.SparkSession`, started by the first use; it knows ``format("sleeper")``."""
         return self.spark().session()
 
+    @checked
     def table(self, name: str) -> Table:
         """Return a table by its name, in any case; `NotFound` names the nearest."""
         return self._opened(self._entry(name))
@@ -139,6 +141,7 @@ class Session(Declaring):
         settings = self.components.property_files.of_table(entry.id)
         return Table(entry, self._store(entry.id, settings), self.components, settings)
 
+    @checked
     def store_of(self, name: str) -> StateStore:
         """Return what keeps the versions of a table, for readers that plan by themselves."""
         return self._stores[self.table(name).entry.id]
@@ -158,6 +161,7 @@ class Session(Declaring):
         footer = f"offline, so no maintenance touches them: {offline}" if offline else ""
         return Listing(found, columns, cells, f"tables of {self.instance}", footer)
 
+    @checked
     def jobs(self, which: job_listing.Which = "all", *, limit: int = job_listing.SHOWN) -> Listing[Job]:
         """Return the newest runs of the jobs of all tables, newest first; as `Table.jobs` otherwise."""
         catalog, now = self.components.catalog, self.components.clock.now()
@@ -169,6 +173,7 @@ class Session(Declaring):
         newest = job_listing.newest(found, limit)
         return job_listing.listing(f"jobs of {self.instance}", newest, now, with_table=True)
 
+    @checked
     def maintain(self, dry_run: bool = False) -> MaintenanceReport:
         """Do on each table that is online what is due now; as `Table.maintain` otherwise.
 
@@ -182,6 +187,7 @@ class Session(Declaring):
         steps = tuple(step for report in done for step in report.steps)
         return MaintenanceReport(steps, dry_run, tuple(entry.name for entry in entries if not entry.online))
 
+    @checked
     def sql(
         self,
         statement: str,

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from sleeper_nb.altering import Altering
+from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.changes import Changes
 from sleeper_nb.components import Components
@@ -64,6 +65,7 @@ class Table(Loading, Maintenance, Altering, TableAt):
         """The class that keeps the table's metadata, as the current snapshot says."""
         return self._store.head().state_store
 
+    @checked
     def at(
         self,
         version: int | str | None = None,
@@ -84,6 +86,7 @@ class Table(Loading, Maintenance, Altering, TableAt):
         """
         return self.at_reference(_reference(version, timestamp)).in_schema(schema)
 
+    @checked
     def scan(
         self,
         columns: Sequence[str] | None = None,
@@ -103,6 +106,7 @@ class Table(Loading, Maintenance, Altering, TableAt):
         at = self.at(version, timestamp=timestamp, schema=schema)
         return at.scan(columns, where, keys=keys, region=region, limit=limit)
 
+    @checked
     def snapshots(self, limit: int | None = None) -> Pictured[Snapshot]:
         """Return the retained snapshots, newest first, below a picture of them all and of the savepoints.
 
@@ -140,6 +144,7 @@ class Table(Loading, Maintenance, Altering, TableAt):
         """What finds savepoints by their ids, and their files (the proposal of savepoints for Paimon)."""
         return SavepointManager(self._components.catalog, self.entry.id, self._store.storage)
 
+    @checked
     def savepoints(self, with_bytes: bool = False) -> Listing[Savepoint]:
         """Return the savepoints, oldest first.
 
@@ -151,6 +156,7 @@ class Table(Loading, Maintenance, Altering, TableAt):
         """
         return savepoints.list_savepoints(self._store, self.name, with_bytes=with_bytes)
 
+    @checked
     def create_savepoint(
         self, name: str | None = None, message: str | None = None, snapshot: int | str | None = None
     ) -> Savepoint:
@@ -170,6 +176,7 @@ class Table(Loading, Maintenance, Altering, TableAt):
         author = self._components.author
         return savepoints.create_savepoint(self._store, found, name=name, message=message, author=author)
 
+    @checked
     def rollback(
         self,
         version: int | str | None = None,
@@ -199,6 +206,7 @@ class Table(Loading, Maintenance, Altering, TableAt):
             raise InvalidInput("no version to roll back to", hint=f"%sleeper history {self.name} shows them")
         return self.rollback_to(asked, dry_run=dry_run, message=message)
 
+    @checked
     def rollback_to(
         self, asked: VersionReference, *, dry_run: bool = False, message: str | None = None
     ) -> RollbackReport:
@@ -207,6 +215,7 @@ class Table(Loading, Maintenance, Altering, TableAt):
         author = self._components.author
         return rollback.roll_back(self._store, found, dry_run=dry_run, author=author, message=message)
 
+    @checked
     def delete_savepoint(self, savepoint: int | str | SavepointReference, dry_run: bool = False) -> SavepointDeletion:
         """Delete a savepoint by its id or name; they are never given again.
 
@@ -230,6 +239,7 @@ class Table(Loading, Maintenance, Altering, TableAt):
         savepoints.delete_savepoint(self._store, found)
         return replace(plan, dry_run=False)
 
+    @checked
     def changes(self, from_version: int | str, to_version: int | str | None = None) -> Changes:
         """Return the rows that were added and removed from one version to another, not read yet.
 
@@ -251,6 +261,7 @@ class Table(Loading, Maintenance, Altering, TableAt):
         comparison, guards = self._comparison(before, after), _guards(before, after)
         return Changes(self.name, before.resolved, after.resolved, comparison, self._store.storage, guards)
 
+    @checked
     def diff(self, a: int | str, b: int | str | None = None) -> Diff:
         """Return what changed from one version to another: rows, files and partitions, by number and name.
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from sleeper_nb.arguments import checked
 from sleeper_nb.cells import Bytes
 from sleeper_nb.components import Components
 from sleeper_nb.errors import InvalidInput
@@ -71,6 +72,7 @@ class TableAt(Report):
         state = self._store.load(self.resolved.version)
         return state if self._read_with is None else replace(state, schema=mapped(state.schema, self._read_with))
 
+    @checked
     def in_schema(self, which: Literal["own", "current"]) -> TableAt:
         """Return the version, read with its own schema or with that of now; `InvalidInput` says why that cannot be."""
         if which not in {"own", "current"}:
@@ -100,6 +102,7 @@ class TableAt(Report):
         """What is done now with rows before they are given: the table's filters, iterator and aggregations."""
         return self._processing(self.schema)
 
+    @checked
     def at_reference(self, asked: VersionReference | None) -> TableAt:
         """Return the table at a version that was parsed already; at this one, whatever is committed, when None."""
         found = self.resolved
@@ -107,6 +110,7 @@ class TableAt(Report):
             found = versions.resolve(self._components.catalog, self._store.table_id, self.name, asked)
         return TableAt(self.name, found, self._store, self._components, self.properties, self._read_with)
 
+    @checked
     def plan(self, regions: Sequence[Region] | None = None) -> ScanPlan:
         """Return what a query of some regions opens, of the whole version when None, and what it does with the rows.
 
@@ -118,6 +122,7 @@ class TableAt(Report):
         state = self.state
         return plan_scan(state, regions, self._processing(state.schema))
 
+    @checked
     def guard(self, size: int) -> ReadGuard:
         """Return what keeps the version's files while so many bytes of them are read."""
         is_old, leases = self.resolved.asked is not None, self._components.leases
@@ -126,6 +131,7 @@ class TableAt(Report):
     def _processing(self, schema: Schema) -> DataProcessing:
         return DataProcessing.of(self.properties, schema, self._components.clock.now())
 
+    @checked
     def scan(
         self,
         columns: Sequence[str] | None = None,
@@ -169,6 +175,7 @@ class TableAt(Report):
         given = plan, self._store.storage, c.engines, self.guard(plan.bytes), c.clock, began
         return Scan(self.name, self.resolved, *given, chosen, where, limit)
 
+    @checked
     def export(
         self,
         destination: str | Path,
@@ -212,6 +219,7 @@ class TableAt(Report):
         plan = self.plan()
         return Source(self.name, self.resolved, plan, self._store.storage, self.guard(plan.bytes))
 
+    @checked
     def system_table(self, suffix: str) -> Source:
         """Return the rows of a system table at the version: ``files``, ``savepoints`` …, in any case.
 
@@ -225,6 +233,7 @@ class TableAt(Report):
         rows = rows_at(found, known)
         return Source(f"{self.name}{definitions.MARK}{found.name}", self.resolved, rows, self._store.storage)
 
+    @checked
     def inspect(self, sql: str, params: Mapping[str, Any] | None = None) -> Answer:
         """Ask DuckDB about the metadata of the version, in its system tables; no Spark is started.
 

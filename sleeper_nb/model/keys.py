@@ -6,6 +6,7 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Any
 
+from sleeper_nb.arguments import described
 from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -38,8 +39,9 @@ def check_key(field: Field, value: Any, *, what: str = "value") -> KeyValue:
         return value
     if kind == "bytearray" and isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
+    shown = repr(value) if isinstance(value, str | bytes) else described(value)
     raise InvalidInput(
-        f"{what} {value!r} is no value of row key {field.name!r}", hint=f"it is {kind}, not {type(value).__name__}"
+        f"{what} {shown} is no value of row key {field.name!r}", hint=f"it is {kind}, not {type(value).__name__}"
     )
 
 

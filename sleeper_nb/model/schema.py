@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from sleeper_nb.arguments import described
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.types import ROW_KEY_TYPES, SORT_KEY_TYPES, FieldType, parse_type
 from sleeper_nb.report import Grid, Report
@@ -84,6 +85,8 @@ class Schema(Report):
     InvalidInput
         When a name is used twice, a type is unknown, or a key has a type that keys cannot have.
     """
+
+    EXAMPLE: ClassVar[str] = 'sl.Schema({"city": "string"}, {"at": "timestamp"}, {"fare": "double?"})'
 
     row_keys: tuple[Field, ...]
     sort_keys: tuple[Field, ...]
@@ -264,7 +267,7 @@ def fields_of(fields: Fields) -> tuple[Field, ...]:
     if not isinstance(fields, Mapping):
         given = tuple(fields)
         if not all(isinstance(field, Field) for field in given):
-            raise InvalidInput(f"{fields!r} names no types", hint='write {"id": "string", "n": "int"}')
+            raise InvalidInput(f"{described(fields)} names no types", hint='write {"id": "string", "n": "int"}')
         return given
     for name, text in fields.items():
         if not isinstance(text, str):

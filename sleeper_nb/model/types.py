@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -44,6 +45,8 @@ _INSTEAD = {
     "doubleprecision": "double",
 }
 """What holds the values of types that other tables have, and we have not."""
+MOST_NESTED = 20
+"""How deep lists and maps may be nested: more than data has, and little enough for every engine."""
 _JSON_NAMES = {json: name for name, (_, json) in _SIMPLE.items()}
 
 
@@ -93,7 +96,18 @@ class FieldType:
 
     @classmethod
     def from_json(cls, value: Any) -> FieldType:
-        """Read what `to_json` wrote."""
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        InvalidInput
+            When it is not such JSON, or nested deeper than `MOST_NESTED`.
+        """
+        return cls._from_json(value, 0)
+
+    @classmethod
+    def _from_json(cls, value: Any, depth: int) -> FieldType:
+        _check_depth(depth)
         if isinstance(value, str) and value in _JSON_NAMES:
             return cls(_JSON_NAMES[value])
         try:
@@ -101,9 +115,12 @@ class FieldType:
             if kind == "DecimalType":
                 return parse_type(f"decimal({int(body['precision'])},{int(body['scale'])})")
             if kind == "ListType":
-                return cls("list", (cls.from_json(body["elementType"]),))
+                return cls("list", (cls._from_json(body["elementType"], depth + 1),))
             if kind == "MapType":
-                return cls("map", (cls.from_json(body["keyType"]), cls.from_json(body["valueType"])))
+                of = body["keyType"], body["valueType"]
+                return cls("map", tuple(cls._from_json(each, depth + 1) for each in of))
+        except InvalidInput:
+            raise
         except (AttributeError, KeyError, TypeError, ValueError):
             pass
         known = ", ".join((*_JSON_NAMES, "DecimalType", "ListType", "MapType"))
@@ -116,13 +133,18 @@ class FieldType:
         Raises
         ------
         InvalidInput
-            When there is none (unsigned 64-bit numbers, structs, durations).
+            When there is none (unsigned 64-bit numbers, structs, durations), or it is nested deeper than `MOST_NESTED`.
         """
+        return cls._from_arrow(arrow, 0)
+
+    @classmethod
+    def _from_arrow(cls, arrow: pa.DataType, depth: int) -> FieldType:
+        _check_depth(depth)
         for name, (own, _) in _SIMPLE.items():
             if arrow == own:
                 return cls(name)
         if pa.types.is_dictionary(arrow):
-            return cls.from_arrow(arrow.value_type)
+            return cls._from_arrow(arrow.value_type, depth)
         if pa.types.is_timestamp(arrow):
             return cls("timestamp")
         for test, name in _WIDER:
@@ -131,9 +153,10 @@ class FieldType:
         if pa.types.is_decimal(arrow) and arrow.precision <= 38:
             return cls("decimal", (arrow.precision, arrow.scale))
         if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
-            return cls("list", (cls.from_arrow(arrow.value_type),))
+            return cls("list", (cls._from_arrow(arrow.value_type, depth + 1),))
         if pa.types.is_map(arrow):
-            return cls("map", (cls.from_arrow(arrow.key_type), cls.from_arrow(arrow.item_type)))
+            of = arrow.key_type, arrow.item_type
+            return cls("map", tuple(cls._from_arrow(each, depth + 1) for each in of))
         raise InvalidInput(f"no field type can hold Arrow's {arrow}", hint="cast the column, or leave it out")
 
 
@@ -155,8 +178,9 @@ def parse_type(text: str) -> FieldType:
     Raises
     ------
     InvalidInput
-        When the text is no type, naming the nearest.
+        When the text is no type, naming the nearest; or it is nested deeper than `MOST_NESTED`.
     """
+    _check_depth(max(accumulate((c == "<") - (c == ">") for c in text), default=0))
     clean = re.sub(r"\s+", "", text).lower()
     name, _, rest = clean.partition("<") if "<" in clean else clean.partition("(")
     name = _ALIASES.get(name, name)
@@ -174,6 +198,11 @@ def parse_type(text: str) -> FieldType:
     near = _nearest(name)
     hint = f"did you mean {near}? {types}" if near else types
     raise InvalidInput(f"no field type {text.strip()!r}", hint=hint)
+
+
+def _check_depth(depth: int) -> None:
+    if depth > MOST_NESTED:
+        raise InvalidInput(f"lists and maps are nested more than {MOST_NESTED} deep", hint="nest them less deep")
 
 
 def _nearest(name: str) -> str | None:

@@ -39,8 +39,11 @@ def open_storage(uri: str | Path, *, region: str | None = None, endpoint_url: st
     Raises
     ------
     InvalidInput
-        When the address is of another kind or names no bucket, or the server's is none.
+        When the address is of another kind or names no bucket, holds a character that no file name has, or the
+        server's is none.
     """
+    if "\0" in str(uri) or any("\ud800" <= c <= "\udfff" for c in str(uri)):
+        raise InvalidInput(f"{str(uri)!r} is not a valid path", hint="give a folder, or s3://bucket/prefix")
     found = _SCHEME.fullmatch(str(uri))
     if found is None and _HALF_A_SCHEME.match(str(uri)):  # or it would become a folder
         raise InvalidInput(f"cannot open {uri}", hint="give a folder, or s3://bucket/prefix")

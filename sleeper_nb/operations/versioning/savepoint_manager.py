@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.savepoints import Savepoint
@@ -34,10 +35,12 @@ class SavepointManager:
         """Return the folder of the savepoints' files: an absolute path, or ``s3://bucket/…``."""
         return self.files.locate(paths.SAVEPOINTS)
 
+    @checked
     def savepoint_path(self, savepoint_id: int) -> str:
         """Return the qualified path of a savepoint's file, whether the savepoint exists or not."""
         return self.files.locate(paths.savepoint(savepoint_id))
 
+    @checked
     def savepoint(self, savepoint_id: int) -> Savepoint:
         """Return a savepoint.
 
@@ -52,6 +55,7 @@ class SavepointManager:
                 return savepoint
         raise NotFound.of("savepoint", savepoint_id, [savepoint.id for savepoint in found])
 
+    @checked
     def savepoint_exists(self, savepoint_id: int) -> bool:
         """Return whether a savepoint was made and not deleted."""
         return any(savepoint.id == savepoint_id for savepoint in self._all())

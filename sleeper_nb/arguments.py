@@ -1,0 +1,214 @@
+"""The types of public arguments: `checked` refuses a value of another type by the argument's name."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Sequence as AbstractSequence
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from numbers import Integral
+from pathlib import Path
+from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from sleeper_nb.errors import InvalidInput
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_WORDS: dict[Any, str] = {
+    str: "a string",
+    int: "an integer",
+    float: "a number",
+    bool: "True or False",
+    bytes: "bytes",
+    type(None): "None",
+    Path: "a path",
+}
+_LONGEST = 60
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """Refuse arguments whose types are not those of the function's annotations.
+
+    Types that are imported for annotations only, `Any` and type variables accept every value. A text is no sequence of
+    texts, and True and False are no numbers. A class whose `EXAMPLE` says how it is written gives the hint.
+
+    Raises
+    ------
+    InvalidInput
+        By the function that is returned: names the argument, the types that it takes and the value that was given.
+    """
+    signature = inspect.signature(function)
+
+    @functools.cache
+    def hints() -> dict[str, Any]:
+        return _hints(function)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        bound = signature.bind(*args, **kwargs)
+        for name, value in bound.arguments.items():
+            several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+            hint = hints().get(name, Any)
+            bound.arguments[name] = (
+                tuple(_taken(name, v, hint) for v in value) if several else _taken(name, value, hint)
+            )
+        return function(*bound.args, **bound.kwargs)
+
+    return call
+
+
+def _taken(name: str, value: Any, hint: Any) -> Any:
+    """Return an argument as its function takes it: numbers of NumPy as Python's, one-pass iterables as tuples."""
+    if type(value).__module__ == "numpy" and isinstance(value, Integral):
+        value = int(value)
+    elif type(value).__module__ == "numpy" and type(value).__name__ in {"bool", "bool_"}:
+        value = bool(value)
+    origins = {get_origin(option) for option in _options(hint)}
+    if AbstractSequence in origins and _is_container(value, Iterable) and not isinstance(value, AbstractSequence):
+        value = tuple(value)
+    problem = _problem(value, hint) or _unstorable(value)
+    if problem:
+        examples = (f"write {option.EXAMPLE}" for option in _options(hint) if hasattr(option, "EXAMPLE"))
+        raise InvalidInput(f"{name}{problem}", hint=next(examples, None))
+    return value
+
+
+def _unstorable(value: object) -> str:
+    """Return what keeps a text or a number out of every file and catalog; nothing where it can be kept."""
+    if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
+        return f" takes valid Unicode, not {described(value)}"
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return f" takes an integer of at most 64 bits, not {described(value)}"
+    return ""
+
+
+class _Unknown:
+    """A name that is imported for annotations only: any value fits it, and so does whatever is derived from it."""
+
+    def __getattr__(self, name: str) -> Any:
+        return Any
+
+    def __getitem__(self, item: object) -> Any:
+        return Any
+
+    def __or__(self, other: object) -> Any:
+        return Any
+
+    __ror__ = __or__
+
+
+class _Names(dict[str, Any]):
+    def __missing__(self, name: str) -> Any:
+        builtins = sys.modules["builtins"]
+        return getattr(builtins, name) if hasattr(builtins, name) else _Unknown()
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    names = _Names(vars(sys.modules[function.__module__]))
+    found = get_type_hints(function, globalns={}, localns=names)
+    return {name: Any if isinstance(hint, _Unknown) else hint for name, hint in found.items()}
+
+
+def _problem(value: object, hint: Any) -> str:
+    """Return what to say after the argument's name; nothing when the value fits."""
+    if _fits(value, hint):
+        return ""
+    options = _options(hint)
+    for option in options:  # a container of the right kind: name the member that is wrong
+        inner = _wrong_member(value, option)
+        if inner:
+            return inner
+    choices = [choice for option in options if get_origin(option) is Literal for choice in get_args(option)]
+    if choices:
+        return f" is one of {', '.join(map(repr, choices))}, not {described(value)}"
+    return f" takes {_listed(options)}, not {described(value)}"
+
+
+def _options(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def _fits(value: object, hint: Any) -> bool:
+    if hint is Any or isinstance(hint, (TypeVar, _Unknown, str)):
+        return True
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, option) for option in get_args(hint))
+    if origin is Literal:
+        return isinstance(value, str) and value in get_args(hint)
+    if origin is None:
+        return _is_a(value, hint)
+    return _is_container(value, origin) and all(_fits(each, of) for _, each, of in _members(value, hint))
+
+
+def _is_a(value: object, kind: Any) -> bool:
+    if not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
+        return True
+    if kind in (int, float) and isinstance(value, bool):
+        return False
+    if kind is datetime and isinstance(value, datetime) and value != value:  # noqa: PLR0124 - pandas' NaT
+        return False
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+def _is_container(value: object, origin: Any) -> bool:
+    if origin is Callable:
+        return callable(value)
+    return isinstance(value, origin) and not isinstance(value, (str, bytes))
+
+
+def _members(value: Any, hint: Any) -> Iterator[tuple[str, object, Any]]:
+    """Yield the members of a container that can be looked at without using it up: where, value, and type."""
+    of = get_args(hint)
+    if isinstance(value, Mapping) and len(of) == 2:
+        for key, each in value.items():
+            yield " has a key that", key, of[0]
+            yield f"[{key!r}]", each, of[1]
+    elif isinstance(value, (AbstractSequence, set, frozenset)) and of:
+        for number, each in enumerate(value):
+            yield f"[{number}]", each, of[0]
+
+
+def _wrong_member(value: object, hint: Any) -> str:
+    origin = get_origin(hint)
+    if origin in (None, Literal, Union, types.UnionType) or not _is_container(value, origin):
+        return ""
+    wrong = ((where, each, of) for where, each, of in _members(value, hint) if not _fits(each, of))
+    found = next(wrong, None)
+    return "" if found is None else f"{found[0]}{_problem(found[1], found[2])}"
+
+
+def _listed(options: Iterable[Any]) -> str:
+    words = [_word(option) for option in options]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _word(hint: Any) -> str:
+    if hint in _WORDS:
+        return _WORDS[hint]
+    origin = get_origin(hint)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return "a dict"
+    if isinstance(origin, type) and issubclass(origin, Iterable):
+        return "a list of strings" if get_args(hint)[:1] == (str,) else "a list"
+    name = getattr(hint, "__name__", str(hint))
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+
+
+def described(value: object) -> str:
+    """Return a value for a message, in one short line: plain values as Python writes them, others by their type."""
+    if isinstance(value, str):
+        text = f"the string {value!r}"
+    elif value is None or isinstance(value, (bool, int, float, Decimal, date, timedelta)):
+        text = repr(value)
+    elif isinstance(value, bytes):
+        text = f"the bytes {value!r}"
+    else:
+        name = type(value).__name__
+        text = f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"

@@ -1,0 +1,126 @@
+"""Every public call with values of every wrong type: only errors of the package come out, and nothing is changed."""
+
+from __future__ import annotations
+
+import inspect
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.clock import ManualClock
+from sleeper_nb.errors import SleeperError
+
+SCHEMA = sl.Schema({"city": "string"}, {"at": "timestamp"}, {"fare": "double?"})
+ROW = {"city": "rome", "at": datetime(2026, 1, 1, tzinfo=UTC), "fare": 1.5}
+VALUES = {
+    "None": None, "a bool": True, "a number": 5, "minus one": -1, "a large number": 10**30, "a fraction": 1.5,
+    "NaN": float("nan"), "a decimal": Decimal("1.5"), "an empty text": "", "a text": "x", "NUL": "a\0b",
+    "a surrogate": "\ud800", "dots": "../..", "bytes": b"x", "an empty list": [], "a list": [1, None, "x"],
+    "nested lists": [[["x"]]], "a set": {"x"}, "a dict": {"x": 5}, "a dict of None": {None: None},
+    "a number as key": {1: "x"}, "a function": len, "a class": int, "an object": object(), "a date": date(2026, 1, 1),
+    "the first time": datetime.min.replace(tzinfo=UTC), "the last time": datetime.max.replace(tzinfo=UTC), "NaT": pd.NaT,
+    "a duration": timedelta(days=-1), "an array": np.array([1, 2]), "a series": pd.Series([1, 2]),
+    "a frame": pd.DataFrame({"x": [1]}), "an Arrow table": pa.table({"x": [1]}),
+    "an Arrow schema": pa.schema({"x": pa.int32()}),
+    "a path": Path("nowhere"), "a schema": SCHEMA, "a slice": slice(1), "an error": ValueError("x"),
+    "a generator": (x for x in "ab"),
+}  # fmt: skip
+ONLY_WITH_SPARK = {"spark", "bulk_import", "to_spark", "spark_session"}
+
+
+@pytest.fixture
+def session(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with sl.connect(tmp_path / "w", clock=ManualClock()) as opened:
+        table = opened.create_table("trips", SCHEMA, ["g"])
+        table.ingest([ROW])
+        table.create_savepoint("first")
+        yield opened
+
+
+def holders(session):
+    """The objects that a user holds, by name."""
+    table = session.table("trips")
+    return {
+        "session": session,
+        "table": table,
+        "version": table.at(version=2),
+        "scan": table.scan(),
+        "changes": table.changes(1, 2),
+        "result": session.sql("SELECT * FROM trips", engine="duckdb"),
+        "savepoint manager": table.savepoint_manager,
+    }
+
+
+def methods(held):
+    """The public methods that take something, and what each takes."""
+    for name, function in inspect.getmembers(type(held), inspect.isfunction):
+        taken = [p for p in list(inspect.signature(function).parameters.values())[1:] if p.kind is not p.VAR_KEYWORD]
+        if not name.startswith("_") and name not in ONLY_WITH_SPARK and taken:
+            yield name, taken
+
+
+def right(name, parameters):
+    """Values that fit what has no default, so that one wrong value at a time is looked at."""
+    known = {
+        "name": "trips", "old": "trips", "new": "journeys", "schema": SCHEMA, "data": [ROW], "sql": "SELECT 1",
+        "to": "TransactionLogStateStore", "declared": {"tables": {}}, "changes": {}, "version": 2, "a": 1,
+        "from_version": 1, "statement": "SELECT 1",
+        "savepoint": 1, "savepoint_id": 1, "destination": "out", "lease": "x", "suffix": "files", "size": 1,
+        "asked": None,
+        "which": "all", "kinds": ("added",), "rows": 1, "kind": "bar", "snapshot_id": 2, "names": (), "footer": "",
+    }  # fmt: skip
+    if name == "create_table":
+        known["name"] = "fresh"
+    return {p.name: known[p.name] for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL}
+
+
+@pytest.mark.parametrize("holder", ["session", "table", "version", "scan", "changes", "result", "savepoint manager"])
+def test_only_errors_of_the_package_come_out_of_public_calls(session, holder):
+    wrong = []
+    held = holders(session)[holder]
+    for name, parameters in methods(held):
+        for parameter in parameters:
+            for label, value in VALUES.items():
+                problem = outcome(session, getattr(held, name), parameters, parameter, value)
+                if problem:
+                    wrong.append(f"{holder}.{name}({parameter.name}={label}): {problem}")
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+def outcome(session, call, parameters, parameter, value):
+    """Return what is wrong with how one call ended; a call that failed has changed nothing."""
+    before = versions(session)
+    arguments = right(call.__name__, parameters) | {parameter.name: value}
+    positional = [arguments.pop(parameter.name)] if parameter.kind is parameter.VAR_POSITIONAL else []
+    try:
+        repr(call(*positional, **arguments))
+    except SleeperError as error:
+        lines = str(error).splitlines()
+        if len(lines) > 3 or max(map(len, lines)) > 400:
+            return f"too long: {error}"
+        return "it failed, and changed a table" if versions(session) != before else ""
+    except Exception as error:  # noqa: BLE001 - this is what the test looks for
+        return f"{type(error).__name__}: {str(error)[:200]}"
+    mend(session)
+    return ""
+
+
+def versions(session):
+    catalog = session.components.catalog
+    return {entry.name: catalog.current(entry.id).id for entry in catalog.tables()}
+
+
+def mend(session):
+    """Take back what a call that was right did to the names of tables."""
+    names = versions(session)
+    if "fresh" in names:
+        session.delete_table("fresh", force=True)
+    if "trips" not in names:
+        session.rename_table(next(name for name in names if name != "fresh"), "trips")
