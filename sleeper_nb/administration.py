@@ -199,7 +199,7 @@ class Administration(ABC):
         points = None
         if delete_partitions:
             settings = with_splits(table.properties, split_points is not None, splits_file, strings_base64)
-            points = initial_split_points(changed or schema, split_points or (), settings, self._storage)
+            points = initial_split_points(changed or schema, split_points, settings, self._storage)
         elif split_points is not None or splits_file is not None:
             raise InvalidInput(
                 "split points are given, but the partitions stay", hint="set delete_partitions, or leave them out"
@@ -224,7 +224,7 @@ class Administration(ABC):
         kind = (properties or {}).get(STATE_STORE) or state_store or files.new({})[STATE_STORE]
         settings = files.new({STATE_STORE: kind, **(properties or {}), TABLE_SCHEMA: schema_line(schema)})
         self._check_fit(schema, settings)
-        points = initial_split_points(schema, split_points or (), settings, self._storage)
+        points = initial_split_points(schema, split_points, settings, self._storage)
         return settings, PartitionTree.from_split_points(schema, points, self.components.clock.new_id)
 
     def _check_fit(self, schema: Schema, settings: TableProperties) -> None:

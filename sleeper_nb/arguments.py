@@ -52,30 +52,38 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         bound = signature.bind(*args, **kwargs)
         for name, value in bound.arguments.items():
-            several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
             hint = hints().get(name, Any)
-            bound.arguments[name] = (
-                tuple(_taken(name, v, hint) for v in value) if several else _taken(name, value, hint)
-            )
+            take = functools.partial(_taken, name, hint, _example(hint, bound.arguments.get("self")))
+            several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+            bound.arguments[name] = tuple(map(take, value)) if several else take(value)
         return function(*bound.args, **bound.kwargs)
 
     return call
 
 
-def _taken(name: str, value: Any, hint: Any) -> Any:
+def _taken(name: str, hint: Any, example: str | None, value: Any) -> Any:
     """Return an argument as its function takes it: numbers of NumPy as Python's, one-pass iterables as tuples."""
     if type(value).__module__ == "numpy" and isinstance(value, Integral):
         value = int(value)
     elif type(value).__module__ == "numpy" and type(value).__name__ in {"bool", "bool_"}:
         value = bool(value)
-    origins = {get_origin(option) for option in _options(hint)}
-    if AbstractSequence in origins and _is_container(value, Iterable) and not isinstance(value, AbstractSequence):
-        value = tuple(value)
+    if _is_container(value, Iterable) and not isinstance(value, AbstractSequence) and not _fits_a_dict(value, hint):
+        origins = {get_origin(option) for option in _options(hint)}
+        value = tuple(value) if origins & {AbstractSequence, Iterable} else value
     problem = _problem(value, hint) or _unstorable(value)
     if problem:
-        examples = (f"write {option.EXAMPLE}" for option in _options(hint) if hasattr(option, "EXAMPLE"))
-        raise InvalidInput(f"{name}{problem}", hint=next(examples, None))
+        raise InvalidInput(f"{name}{problem}", hint=example)
     return value
+
+
+def _example(hint: Any, owner: object) -> str | None:
+    """Return the hint that a type of an argument gives, or the type that is made."""
+    makers = (*_options(hint), type(owner))
+    return next((f"write {maker.EXAMPLE}" for maker in makers if hasattr(maker, "EXAMPLE")), None)
+
+
+def _fits_a_dict(value: object, hint: Any) -> bool:
+    return isinstance(value, Mapping) and any(get_origin(option) is Mapping for option in _options(hint))
 
 
 def _unstorable(value: object) -> str:

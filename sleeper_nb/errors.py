@@ -20,10 +20,15 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+_LONGEST_LIST = 200
+"""How many characters of names a hint has."""
 
 
 class SleeperError(Exception):
@@ -85,10 +90,17 @@ class NotFound(SleeperError, LookupError):  # noqa: N818
         if near:
             hint = "did you mean " + " or ".join(repr(n) for n in near) + "?"
         elif known:
-            hint = f"there are: {', '.join(known[:8])}" + (f" and {len(known) - 8} more" if len(known) > 8 else "")
+            hint = f"there are: {_listed(known)}"
         else:
             hint = f"there is no {kind} yet"
         return cls(f"no {kind} {str(name)!r}{where}", hint=hint)
+
+
+def _listed(names: list[str]) -> str:
+    """Return the first names that one line has room for, and how many others there are."""
+    ends = itertools.accumulate(len(name) + 2 for name in names)
+    fit = max(1, sum(end <= _LONGEST_LIST for end in itertools.islice(ends, 8)))
+    return ", ".join(names[:fit]) + (f" and {len(names) - fit} more" if len(names) > fit else "")
 
 
 def _with(part: str, names: Iterable[str]) -> list[str]:

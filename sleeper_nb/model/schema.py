@@ -6,11 +6,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pyarrow as pa
 
-from sleeper_nb.arguments import described
+from sleeper_nb.arguments import checked, described
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.types import ROW_KEY_TYPES, SORT_KEY_TYPES, FieldType, parse_type
 from sleeper_nb.report import Grid, Report
@@ -39,6 +39,10 @@ class Field:
     late: bool = False
 
     def __post_init__(self) -> None:
+        name, of_type = cast("tuple[object, object]", (self.name, self.type))  # whatever a caller gave
+        if not isinstance(name, str) or not isinstance(of_type, FieldType):
+            made = f"a field cannot be made of {described(name)} and {described(of_type)}"
+            raise InvalidInput(made, hint='write sl.Schema({"id": "string"}), or give fields of another schema')
         if not _NAME.fullmatch(self.name):
             raise InvalidInput(
                 f"no field can be called {self.name!r}", hint="start with a letter; then letters, digits and _"
@@ -93,6 +97,7 @@ class Schema(Report):
     values: tuple[Field, ...]
     retired: tuple[str, ...]
 
+    @checked
     def __init__(
         self, row_keys: Fields, sort_keys: Fields = (), values: Fields = (), retired: Iterable[str] = ()
     ) -> None:

@@ -307,3 +307,31 @@ def test_what_cannot_be_is_a_short_error_when_the_frame_is_loaded(spark, table, 
 def test_nothing_but_the_table_is_missing(spark, session):
     error = error_of(spark.read.format("sleeper").load)
     assert "which table" in error.message
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        ({"table": "nope"}, "NotFound: no table 'nope'", "there are: t"),
+        ({"version": "99"}, "no snapshot 99 of table 't'", "there are: 1–3"),
+        ({"tabel": "t"}, "no option 'tabel' of the data source", "did you mean 'table'?"),
+    ],
+)
+def test_spark_itself_shows_an_error_of_the_source_without_a_stack(spark, table, options, message, hint):
+    for read in (spark.read, spark.readStream):
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - Spark's own
+            read.format("sleeper").options(**{"table": "t", **options}).load()
+        text = str(caught.value)
+        assert (message in text, f"hint: {hint}" in text, "Traceback" in text) == (True, True, False)
+
+
+def test_a_user_s_own_function_keeps_its_stack_after_an_error_of_the_source(spark, table):
+    def fail(batches):
+        raise ValueError("mine")
+        yield from batches
+
+    for _ in range(3):
+        with pytest.raises(Exception, match="no table 'nope'"):
+            load(spark, table="nope")
+        with pytest.raises(Exception, match=r"(?s)Traceback.*in fail.*ValueError: mine"):
+            spark.range(1).mapInArrow(fail, "id long").count()

@@ -107,3 +107,30 @@ def test_every_example_of_the_help_runs(typed, command):
 def test_what_is_left_out_is_an_example_still():
     examples = {example for command in COMMANDS.commands for example in command.examples}
     assert examples >= LEFT_OUT.keys()
+
+
+ODD_WORDS = (
+    "", "''", "'", '"', "--", "-5", "0", "9" * 30, "trips@", "@", "trips@999", "trips@nowhere", "..", "$nothing",
+    ":nothing", "é", "%", "(", "{", "a=b=c", "=", "nan", "null", "s3:", "2026-13-45", "no such thing",
+)  # fmt: skip
+NOT_TYPED = {"demo", "tour", "use", "explore", "timeline"}
+"""Commands that read real data or other warehouses, or open widgets."""
+TYPED = [command for command in COMMANDS.commands if command.name not in NOT_TYPED]
+
+
+@pytest.mark.parametrize(
+    "command", [c for c in COMMANDS.commands if c.name not in NOT_TYPED], ids=lambda command: command.name
+)
+def test_odd_words_bring_errors_of_one_to_three_lines(typed, command):
+    words = command.examples[0].splitlines()[0].split()
+    lines = [
+        " ".join([*words[:place], odd, *words[place + 1 :]]) for place in range(1, len(words)) for odd in ODD_WORDS
+    ]
+    lines += [" ".join([*words, odd]) for odd in ODD_WORDS]
+    wrong = []
+    for line in lines:
+        run = typed(line)
+        error = run.error_before_exec or run.error_in_exec
+        if error is not None and not (isinstance(error, sl.SleeperError) and len(str(error).splitlines()) <= 3):
+            wrong.append(f"%sleeper {line}: {type(error).__name__}: {error}")
+    assert not wrong, "\n" + "\n".join(wrong)

@@ -24,7 +24,8 @@ VALUES = {
     "a surrogate": "\ud800", "dots": "../..", "bytes": b"x", "an empty list": [], "a list": [1, None, "x"],
     "nested lists": [[["x"]]], "a set": {"x"}, "a dict": {"x": 5}, "a dict of None": {None: None},
     "a number as key": {1: "x"}, "a function": len, "a class": int, "an object": object(), "a date": date(2026, 1, 1),
-    "the first time": datetime.min.replace(tzinfo=UTC), "the last time": datetime.max.replace(tzinfo=UTC), "NaT": pd.NaT,
+    "the first time": datetime.min.replace(tzinfo=UTC), "the last time": datetime.max.replace(tzinfo=UTC),
+    "NaT": pd.NaT,
     "a duration": timedelta(days=-1), "an array": np.array([1, 2]), "a series": pd.Series([1, 2]),
     "a frame": pd.DataFrame({"x": [1]}), "an Arrow table": pa.table({"x": [1]}),
     "an Arrow schema": pa.schema({"x": pa.int32()}),
@@ -124,3 +125,39 @@ def mend(session):
         session.delete_table("fresh", force=True)
     if "trips" not in names:
         session.rename_table(next(name for name in names if name != "fresh"), "trips")
+
+
+@pytest.mark.parametrize(
+    "argument", ["warehouse", "instance", "region", "endpoint_url", "author", "spark_config", "properties"]
+)
+def test_only_errors_of_the_package_come_out_of_connect(tmp_path, monkeypatch, argument):
+    monkeypatch.chdir(tmp_path)
+    wrong = {}
+    for label, value in VALUES.items():
+        try:
+            sl.connect(**{"warehouse": "w", argument: value}).close()
+        except SleeperError:
+            continue
+        except Exception as error:  # noqa: BLE001 - this is what the test looks for
+            wrong[label] = error
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("argument", ["row_keys", "sort_keys", "values", "retired"])
+def test_only_errors_of_the_package_come_out_of_a_schema(argument):
+    wrong = {}
+    for label, value in VALUES.items():
+        for given in (value, {"k": value}, [value], {value: "int"} if value.__hash__ else {}):
+            try:
+                sl.Schema(**{"row_keys": {"id": "int"}, argument: given})
+            except SleeperError:
+                continue
+            except Exception as error:  # noqa: BLE001 - this is what the test looks for
+                wrong[label] = error
+    assert wrong == {}
+
+
+def test_a_field_is_made_of_a_name_and_a_type():
+    for name, of_type in (("a", "string"), (5, sl.Schema({"k": "int"}).row_keys[0].type), (None, None)):
+        with pytest.raises(sl.InvalidInput, match="a field cannot be made of"):
+            sl.Field(name, of_type)

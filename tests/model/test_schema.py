@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import json
 
 import pyarrow as pa
@@ -7,7 +8,7 @@ import pytest
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.model.types import parse_type
+from sleeper_nb.model.types import MOST_NESTED, FieldType, parse_type
 
 EVERYTHING = Schema(
     {"s": "string", "i": "int", "l": "long", "b": "bytearray"},
@@ -121,3 +122,24 @@ def test_a_key_that_the_arrow_schema_lacks_is_named_with_the_columns_there_are()
 def test_a_schema_shows_a_row_for_each_field_and_escapes_what_it_shows():
     assert "decimal(10,2)" in repr(EVERYTHING)
     assert "list&lt;string&gt;" in EVERYTHING._repr_html_()
+
+
+@pytest.mark.parametrize("deep", [MOST_NESTED + 1, 300, 100_000])
+def test_types_nested_too_deep_are_refused_at_once_however_they_are_given(deep):
+    as_json: object = "IntType"
+    for _ in range(deep):
+        as_json = {"ListType": {"elementType": as_json}}
+    arrow = functools.reduce(lambda of, _: pa.list_(of), range(min(deep, 300)), pa.int32())
+    for read in (
+        lambda: parse_type("list<" * deep + "int" + ">" * deep),
+        lambda: parse_type("map<int," * deep + "int" + ">" * deep),
+        lambda: FieldType.from_json(as_json),
+        lambda: FieldType.from_arrow(arrow),
+    ):
+        with pytest.raises(InvalidInput, match="nested more than 20 deep"):
+            read()
+
+
+def test_types_are_nested_as_deep_as_they_may_be():
+    text = "list<" * MOST_NESTED + "int" + ">" * MOST_NESTED
+    assert str(parse_type(text)) == str(FieldType.from_arrow(parse_type(text).arrow)) == text

@@ -428,7 +428,7 @@ def test_the_command_does_what_python_does(tmp_path: Path):
         ):
             with pytest.raises(sl.SleeperError, match=words):
                 run(wrong)
-        with pytest.raises(InvalidInput, match="no schema 'new'"):
+        with pytest.raises(InvalidInput, match="schema is one of 'own', 'current', not the string 'new'"):
             table.at(2, schema="new")
 
 

@@ -11,7 +11,7 @@ from sleeper_nb.errors import EngineError, InvalidInput, NotFound, SleeperError
 _LONGEST: Final = 300
 
 # The last of a Python stack that a worker sends back: "sleeper_nb.errors.InvalidInput: message".
-_OURS: Final = re.compile(r"^(?:[\w.]*: )?sleeper_nb\.errors\.(\w+): (.*)(?:\n[ \t]*hint: (.*))?$", re.MULTILINE)
+_OURS: Final = re.compile(r"^(?:.*: )?sleeper_nb\.errors\.(\w+): (.*)(?:\n[ \t]*hint: (.*))?$", re.MULTILINE)
 _NO_MODULE: Final = re.compile(r"(?:ModuleNotFoundError|ImportError): (No module named '([\w.]+)'.*)")
 _STACK_END: Final = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt|Exit)\b(?:: .*)?)$", re.MULTILINE)
 _NO_SPACE: Final = re.compile(r"No space left on device|Disk quota exceeded|not enough space on the disk")

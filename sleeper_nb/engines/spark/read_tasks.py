@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import InputPartition
 
+from sleeper_nb.engines.spark.worker_errors import without_stack
 from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.operations.scanning.reading import asked_fields, leaf_rows
 from sleeper_nb.operations.scanning.tasks import FileGroup
@@ -72,8 +73,9 @@ class ReadTask(InputPartition):
         from pyspark.sql.pandas.types import to_arrow_schema
 
         schema = to_arrow_schema(spark_schema, timezone="UTC")
-        asked_fields(schema.names, self.processor.schema)  # or raises: a user may give Spark any schema
-        with self.lease.held() if self.lease else nullcontext():
+        with without_stack():
+            asked_fields(schema.names, self.processor.schema)  # or raises: a user may give Spark any schema
+        with without_stack(), self.lease.held() if self.lease else nullcontext():
             for group in self.groups:
                 for batch in leaf_rows(group, self.processor, self.storage, columns=schema.names):
                     yield batch.cast(schema)

@@ -24,6 +24,7 @@ from sleeper_nb.engines.spark.read_tasks import ReadTask, rows_of
 from sleeper_nb.engines.spark.settings import PUSHDOWN
 from sleeper_nb.engines.spark.source_options import InstancePlace, SourceOptions
 from sleeper_nb.engines.spark.source_table import Opener, SourceTable
+from sleeper_nb.engines.spark.worker_errors import without_stack
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.operations.scanning.planning import plan_scan
 from sleeper_nb.storage.filesystem import Storage
@@ -61,6 +62,7 @@ class SleeperSource(DataSource):
         """Return what follows ``format``."""
         return "sleeper"
 
+    @without_stack()
     def schema(self) -> str:
         """Return the columns of the version."""
         asked = self.asked()
@@ -72,10 +74,12 @@ class SleeperSource(DataSource):
         finally:
             table.close()
 
+    @without_stack()
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what plans and reads a batch."""
         return PruningReader(self, schema) if self.prunes else VersionReader(self, schema)
 
+    @without_stack()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Return what plans and reads a stream."""
         from sleeper_nb.engines.spark.stream_reader import AppendReader
@@ -106,6 +110,7 @@ class VersionReader(DataSourceReader):
         self.source, self.columns = source, schema
         self.filters: list[Filter] = []
 
+    @without_stack()
     def partitions(self) -> list[ReadTask]:
         """Return the tasks: each reads some leaves, or some of a leaf's files where their rows need not meet."""
         asked = self.source.asked()

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from sleeper_nb.engines.spark.source import SleeperSource
+from sleeper_nb.engines.spark.worker_errors import without_stack
 
 _OURS: Final = ReadMaxFiles(2**31 - 1)
 """Spark hands back only limits of its own kinds. Whichever it is, it stands for the options."""
@@ -71,6 +72,7 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._held = ExitStack()
         self._last: int | None = None
 
+    @without_stack()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, here and below
         """Return where the stream begins: before the full state at the version that was asked for.
 
@@ -88,6 +90,7 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return whether batches are bounded."""
         return ReadAllAvailable() if self.asked.limits == BatchLimits() else _OURS
 
+    @without_stack()
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return where the next batch ends; `start` when nothing was committed behind it.
 
@@ -108,15 +111,18 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = end_of_batch(history, began.snapshot, self.asked.limits if bounded else BatchLimits())
         return Offset(began.table_id, began.full_state, end, full_state_done=True).to_dict()
 
+    @without_stack()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read nothing that is committed from now on."""
         self._last = self._table.store.head().id
 
+    @without_stack()
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return the current snapshot as an offset, for the progress of the query."""
         head = self._table.store.head().id
         return Offset(self._table.store.table_id, head, head, full_state_done=True).to_dict()
 
+    @without_stack()
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadTask]:
         """Return the tasks of a batch; errors as `latestOffset`."""
         began, ended = self._offset(start), self._offset(end)

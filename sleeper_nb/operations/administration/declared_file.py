@@ -20,6 +20,8 @@ def declarations_of(declared: str | Path | Mapping[str, Any]) -> tuple[TableDecl
     """
     if isinstance(declared, Mapping):
         return read_declarations(declared, "what is declared")
+    if "\0" in str(declared):
+        raise InvalidInput(f"{str(declared)!r} is not a valid path", hint="give the path of a TOML file")
     path = Path(declared).expanduser()
     try:
         return read_declarations(path.read_text(encoding="utf-8"), str(declared))

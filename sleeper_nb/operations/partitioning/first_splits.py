@@ -24,7 +24,9 @@ def with_splits(properties: TableProperties, given: bool, file: str | None, stri
     return TableProperties(texts)
 
 
-def initial_split_points(schema: Schema, given: Iterable[Any], properties: TableProperties, home: Storage) -> list[Any]:
+def initial_split_points(
+    schema: Schema, given: Iterable[Any] | None, properties: TableProperties, home: Storage
+) -> list[Any]:
     """Return values of the first row key; none where neither points nor a file is given.
 
     Parameters
@@ -32,7 +34,7 @@ def initial_split_points(schema: Schema, given: Iterable[Any], properties: Table
     schema
         The table's schema.
     given
-        Values, or texts of values as they stand in a split points file.
+        Values, or texts of values as they stand in a split points file; None is none.
     properties
         ``sleeper.table.splits.file`` names a file, or ``s3://`` object; ``sleeper.table.splits.base64.encoded`` says
         that strings in it are in base64.
@@ -46,7 +48,7 @@ def initial_split_points(schema: Schema, given: Iterable[Any], properties: Table
     InvalidInput
         When points are given twice, or one cannot be; the line of a file is named.
     """
-    field, points, file = schema.row_keys[0], list(given), properties[SPLITS_FILE]
+    field, points, file = schema.row_keys[0], list(() if given is None else given), properties[SPLITS_FILE]
     if not file:
         return [parse_key(field, point, what="split point") if isinstance(point, str) else point for point in points]
     if points:
