@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from sleeper_nb.catalog.steady import Retained, retained
 from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import ConflictError, NotFound, StorageError
 from sleeper_nb.model.files import Totals
@@ -130,21 +131,19 @@ class SavepointDeletion(Report):
 
 def plan_deletion(store: StateStore, savepoint: Savepoint) -> SavepointDeletion:
     """Return what deleting a savepoint would let go of. Nothing is changed."""
-    number = savepoint.saved_snapshot_id
-    snapshots = [snapshot.id for snapshot in store.catalog.snapshots(store.table_id)]
-    others = [kept for kept in store.catalog.savepoints(store.table_id) if kept.id != savepoint.id]
-    keeping = [f"snapshot {number}"] if number in snapshots else []
+    number, now = savepoint.saved_snapshot_id, retained(store.catalog, store.table_id)
+    others = [kept for kept in now.savepoints if kept.id != savepoint.id]
+    keeping = [f"snapshot {number}"] if number in {snapshot.id for snapshot in now.snapshots} else []
     keeping += [f"savepoint {kept.id}" for kept in others if kept.saved_snapshot_id == number]
     # only then is there anything to look for in the metadata
-    freed = NOTHING if keeping else kept_by_each(store).get(savepoint.id, NOTHING)
+    freed = NOTHING if keeping else kept_by_each(store, now).get(savepoint.id, NOTHING)
     return SavepointDeletion(savepoint, tuple(keeping), freed.files, freed.bytes, dry_run=True)
 
 
-def kept_by_each(store: StateStore) -> dict[int, Totals]:
+def kept_by_each(store: StateStore, now: Retained) -> dict[int, Totals]:
     """Return for the id of each savepoint the data files that would be garbage without it."""
-    state = store.load()
-    snapshots = {snapshot.id for snapshot in store.catalog.snapshots(store.table_id)}
-    savepoints = store.catalog.savepoints(store.table_id)
+    state, savepoints = store.load(now.current), now.savepoints
+    snapshots = {snapshot.id for snapshot in now.snapshots}
     saved = Counter(kept.saved_snapshot_id for kept in savepoints)
     alone = kept_alone(state.files, snapshots | saved.keys())
     last = {kept.id: kept.saved_snapshot_id for kept in savepoints if saved[kept.saved_snapshot_id] == 1}
@@ -160,8 +159,11 @@ def delete_savepoint(store: StateStore, savepoint: Savepoint) -> None:
 
 def list_savepoints(store: StateStore, table: str, *, with_bytes: bool) -> Listing[Savepoint]:
     """Return the savepoints of a table, oldest first; with what each alone keeps, if that is wanted."""
-    found = store.catalog.savepoints(store.table_id)
-    alone = kept_by_each(store) if with_bytes else {}
+    if with_bytes:
+        now = retained(store.catalog, store.table_id)
+        found, alone = now.savepoints, kept_by_each(store, now)
+    else:
+        found, alone = store.catalog.savepoints(store.table_id), {}
     cells = []
     for one in found:
         made = "periodically" if one.periodic else "by hand"
