@@ -95,6 +95,11 @@ class Table(Loading, Maintenance, Altering, Report):
         return self.at().online
 
     @property
+    def store(self) -> StateStore:
+        """What keeps the versions of the table, for readers that plan by themselves."""
+        return self._store
+
+    @property
     def state_store(self) -> str:
         """The class that keeps the table's metadata, as the current snapshot says."""
         return self._store.head().state_store
@@ -167,11 +172,11 @@ class Table(Loading, Maintenance, Altering, Report):
             saved.setdefault(point.saved_snapshot_id, []).append(point.name or str(point.id))
         cells = tuple(
             (s.id, s.time, s.operation, s.added_files, s.removed_files, s.added_rows, s.rows, s.files,
-             ", ".join(saved.get(s.id, ())), s.message)
+             s.references, ", ".join(saved.get(s.id, ())), s.message)
             for s in found[:limit]
         )  # fmt: skip
         columns = ("snapshot", "time", "operation", "+files", "−files", "+rows", "rows", "files",
-                   "savepoint", "message")  # fmt: skip
+                   "references", "savepoint", "message")  # fmt: skip
         cut = f"the newest {len(cells):,} of {len(found):,} snapshots" if len(cells) < len(found) else ""
         listing = Listing(found[:limit], columns, cells, f"history of {self.name}", cut)
         picture, lines = (draw(found, points, name=self.name) for draw in (timeline, timeline_lines))
@@ -234,7 +239,7 @@ class Table(Loading, Maintenance, Altering, Report):
     @property
     def savepoint_manager(self) -> SavepointManager:
         """What finds savepoints by their ids, and their files (the proposal of savepoints for Paimon)."""
-        return SavepointManager(self._components.catalog, self.entry.id, self._store.storage)
+        return SavepointManager(self)
 
     def savepoints(self, with_bytes: bool = False) -> Listing[Savepoint]:
         """Return the savepoints, oldest first.

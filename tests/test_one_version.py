@@ -136,6 +136,7 @@ TABLE: dict[str, Callable[[Any], Any]] = {
     "source": lambda t: str(t.source()),
     "state": lambda t: _of_state(t.state),
     "state_store": lambda t: t.state_store,
+    "store": lambda t: t.store.table_id,
     "status": lambda t: t.status(),
     "system_table": lambda t: str(t.system_table("files")),
     "to_dict": lambda t: t.to_dict(),

@@ -238,7 +238,7 @@ class ExploreModel:
         """Return what changed between two versions; where much would have to be read for it, only how to ask."""
         found = self._session.table(table)
         line = f"%sleeper diff {found.name} {before} {after}"
-        size = sum(found.at(number).state.totals().bytes for number in {before, after})
+        size = sum(files_of(found.at(number).state)[1] for number in {before, after})
         if size > COMPARED_BYTES:
             text = f"{cell_text(Bytes(size))} may have to be read to compare them"
             return Preview(line, f"<div>{text}</div>", text)

@@ -15,7 +15,7 @@ from sleeper_nb.cells import Bytes
 from sleeper_nb.model.files import data_files
 from sleeper_nb.model.properties import SAVEPOINT_INTERVAL, SPLITTING_THRESHOLD, TableProperties
 from sleeper_nb.model.savepoints import Savepoint
-from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.snapshots import Snapshot, files_text
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.scanning.planning import files_of
 from sleeper_nb.operations.upkeep.expiry import Retention, plan_expiry
@@ -129,13 +129,12 @@ class TableStatus(Report):
     def grid(self) -> Grid:
         """Return one row a fact, and below them what to do next."""
         now = self.snapshot
-        references = f" in {self.references:,} references" if self.references != self.files else ""
         waiting = f"{counted(self.waiting_files, 'data file')}, {Bytes(self.waiting_bytes)}"
         waiting += f"; {counted(self.waiting_metadata, 'metadata file')}"
         rows: list[tuple[object, ...]] = [
             ("state store", f"{self.state_store} on {self.catalog}"),
             ("snapshot", f"{now.id:,} ({now.operation}, {now.time:%Y-%m-%d %H:%M:%S} UTC)"),
-            ("data", f"{counted(self.rows, 'row')}, {counted(self.files, 'file')}{references}, {Bytes(self.bytes)}"),
+            ("data", f"{counted(self.rows, 'row')}, {files_text(self.files, self.references)}, {Bytes(self.bytes)}"),
             ("leaf partitions", f"{self.leaves:,}"),
             ("versions", f"{counted(self.snapshots, 'snapshot')}, {counted(self.savepoints, 'savepoint')}"),
             ("metadata", f"{counted(self.metadata_files, 'file')}, {Bytes(self.metadata_bytes)}"),
