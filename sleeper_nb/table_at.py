@@ -252,7 +252,8 @@ class TableAt(Report):
     def card(self) -> Stacked:
         """Return the commit or savepoint of the version, what the table is there, and its first ten rows."""
         at = self.at_reference(None)
-        first = preview(at.scan().head(_CARD_ROWS + 1), f"{at.name} at {at.resolved}", limit=_CARD_ROWS)
+        rows, total = at.scan().head(_CARD_ROWS + 1), at.plan().rows
+        first = preview(rows, f"{at.name} at {at.resolved}", limit=_CARD_ROWS, total=total)
         return Stacked((("version", at.resolved.version), ("table", at), ("rows", Answer(first))))
 
     def grid(self) -> Grid:
