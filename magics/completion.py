@@ -157,9 +157,10 @@ class SleeperCompleter:
 
     def _columns_of(self, name: str) -> tuple[str, ...]:
         table = self._table(name)
-        key = (table.entry.id, table.resolved.version.schema_id)
+        at = table.at()
+        key = (table.entry.id, at.resolved.version.schema_id)
         if key not in self._columns:
-            self._columns[key] = table.schema.names
+            self._columns[key] = at.schema.names
         return self._columns[key]
 
 

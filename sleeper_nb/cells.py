@@ -14,6 +14,8 @@ from sleeper_nb.column_values import values_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
+NULL = "NULL"
+"""How a missing value of the user's is shown. A text that reads the same is shown in quotes."""
 _MOST_WHOLE = 1e16
 _MOST_IN_32_BITS = 3.4e38
 
@@ -51,7 +53,9 @@ class Data:
     def __str__(self) -> str:
         value = self.value
         if value is None:
-            return "NULL"
+            return NULL
+        if isinstance(value, str) and value.strip("'") == NULL:
+            return f"'{cell_text(value)}'"  # a text that says NULL is not a missing value
         if isinstance(value, float):
             return _every_digit(value, single=self.single)
         if isinstance(value, Decimal):

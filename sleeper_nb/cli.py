@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sleeper_nb.commands import COMMANDS
-from sleeper_nb.commands.base import option
 from sleeper_nb.commands.context import Context, explained
+from sleeper_nb.commands.helping import ON_CONSOLE
 from sleeper_nb.commands.line_progress import LineProgress
 from sleeper_nb.commands.locating import Home, find_home
 from sleeper_nb.commands.parsing import Invocation
@@ -22,11 +22,7 @@ if TYPE_CHECKING:
     from sleeper_nb.storage.filesystem import Storage
 
 DONE, FAILED, MISUSED, INTERRUPTED = 0, 1, 2, 130
-_SHARED = (
-    option("--warehouse", text="its folder; SLEEPER_WAREHOUSE, sleeper.toml or ./warehouse if not", kind="path"),
-    option("--instance", text="which of its instances; default when not given"),
-)
-_SHARED_NAMES = tuple(name for argument in _SHARED for name in argument.names)
+_SHARED_NAMES = tuple(name for argument in ON_CONSOLE for name in argument.names)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return _print(f"sleeper-nb {__version__}")
     try:
-        invocation = COMMANDS.parse_argv(words, _SHARED)
+        invocation = COMMANDS.parse_argv(words, ON_CONSOLE)
     except SleeperError as error:
         return _complain(error, MISUSED)
     return _run(invocation)

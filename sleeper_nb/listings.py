@@ -14,7 +14,7 @@ from sleeper_nb.model.file_reference import KEY_COLUMNS
 from sleeper_nb.model.files import Totals
 from sleeper_nb.model.schema import Field
 from sleeper_nb.render import Versioned
-from sleeper_nb.report import SHOWN_ROWS, Grid, Listing, Report
+from sleeper_nb.report import SHOWN_ROWS, Grid, Listing, Report, counted
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -44,7 +44,10 @@ class FileListing(Report, Sequence[dict[str, Any]]):
     def grid(self) -> Grid:
         """Return the first files, and below them how many there are when that is not all."""
         cut = f"first {SHOWN_ROWS} of {len(self):,} rows" if len(self) > SHOWN_ROWS else ""
-        return Grid(self._columns(), tuple(map(self._cells, self[:SHOWN_ROWS])), self.title, cut)
+        files = len(pc.unique(self.references["filename"]))
+        shared = f"{len(self):,} references to {counted(files, 'file')}" if files != len(self) else ""
+        footer = " · ".join(filter(None, (cut, shared)))
+        return Grid(self._columns(), tuple(map(self._cells, self[:SHOWN_ROWS])), self.title, footer)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the columns, each with its values."""

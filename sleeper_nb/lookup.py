@@ -10,10 +10,11 @@ from sleeper_nb.operations.system_tables.definitions import MARK, SYSTEM_TABLES
 from sleeper_nb.statement import Lookup, Source
 
 if TYPE_CHECKING:
+    from sleeper_nb.table import Table
     from sleeper_nb.table_at import TableAt
 
 
-def lookup_in(find: Callable[[str], TableAt | None]) -> Lookup:
+def lookup_in(find: Callable[[str], Table | None]) -> Lookup:
     """Return what finds tables and their system tables for one statement.
 
     Wherever the statement names one version of a table in the same way, it reads the same; so the current version is
@@ -40,11 +41,19 @@ def lookup_in(find: Callable[[str], TableAt | None]) -> Lookup:
 
 
 def metadata_lookup(table: TableAt) -> Lookup:
-    """Return what finds the system tables of one table, by short names too; without a version, those at its own."""
+    """Return what finds the system tables of one table, by short names too; without a version, those at its own.
+
+    As in `lookup_in`, a version that one statement names several times is looked up once.
+    """
+    found: dict[VersionReference | None, TableAt] = {}
 
     def source(name: str, asked: VersionReference | None) -> Source | None:
         base, mark, suffix = name.rpartition(MARK)
         is_one = base.casefold() == table.name.casefold() if mark else suffix.casefold() in SYSTEM_TABLES
-        return table.at_reference(asked).system_table(suffix) if is_one else None
+        if not is_one:
+            return None
+        if asked not in found:
+            found[asked] = table.at_reference(asked)
+        return found[asked].system_table(suffix)
 
     return source

@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.background import BackgroundJob
+from sleeper_nb.catalog.steady import steady
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import SPLITTING_THRESHOLD
@@ -245,13 +246,22 @@ class Maintenance(Oversight):
             with self._watched() as progress:
                 return self._compact(progress, dry_run=dry_run, but=but)
 
-        steps = maintaining.steps_of(
-            self._store,
-            self.split_partitions,
-            compact,
-            SavepointSchedule.of(self.properties),
-            expiry.Retention.of(self.properties),
-            garbage.delay_of(self.properties),
-            self._components.author,
+        def steps() -> tuple[maintaining.Step, ...]:
+            return maintaining.steps_of(
+                self._store,
+                self.split_partitions,
+                compact,
+                SavepointSchedule.of(self.properties),
+                expiry.Retention.of(self.properties),
+                garbage.delay_of(self.properties),
+                self._components.author,
+            )
+
+        if not dry_run:
+            return maintaining.run_steps(self.name, steps(), dry_run=False)
+        catalog = self._components.catalog
+        plan, _ = steady(
+            lambda: maintaining.run_steps(self.name, steps(), dry_run=True),
+            lambda: (self._store.head(), catalog.savepoints(self.entry.id)),
         )
-        return maintaining.run_steps(self.name, steps, dry_run=dry_run)
+        return plan

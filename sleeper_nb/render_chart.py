@@ -213,16 +213,21 @@ def _of_line(rows: pa.Table, x: str, y: str) -> _Drawn:
     kept = kept.sort_by("at")
     at = kept["at"].to_pylist()
     width = (at[-1] - at[0] if at else 0) or 1
-    labels = map(cell_text, values_of(kept["label"]))
+    labels = map(_label, values_of(kept["label"]))
     points = [_Point((a - at[0]) / width, b, c) for a, b, c in zip(at, kept["height"].to_pylist(), labels, strict=True)]
     return _Drawn(points, len(points))
+
+
+def _label(value: object) -> str:
+    """Return a value as a label, on which a missing value and the text NULL differ as they do in a table."""
+    return str(Data(value)) if value is None or isinstance(value, str) else cell_text(value)
 
 
 def _of_bars(rows: pa.Table, x: str, y: str) -> _Drawn:
     heights = _numbers(rows, y, times=False)
     kept = pa.table({"height": heights, "label": rows[x]}).filter(pc.fill_null(pc.is_finite(heights), False))  # noqa: FBT003
     shown = kept.slice(0, _MOST_BARS)
-    pairs = zip(shown["height"].to_pylist(), map(cell_text, values_of(shown["label"])), strict=True)
+    pairs = zip(shown["height"].to_pylist(), map(_label, values_of(shown["label"])), strict=True)
     points = [_Point((i + 0.5) / shown.num_rows, height, label) for i, (height, label) in enumerate(pairs)]
     more = kept.num_rows > _MOST_BARS
     return _Drawn(points, len(points), f"only the first {_MOST_BARS} bars are drawn" if more else _NOT_DRAWN)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import quote
 
+from sleeper_nb.report import NO_MATHS
+
 BRAND: Final = "fill:var(--jp-brand-color1,#1976d2)"
 _MOST_STILL: Final = 24_000  # in bytes; the listing below a picture needs its room too
 _SAFE: Final = " '=:/;,()-._+"  # of an address within double quotes
@@ -24,7 +26,7 @@ def figure(title: str, height: int, drawn: str, said: Sequence[str]) -> str:
     drawing = f"{head}<title>{html.escape(title)}</title>\n{drawn}</svg>"
     below = f'<div style="opacity:0.75;margin-top:2px;">{html.escape(" · ".join(filter(None, said)))}</div>'
     parts = (f"<div {_DRAWING}>{drawing}</div>", _still(title, height, drawn), below)
-    return f'<div style="max-width:1080px;">{"".join(parts)}</div>'
+    return f'<div class="{NO_MATHS}" style="max-width:1080px;">{"".join(parts)}</div>'
 
 
 def _still(title: str, height: int, drawn: str) -> str:

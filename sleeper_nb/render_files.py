@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from sleeper_nb.cells import Bytes
 from sleeper_nb.model.keys import key_text
+from sleeper_nb.model.snapshots import files_text
+from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.compacting.job_plan import CompactionPlan
 from sleeper_nb.operations.compacting.overlap import MOST_BARS, Bar, Column, overlap
 from sleeper_nb.render import Versioned, ranges_of, split_keys
@@ -46,7 +48,7 @@ class FilesDrawn:
         ranges = [ranges_of(column.leaves, keys) for column in columns]
         labels = range_labels(ranges, _room(len(columns)))
         named = ((range_text(over), label) for over, label in zip(ranges, labels, strict=True))
-        said = _said(columns, plan, strategy, state.schema.row_keys[0].name)
+        said = _said(columns, plan, strategy, state)
         bars = (column.bars for column in columns)
         return cls(f"files of {at.name} at {at.resolved}", tuple(zip(named, bars, strict=True)), said)
 
@@ -75,16 +77,18 @@ class FilesDrawn:
         return "\n".join([*lines, said])
 
 
-def _said(columns: Sequence[Column], plan: CompactionPlan, strategy: str, key: str) -> tuple[str, ...]:
+def _said(columns: Sequence[Column], plan: CompactionPlan, strategy: str, state: TableState) -> tuple[str, ...]:
+    key = state.schema.row_keys[0].name
     bars = [bar for column in columns for bar in column.bars]
     uses, leaves = sum(bar.files for bar in bars), sum(len(column.leaves) for column in columns)
-    merged = sum(len(job.inputs) for job in plan.jobs)
+    names = {name for job in plan.jobs for name in job.filenames}
+    merged = files_text(len(names), sum(len(job.inputs) for job in plan.jobs))
     would = f"a compaction ({strategy}) would merge"
-    those = f"{counted(merged, 'file')} into {len(plan.jobs):,}: those of one letter, with a dashed edge"
+    those = f"{merged} into {len(plan.jobs):,}: those of one letter, with a dashed edge"
     group = max(len(column.leaves) for column in columns)
     return (
-        f"{counted(uses, 'file')} in {counted(leaves, 'partition')} by {key}",
-        f"{would} {those if merged else 'none'}",
+        f"{files_text(state.files.data_totals.files, uses)} in {counted(leaves, 'partition')} by {key}",
+        f"{would} {those if names else 'none'}",
         f"drawn as {len(columns)} groups of up to {group:,} partitions" if group > 1 else "",
         f"more than {MOST_BARS} files are drawn as one bar for each merge" if uses > len(bars) else "",
     )

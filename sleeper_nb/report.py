@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Generic, TypeVar
 
 from sleeper_nb.cells import Data, cell_text, is_missing, is_number
@@ -22,6 +24,12 @@ _CELL = "padding:2px 10px;"  # said of each: pages have styles of their own for 
 _NUMBER = "text-align:right;white-space:nowrap;"
 _TEXT = "text-align:left;"
 _SHORT = f"{_TEXT}white-space:nowrap;"
+NO_MATHS = "tex2jax_ignore mathjax_ignore"
+"""Classes of HTML in which MathJax looks for no formula."""
+_MATHS = re.compile(r"\$|\\(?=[(\[]|begin)")
+_WIDEST = 80
+"""So many characters of one value stand in a line; what is longer is continued in the next, and nothing is cut."""
+_LONG = "max-width:80ch;overflow-wrap:anywhere;"
 _LONGEST_LINE = 40
 """Up to so many characters a text is not broken into lines, as names, times and ranges of keys are."""
 
@@ -60,7 +68,7 @@ class Grid:
 
     def text(self) -> str:
         """Return the grid as aligned plain text."""
-        cells = [[cell_text(value) for value in row] for row in self.rows]
+        cells = [list(line) for row in self.rows for line in zip_longest(*map(_lines_of, row), fillvalue="")]
         table = [list(self.columns), *cells] if any(self.columns) else cells
         widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))] if table else []
         right = [self._holds_numbers(i) for i in range(len(widths))]
@@ -74,14 +82,14 @@ class Grid:
 
     def html(self) -> str:
         """Return the grid as an escaped table whose colours come from the page around it."""
-        parts = ["<div>"]
+        parts = [f'<div class="{NO_MATHS}">']
         if self.title:
-            parts.append(f"<div><b>{html.escape(self.title)}</b></div>")
+            parts.append(f"<div><b>{escaped(self.title)}</b></div>")
         parts.append(f'<table style="{_TABLE}">')
         right = [self._holds_numbers(i) for i in range(len(self.columns))]
         if any(self.columns):
             heads = (
-                f'<th scope="col" style="{_CELL}{_NUMBER if r else _TEXT}">{html.escape(name)}</th>'
+                f'<th scope="col" style="{_CELL}{_NUMBER if r else _TEXT}">{escaped(name)}</th>'
                 for name, r in zip(self.columns, right, strict=True)
             )
             parts.append(f'<thead><tr style="{_ROW}">{"".join(heads)}</tr></thead>')
@@ -89,18 +97,38 @@ class Grid:
         for row in self.rows:
             texts = map(cell_text, row)
             cells = (
-                f'<td style="{_CELL}{_NUMBER if r else _text_style(text)}">{html.escape(text)}</td>'
-                for text, r in zip(texts, right, strict=True)
+                f'<td style="{_CELL}{_NUMBER if r else _text_style(text)}">{_cell_html(value, text)}</td>'
+                for value, text, r in zip(row, texts, right, strict=True)
             )
             parts.append(f'<tr style="{_ROW}">{"".join(cells)}</tr>')
         parts.append("</tbody></table>")
         if self.footer:
-            parts.append(f'<div style="opacity:0.75;">{html.escape(self.footer)}</div>')
+            parts.append(f'<div style="opacity:0.75;">{escaped(self.footer)}</div>')
         return "".join([*parts, "</div>"])
 
     def _holds_numbers(self, column: int) -> bool:
         values = [value for row in self.rows if not is_missing(value := row[column])]
         return bool(values) and all(map(is_number, values))
+
+
+def escaped(text: str) -> str:
+    """Return a text as HTML in which notebooks find no formula, whatever delimiters of formulas it has."""
+    return _MATHS.sub(r"<span>\g<0></span>", html.escape(text))
+
+
+def _cell_html(value: object, text: str) -> str:
+    if isinstance(value, Data) and value.value is None:
+        return f'<i style="opacity:0.6;">{escaped(text)}</i>'
+    shown = escaped(text)
+    return f'<div style="{_LONG}">{shown}</div>' if len(text) > _WIDEST else shown
+
+
+def _lines_of(value: object) -> list[str]:
+    """Return the lines of a cell as text: a long value of the user's is continued below, whole."""
+    text = cell_text(value)
+    if not isinstance(value, Data) or len(text) <= _WIDEST:
+        return [text]
+    return [text[at : at + _WIDEST] for at in range(0, len(text), _WIDEST)]
 
 
 def _text_style(text: str) -> str:

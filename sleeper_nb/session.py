@@ -19,6 +19,9 @@ from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.lookup import lookup_in
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.properties import STATE_STORES, InstanceProperties, TableProperties
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.administration.deletion import finish_deletions
 from sleeper_nb.operations.administration.property_files import PropertyFiles
 from sleeper_nb.operations.scanning.planning import files_of
@@ -149,11 +152,11 @@ class Session(Declaring):
     def tables(self) -> Listing[Table]:
         """Return all tables, by name."""
         catalog = self.components.catalog
-        read = tuple(self._each(catalog.tables(), lambda t: (t, catalog.current(t.entry.id), t.state)))
+        read = tuple(self._each(catalog.tables(), _with_version))
         found = tuple(table for table, _, _ in read)
         sizes = [files_of(state) for _, _, state in read]  # a snapshot counts a file once for each partition's use
         cells = tuple(
-            (t.name, h.id, h.rows, files, Bytes(size), len(state.tree.leaves), h.time)
+            (t.name, h.number, state.totals().rows, files, Bytes(size), len(state.tree.leaves), h.committed)
             for (t, h, state), (files, size) in zip(read, sizes, strict=True)
         )
         columns = ("table", "snapshot", "rows", "files", "bytes", "partitions", "last change")
@@ -255,6 +258,11 @@ class Session(Declaring):
             storage = c.property_files.storage_of(table_id, settings)
             self._stores[table_id] = open_state_store(kind, table_id, c.catalog, storage, c.clock, _retry(settings))
         return self._stores[table_id]
+
+
+def _with_version(table: Table) -> tuple[Table, Snapshot | Savepoint, TableState]:
+    at = table.at()
+    return table, at.resolved.version, at.state
 
 
 def _retry(settings: TableProperties) -> Retry:

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal
 
 from sleeper_nb.altering import Altering
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.base import TableEntry
+from sleeper_nb.catalog.steady import retained, steady
 from sleeper_nb.changes import Changes
 from sleeper_nb.components import Components
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.loading import Loading
 from sleeper_nb.maintenance import Maintenance
+from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.snapshots import (
     SavepointReference,
     Snapshot,
@@ -26,7 +30,10 @@ from sleeper_nb.model.snapshots import (
     parse_reference,
     parse_version,
 )
-from sleeper_nb.operations.versioning import changes, rollback, savepoints
+from sleeper_nb.model.state import TableState
+from sleeper_nb.operations.scanning.exporting import ExportReport
+from sleeper_nb.operations.scanning.planning import ScanPlan
+from sleeper_nb.operations.versioning import changes, rollback, savepoints, versions
 from sleeper_nb.operations.versioning.comparison import Comparison, compare, in_newer_schema
 from sleeper_nb.operations.versioning.diff import Diff, diff
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
@@ -36,16 +43,19 @@ from sleeper_nb.operations.versioning.savepoints import SavepointDeletion
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.render import Pictured
 from sleeper_nb.render_timeline import timeline, timeline_lines
-from sleeper_nb.report import Listing
+from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked
 from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.statement import Source
 from sleeper_nb.table_at import TableAt
 
 
-class Table(Loading, Maintenance, Altering, TableAt):
+class Table(Loading, Maintenance, Altering, Report):
     """A table: every call reads or changes its current version.
 
-    Made by `Session.create_table` and `Session.table`.
+    Made by `Session.create_table` and `Session.table`. A table has versions: each read takes one with `at`, and all of
+    its answer comes from that version. Two calls may read two versions; to ask several things of one version, keep
+    what `at` returns.
     """
 
     def __init__(
@@ -56,9 +66,39 @@ class Table(Loading, Maintenance, Altering, TableAt):
         self.name = entry.name
 
     @property
-    def resolved(self) -> Resolved:  # type: ignore[override]
+    def resolved(self) -> Resolved:
         """The current version, looked up each time."""
         return Resolved(self._store.head())
+
+    @property
+    def state(self) -> TableState:
+        """The partitions and file references of the current version."""
+        return self.at().state
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the current version."""
+        return self.at().schema
+
+    @property
+    def partitions(self) -> PartitionTree:
+        """The partition tree of the current version."""
+        return self.at().partitions
+
+    @property
+    def processing(self) -> DataProcessing:
+        """The filters, iterator and aggregations that queries apply to the rows."""
+        return self.at().processing
+
+    @property
+    def online(self) -> bool:
+        """Whether maintenance may work on the table; offline, it can still be read and loaded."""
+        return self.at().online
+
+    @property
+    def store(self) -> StateStore:
+        """What keeps the versions of the table, for readers that plan by themselves."""
+        return self._store
 
     @property
     def state_store(self) -> str:
@@ -84,7 +124,14 @@ class Table(Loading, Maintenance, Altering, TableAt):
         schema
             ``"own"`` reads the version with the schema that it had; ``"current"`` with the one of now.
         """
-        return self.at_reference(_reference(version, timestamp)).in_schema(schema)
+        return self.at_reference(_reference(version, timestamp), schema)
+
+    def at_reference(self, asked: VersionReference | None, schema: Literal["own", "current"] = "own") -> TableAt:
+        """Return the table at a version that was parsed already; at the current one when None. Otherwise as `at`."""
+        found = versions.resolve(self._components.catalog, self.entry.id, self.name, asked)
+        at = TableAt(self.name, found, self._store, self._components, self.properties)
+        # The current version has the current schema: looking that up again could find a later one.
+        return at.in_schema("own" if asked is None and schema == "current" else schema)
 
     @checked
     def scan(
@@ -122,27 +169,81 @@ class Table(Loading, Maintenance, Altering, TableAt):
         """
         if limit is not None and limit < 1:
             raise InvalidInput(f"cannot list {limit} snapshots", hint="give a limit of 1 or more")
-        found = self._components.catalog.snapshots(self.entry.id) or (self._store.head(),)  # which says it was deleted
-        points = self._components.catalog.savepoints(self.entry.id)
+        kept = retained(self._components.catalog, self.entry.id)
+        found, points = kept.snapshots, kept.savepoints
         saved: dict[int, list[str]] = {}
         for point in points:
             saved.setdefault(point.saved_snapshot_id, []).append(point.name or str(point.id))
         cells = tuple(
             (s.id, s.time, s.operation, s.added_files, s.removed_files, s.added_rows, s.rows, s.files,
-             ", ".join(saved.get(s.id, ())), s.message)
+             s.references, ", ".join(saved.get(s.id, ())), s.message)
             for s in found[:limit]
         )  # fmt: skip
         columns = ("snapshot", "time", "operation", "+files", "−files", "+rows", "rows", "files",
-                   "savepoint", "message")  # fmt: skip
+                   "references", "savepoint", "message")  # fmt: skip
         cut = f"the newest {len(cells):,} of {len(found):,} snapshots" if len(cells) < len(found) else ""
         listing = Listing(found[:limit], columns, cells, f"history of {self.name}", cut)
         picture, lines = (draw(found, points, name=self.name) for draw in (timeline, timeline_lines))
         return Pictured(listing, picture, lines)
 
+    def export(
+        self,
+        destination: str | Path,
+        file_format: Literal["parquet", "csv"] | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+    ) -> ExportReport:
+        """Write the rows of the current version to files, as `TableAt.export` does."""
+        return self.at().export(destination, file_format, columns=columns, where=where)
+
+    def plan(self) -> ScanPlan:
+        """Return what a query of the whole current version opens."""
+        return self.at().plan()
+
+    def fields(self) -> Listing[Field]:
+        """Return the fields of the current version: their roles and types, and which may be null."""
+        return self.at().fields()
+
+    def files(self) -> Pictured[dict[str, Any]]:
+        """Return the files that the current version reads, as `TableAt.files` does."""
+        catalog, now = self._components.catalog, self._components.clock.now()
+        # A compaction that commits in between would leave its old inputs without the claim on them.
+        at, claims = steady(self.at, lambda: catalog.assignments(self.entry.id, now))
+        return at.files_beside(claims)
+
+    def leaves(self) -> Pictured[dict[str, Any]]:
+        """Return the leaf partitions of the current version, as `TableAt.leaves` does."""
+        return self.at().leaves()
+
+    def source(self) -> Source:
+        """Return the rows of the current version as SQL reads them."""
+        return self.at().source()
+
+    def system_table(self, suffix: str) -> Source:
+        """Return the rows of a system table at the current version, as `TableAt.system_table` does."""
+        return self.at().system_table(suffix)
+
+    def inspect(self, sql: str, params: Mapping[str, Any] | None = None) -> Answer:
+        """Ask DuckDB about the metadata of the current version, as `TableAt.inspect` does."""
+        return self.at().inspect(sql, params)
+
+    def card(self) -> Stacked:
+        """Return the newest commit, what the table is there, and its first ten rows."""
+        return self.at().card()
+
+    def grid(self) -> Grid:
+        """Return what the current version is, in a few lines."""
+        return self.at().grid()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schema and the totals of the current version."""
+        return self.at().to_dict()
+
     @property
     def savepoint_manager(self) -> SavepointManager:
         """What finds savepoints by their ids, and their files (the proposal of savepoints for Paimon)."""
-        return SavepointManager(self._components.catalog, self.entry.id, self._store.storage)
+        return SavepointManager(self)
 
     @checked
     def savepoints(self, with_bytes: bool = False) -> Listing[Savepoint]:
@@ -281,7 +382,7 @@ class Table(Loading, Maintenance, Altering, TableAt):
             (before.resolved, before.state),
             (after.resolved, after.state),
             rows,
-            processed=bool(self._done()),
+            processed=after.is_processed,
         )
 
     def _at(self, version: int | str | None) -> TableAt:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from sleeper_nb.arguments import checked
+from sleeper_nb.catalog.base import Assignment
 from sleeper_nb.cells import Bytes
 from sleeper_nb.components import Components
 from sleeper_nb.errors import InvalidInput
@@ -203,8 +205,12 @@ class TableAt(Report):
 
         They are in the order of their partitions. Would, by the table's strategy as it is now, with its limits.
         """
+        store = self._store
+        return self.files_beside(store.catalog.assignments(store.table_id, store.clock.now()))
+
+    def files_beside(self, claimed: Sequence[Assignment]) -> Pictured[dict[str, Any]]:
+        """Return the files as `files` does, while compaction jobs have claimed some of them."""
         strategy, store = self.properties["sleeper.table.compaction.strategy.class"], self._store
-        claimed = store.catalog.assignments(store.table_id, store.clock.now())
         settings, most = StrategySettings.of(self.properties), store.most_compaction_inputs
         plan = plan_compaction(self.state, strategy, settings, claimed, store.clock, most)
         drawn = FilesDrawn.of(self, plan, strategy)
@@ -229,8 +235,7 @@ class TableAt(Report):
             When there is no such system table, naming the nearest.
         """
         found = definitions.system_table(suffix, self.name)
-        known = KnownAt(self._store, self.resolved, self.properties)
-        rows = rows_at(found, known)
+        rows = rows_at(found, self._known)
         return Source(f"{self.name}{definitions.MARK}{found.name}", self.resolved, rows, self._store.storage)
 
     @checked
@@ -256,7 +261,8 @@ class TableAt(Report):
     def card(self) -> Stacked:
         """Return the commit or savepoint of the version, what the table is there, and its first ten rows."""
         at = self.at_reference(None)
-        first = preview(at.scan().head(_CARD_ROWS + 1), f"{at.name} at {at.resolved}", limit=_CARD_ROWS)
+        rows, total = at.scan().head(_CARD_ROWS + 1), at.plan().rows
+        first = preview(rows, f"{at.name} at {at.resolved}", limit=_CARD_ROWS, total=total)
         return Stacked((("version", at.resolved.version), ("table", at), ("rows", Answer(first))))
 
     def grid(self) -> Grid:
@@ -295,6 +301,16 @@ class TableAt(Report):
             **self.schema.to_dict(),
             **({"processing": done} if (done := self._done()) else {}),
         }
+
+    @property
+    def is_processed(self) -> bool:
+        """Whether queries filter or combine rows, so that what they give is not what is in files."""
+        return bool(self._done())
+
+    @cached_property
+    def _known(self) -> KnownAt:
+        """What the system tables are made of, so that all that one statement names are of one moment."""
+        return KnownAt(self._store, self.resolved, self.properties)
 
     def _done(self) -> dict[str, str]:
         """Return the properties of the table's processing; as they are written, as they may be what is wrong."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import ConflictError
+from sleeper_nb.errors import ConflictError, NotFound
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.leases import Lease
 from sleeper_nb.model.savepoints import Savepoint
@@ -44,6 +44,14 @@ class CommitLimits:
 
     snapshots: int
     entry_bytes: int
+
+
+def deleted_meanwhile(savepoint_id: int) -> NotFound:
+    """Return the error of a second savepoint of a version when the one that kept the version is gone."""
+    return NotFound(
+        f"savepoint {savepoint_id} was deleted meanwhile, so its version cannot be saved again",
+        hint="save a snapshot that history shows",
+    )
 
 
 def lost_checkpoint(snapshot_id: int) -> ConflictError:
@@ -174,12 +182,19 @@ class Catalog(ABC):
         """Return an id for a new savepoint: one more than the greatest ever returned; it is never returned again."""
 
     @abstractmethod
-    def add_savepoint(self, table_id: str, savepoint: Savepoint) -> None:
+    def is_savepoint_name_used(self, table_id: str, name: str) -> bool:
+        """Return whether a savepoint of the table has or ever had a name."""
+
+    @abstractmethod
+    def add_savepoint(self, table_id: str, savepoint: Savepoint, beside: int | None = None) -> None:
         """Add a savepoint under a reserved id, on the condition that its snapshot is still retained.
 
         The metadata that it names is the snapshot's own, or that of an older retained snapshot, and a log. `NotFound`
         when the snapshot is gone, `ConflictError` when only the older one is, `AlreadyExists` when the name was ever
         used, also by a deleted savepoint.
+
+        Of a snapshot that has expired, `beside` is the id of a savepoint that keeps it: the condition is then that this
+        savepoint still exists. The metadata of the new one is its own, as either may be deleted first.
         """
 
     @abstractmethod

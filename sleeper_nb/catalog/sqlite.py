@@ -192,9 +192,12 @@ class SqliteCatalog(Catalog):
         with self._file.transaction() as run:
             return sqlite_savepoints.reserve(run, table_id)
 
-    def add_savepoint(self, table_id: str, savepoint: Savepoint) -> None:
+    def is_savepoint_name_used(self, table_id: str, name: str) -> bool:
+        return bool(self._file.rows("SELECT 1 FROM savepoints WHERE table_id = ? AND name = ?", (table_id, name)))
+
+    def add_savepoint(self, table_id: str, savepoint: Savepoint, beside: int | None = None) -> None:
         with self._file.transaction() as run:
-            sqlite_savepoints.add(run, table_id, savepoint)
+            sqlite_savepoints.add(run, table_id, savepoint, beside)
 
     def delete_savepoint(self, table_id: str, savepoint_id: int, now: datetime) -> None:
         with self._file.transaction() as run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from datetime import datetime
 
-from sleeper_nb.catalog.base import lost_checkpoint
+from sleeper_nb.catalog.base import deleted_meanwhile, lost_checkpoint
 from sleeper_nb.catalog.sqlite_tables import collect
 from sleeper_nb.errors import AlreadyExists, NotFound
 from sleeper_nb.model.savepoints import Savepoint
@@ -20,9 +20,13 @@ def reserve(run: sqlite3.Connection, table_id: str) -> int:
     return int(last or 0) + 1
 
 
-def add(run: sqlite3.Connection, table_id: str, savepoint: Savepoint) -> None:
-    """Add a savepoint on the condition that its snapshot is retained and its name new."""
-    if not run.execute(
+def add(run: sqlite3.Connection, table_id: str, savepoint: Savepoint, beside: int | None = None) -> None:
+    """Add a savepoint on the condition that its snapshot is retained, or another savepoint of it, and its name new."""
+    if beside is not None:
+        kept = "SELECT 1 FROM savepoints WHERE table_id = ? AND id = ? AND saves = ? AND body NOT NULL"
+        if not run.execute(kept, (table_id, beside, savepoint.saved_snapshot_id)).fetchone():
+            raise deleted_meanwhile(beside)
+    elif not run.execute(
         "SELECT 1 FROM snapshots WHERE table_id = ? AND id = ? AND NOT expired",
         (table_id, savepoint.saved_snapshot_id),
     ).fetchone():

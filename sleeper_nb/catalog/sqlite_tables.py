@@ -9,7 +9,7 @@ from typing import Any
 
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 TABLES = """
 CREATE TABLE IF NOT EXISTS tables (
   id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, online INTEGER NOT NULL, current_snapshot INTEGER NOT NULL,
@@ -19,7 +19,8 @@ CREATE TABLE IF NOT EXISTS snapshots (
   operation TEXT NOT NULL, schema_id INTEGER NOT NULL, files INTEGER NOT NULL, rows INTEGER NOT NULL,
   bytes INTEGER NOT NULL, added_files INTEGER NOT NULL, removed_files INTEGER NOT NULL, added_rows INTEGER NOT NULL,
   files_path TEXT, partitions_path TEXT, state_store TEXT NOT NULL, message TEXT, author TEXT,
-  expired INTEGER NOT NULL DEFAULT 0, job_id TEXT, PRIMARY KEY (table_id, id)) STRICT;
+  expired INTEGER NOT NULL DEFAULT 0, job_id TEXT, "references" INTEGER, added_references INTEGER,
+  removed_references INTEGER, PRIMARY KEY (table_id, id)) STRICT;
 CREATE TABLE IF NOT EXISTS log (
   table_id TEXT NOT NULL, id INTEGER NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (table_id, id)) STRICT;
 CREATE TABLE IF NOT EXISTS savepoints (
@@ -53,12 +54,14 @@ SELECT_NAMED_LIKE = "SELECT id, name, online FROM tables WHERE casefold(name) = 
 _SNAPSHOT = (
     "id", "commit_id", "time", "operation", "schema_id", "files", "rows", "bytes", "added_files", "removed_files",
     "added_rows", "files_path", "partitions_path", "state_store", "message", "author", "job_id",
+    "references", "added_references", "removed_references",
 )  # fmt: skip
-SELECT_SNAPSHOT = f"SELECT {', '.join(_SNAPSHOT)} FROM snapshots WHERE table_id = ?"  # noqa: S608 - our own column names
+_COLUMNS = ", ".join(f'"{name}"' for name in _SNAPSHOT)
+SELECT_SNAPSHOT = f"SELECT {_COLUMNS} FROM snapshots WHERE table_id = ?"  # noqa: S608 - our own column names
 RETAINED = " AND NOT expired"
 AS_OF = f"{RETAINED} AND time <= ? ORDER BY id DESC LIMIT 1"
 SELECT_CURRENT = SELECT_SNAPSHOT + " AND id = (SELECT current_snapshot FROM tables WHERE id = ?)"  # noqa: S608
-INSERT_SNAPSHOT = f"INSERT INTO snapshots (table_id, {', '.join(_SNAPSHOT)}) VALUES (?{', ?' * len(_SNAPSHOT)})"  # noqa: S608
+INSERT_SNAPSHOT = f"INSERT INTO snapshots (table_id, {_COLUMNS}) VALUES (?{', ?' * len(_SNAPSHOT)})"  # noqa: S608
 FLOOR = """
 SELECT coalesce(max(id), 0) FROM snapshots WHERE table_id = :table AND files_path NOT NULL AND id <=
   (SELECT min(id) FROM snapshots WHERE table_id = :table AND NOT expired)
@@ -84,6 +87,9 @@ def upgrade(run: sqlite3.Connection) -> None:
         run.execute("UPDATE savepoints SET saves = json_extract(body, '$.savedSnapshotId')")
     if version in {1, 2, 3, 4}:
         run.execute("ALTER TABLE savepoints ADD COLUMN log_path TEXT")
+    if version in {1, 2, 3, 4, 5}:
+        for name in ("references", "added_references", "removed_references"):
+            run.execute(f'ALTER TABLE snapshots ADD COLUMN "{name}" INTEGER')
     run.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
 
 

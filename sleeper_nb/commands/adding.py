@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sleeper_nb.commands.base import INSTANCE, Command, flag, option, positional
 from sleeper_nb.commands.context import Context
-from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
+from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StorageError
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
@@ -37,13 +37,18 @@ def _templates(context: Context, arguments: Namespace) -> Answer:
 
 
 def _add(context: Context, arguments: Namespace) -> Table:
-    from sleeper_nb.model.properties import TableProperties
+    from sleeper_nb.model.properties import TABLE_SCHEMA, TableProperties
     from sleeper_nb.operations.administration import templates
 
     folder = Path(templates.FOLDER)
     schema_path = arguments.schema or folder / templates.SCHEMA
     properties_path = arguments.properties or folder / templates.TABLE_PROPERTIES
     properties = TableProperties.from_text(_read(context, properties_path, "properties"), str(properties_path))
+    if TABLE_SCHEMA in properties.texts:
+        raise InvalidInput(
+            f"{properties_path} sets {TABLE_SCHEMA}, but the schema is read from {schema_path}",
+            hint=f"put the schema into {schema_path}, and take the line out of {properties_path}",
+        )
     schema = templates.read_schema(_read(context, schema_path, "schema"), str(schema_path))
     session = context.instance(arguments.instance_id)
     return session.create_table(arguments.table_name, schema, properties=properties.texts)

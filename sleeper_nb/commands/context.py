@@ -139,8 +139,7 @@ class Context:
     def table_at(self, text: str, schema: Literal["own", "current"] | None = None) -> TableAt:
         """Return the version that ``T`` or ``T@REF`` names, read with its own schema or with that of now."""
         name, reference = split_reference(text)
-        found = self.opened().table(name).at_reference(reference)
-        return found if schema is None else found.in_schema(schema)
+        return self.opened().table(name).at_reference(reference, schema or "own")
 
     def own_variables(self) -> dict[str, Any]:
         """Return the variables that the user made."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sleeper_nb.commands.base import OUTPUT, Command, positional
+from sleeper_nb.commands.base import OUTPUT, Command, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.report import Grid, Report
 
@@ -18,6 +18,13 @@ _MOST_NAME = 26
 EXAMPLE = "example"
 _BRACKETS = re.compile(r"\[[^]]*\]")
 _TOGETHER = "\0"
+
+
+ON_CONSOLE = (
+    option("--warehouse", text="its folder; SLEEPER_WAREHOUSE, sleeper.toml or ./warehouse if not", kind="path"),
+    option("--instance", text="which of its instances; default when not given"),
+)
+"""Options that every command of the console takes."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -78,6 +85,9 @@ def _help(context: Context, arguments: Namespace) -> HelpPage:
 def overview(commands: tuple[Command, ...], prefix: str) -> Grid:
     """Return one row a command."""
     rows = tuple((_title(command), command.summary) for command in commands)
+    if not prefix.startswith("%"):
+        rows += tuple((f"{option.names[0]} {option.value}", option.help) for option in ON_CONSOLE)
+        rows += (("--version", "print the version and exit"),)
     return Grid(("command", "what it does"), rows, footer=f"{prefix} help COMMAND tells more")
 
 

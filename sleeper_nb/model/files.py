@@ -53,6 +53,50 @@ def data_files(references: pa.Table) -> tuple[int, int]:
     return sizes.num_rows, pc.sum(sizes["bytes_max"]).as_py() or 0
 
 
+class Shared(NamedTuple):
+    """The data files to which several partitions may refer.
+
+    Parameters
+    ----------
+    uses
+        By filename, how many active references there are, and the bytes of the file.
+    references, bytes
+        What these references count too much, beyond one for each file.
+    """
+
+    uses: Mapping[str, tuple[int, int]]
+    references: int
+    bytes: int
+
+    @classmethod
+    def of(cls, active: pa.Table) -> Shared:
+        """Return the shared files among some active references."""
+        mine = active.filter(pc.invert(active["only_this_partition"]))
+        found = mine.group_by("filename").aggregate([("bytes", "count"), ("bytes", "max")])
+        names, counts, sizes = (found[n].to_pylist() for n in ("filename", "bytes_count", "bytes_max"))
+        return cls.counting(dict(zip(names, zip(counts, sizes, strict=True), strict=True)))
+
+    @classmethod
+    def counting(cls, uses: Mapping[str, tuple[int, int]]) -> Shared:
+        """Return the files with these uses."""
+        extra = [(count - 1, (count - 1) * size) for count, size in uses.values()]
+        return cls(uses, sum(count for count, _ in extra), sum(size for _, size in extra))
+
+    def changed(self, references: Iterable[tuple[str, int]], sign: int) -> Shared:
+        """Return the files with some references more, given by filename and bytes; fewer, when the sign is -1."""
+        changes = list(references)
+        if not changes:
+            return self
+        uses = dict(self.uses)
+        for name, size in changes:
+            count = uses.get(name, (0, 0))[0] + sign
+            if count:
+                uses[name] = count, size
+            else:
+                del uses[name]
+        return Shared.counting(uses)
+
+
 Batches = tuple[pa.RecordBatch, ...]
 FEW = 64
 """So many references may wait to become columns."""
@@ -87,9 +131,11 @@ class FileReferences:
         removed: Batches,
         totals: Totals,
         names: FileNames | None,
+        shared: Shared | None = None,
     ) -> None:
         self._loaded, self._partly_changed, self._added = loaded, changed, added
         self._removed, self._totals, self._given_names = removed, totals, names
+        self._known_shared = shared  # None until somebody asks: reading a version need not count them
 
     @classmethod
     def none(cls, schema: Schema) -> FileReferences:
@@ -115,6 +161,19 @@ class FileReferences:
         return self._totals
 
     @property
+    def shared(self) -> Shared:
+        """The data files to which several partitions may refer."""
+        if self._known_shared is None:
+            self._known_shared = Shared.of(self.active)
+        return self._known_shared
+
+    @property
+    def data_totals(self) -> Totals:
+        """Data files, rows and bytes, as `totals` but with each file counted once."""
+        references, rows, size = self._totals
+        return Totals(references - self.shared.references, rows, size - self.shared.bytes)
+
+    @property
     def removed_count(self) -> int:
         """How many references are ready for garbage collection."""
         return sum(batch.num_rows for batch in self._removed)
@@ -134,6 +193,11 @@ class FileReferences:
     def ready_for_gc(self) -> pa.Table:
         """The rows that only older snapshots use."""
         return self._to_table(self._removed)
+
+    def removed_last(self, count: int) -> set[str]:
+        """Return the names of the files of the references that were removed last, so many of them."""
+        waiting = self.ready_for_gc
+        return set(waiting["filename"].slice(waiting.num_rows - count).to_pylist()) if count else set()
 
     def runs(self) -> list[tuple[str, int, int]]:
         """Return each partition that has active references, with where its rows in `active` begin and end."""
@@ -159,11 +223,14 @@ class FileReferences:
         new = tuple(references)
         added = tuple(Addition(reference, snapshot_id, time) for reference in new)
         totals, names = self._totals.plus_values(new), self._names.with_names([each.filename for each in new])
+        shared = self._known_shared and self._known_shared.changed(
+            ((each.filename, each.bytes) for each in new if not each.only_this_partition), 1
+        )
         if len(self._added) < FEW and "_changed" not in self.__dict__:  # nobody has made columns of them yet
             return FileReferences(
-                self._loaded, self._partly_changed, (*self._added, *added), self._removed, totals, names
+                self._loaded, self._partly_changed, (*self._added, *added), self._removed, totals, names, shared
             )
-        return FileReferences(self._loaded, self._changed, added, self._removed, totals, names)
+        return FileReferences(self._loaded, self._changed, added, self._removed, totals, names, shared)
 
     def with_removed(
         self, filenames: Collection[str], partition_id: str, snapshot_id: int, time: datetime
@@ -188,7 +255,12 @@ class FileReferences:
         kept = tuple(before.filter(pc.invert(gone)).to_batches())
         totals = self._totals.plus(taken, -1)
         changed = {**self._changed, partition_id: kept}
-        return FileReferences(self._loaded, changed, (), removed, totals, self._given_names)
+        shared = self._known_shared
+        if shared is not None:
+            several = taken.filter(pc.invert(taken["only_this_partition"]))
+            pairs = zip(several["filename"].to_pylist(), several["bytes"].to_pylist(), strict=True)
+            shared = shared.changed(pairs, -1)
+        return FileReferences(self._loaded, changed, (), removed, totals, self._given_names, shared)
 
     def of_schema(self, schema: Schema) -> FileReferences:
         """Return the references of a table that has no active ones, with the columns for other row keys."""
@@ -200,7 +272,9 @@ class FileReferences:
         gone = pc.is_in(waiting["filename"], pa.array(list(filenames), pa.string()))
         left = tuple(waiting.filter(pc.invert(gone)).combine_chunks().to_batches())
         # The names stay in the set: it may hold too many, and no name is ever given again.
-        return FileReferences(self._loaded, self._changed, (), left, self._totals, self._given_names)
+        return FileReferences(
+            self._loaded, self._changed, (), left, self._totals, self._given_names, self._known_shared
+        )
 
     def knows(self, *filenames: str) -> bool:
         """Return whether one of the files is tracked, active or not."""

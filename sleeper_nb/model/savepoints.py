@@ -18,6 +18,8 @@ from sleeper_nb.model.snapshots import (
 )
 from sleeper_nb.report import Grid, Report
 
+_PROPOSED = frozenset({"id", "savedSnapshotId", "schemaId", "fullManifestList", "recordCount"})
+
 
 class FileIO(Protocol):
     """What reads a file: a table's folder, for instance (`sleeper_nb.storage.filesystem.Storage`)."""
@@ -181,7 +183,10 @@ class Savepoint(Report):
 
     @classmethod
     def from_json(cls, text: str) -> Savepoint:
-        """Read what `to_json` wrote.
+        """Read what `to_json` wrote, or a savepoint of the proposal, which has five fields.
+
+        The proposal's fields are ``id``, ``savedSnapshotId``, ``schemaId``, ``fullManifestList`` and ``recordCount``.
+        Of such a savepoint no time is known: it has 1970-01-01, and no file of partitions.
 
         Raises
         ------
@@ -190,6 +195,8 @@ class Savepoint(Report):
         """
         try:
             body = json.loads(text)
+            if not body.keys() - _PROPOSED:
+                body = {**body, "partitions": "", "saveTime": 0, "snapshotTimeMicros": 0}
             log = body.get("log")
             return cls(
                 id=int(body["id"]),

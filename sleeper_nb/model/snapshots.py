@@ -24,6 +24,11 @@ def from_micros(micros: int) -> datetime:
     return EPOCH + timedelta(microseconds=micros)
 
 
+def files_text(files: int, references: int | None) -> str:
+    """Return a number of data files, and of references to them when there are more: ``1 file (8 references)``."""
+    return counted(files, "file") + (f" ({references:,} references)" if references not in {None, files} else "")
+
+
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class Snapshot(Report):
     """One committed version of a table.
@@ -43,9 +48,10 @@ class Snapshot(Report):
     schema_id
         The schema that the snapshot is read with.
     files, rows, bytes
-        Totals of the table at the snapshot.
+        Data files of the table at the snapshot, its rows, and the bytes of the files. A file counts once, however many
+        partitions refer to it.
     added_files, removed_files, added_rows
-        What this commit changed.
+        What this commit changed. A split adds no file and removes none.
     files_path, partitions_path
         The Parquet files with the full metadata, below the table's folder; None while the state store keeps the
         snapshot in another way.
@@ -53,6 +59,9 @@ class Snapshot(Report):
         The class of the state store that keeps the snapshot, by its name without a module.
     job_id
         The id that the user gave to what made it, which makes no other snapshot of the table.
+    references, added_references, removed_references
+        References of partitions to data files. None in a snapshot that an earlier build made, whose files and bytes
+        count each reference.
     """
 
     id: int
@@ -72,6 +81,9 @@ class Snapshot(Report):
     message: str | None = None
     author: str | None = None
     job_id: str | None = None
+    references: int | None = None
+    added_references: int | None = None
+    removed_references: int | None = None
 
     @property
     def number(self) -> int:
@@ -90,7 +102,7 @@ class Snapshot(Report):
             ("operation", self.operation),
             ("time", self.time),
             ("change", change),
-            ("table", f"{counted(self.rows, 'row')} in {counted(self.files, 'file')}, {Bytes(self.bytes)}"),
+            ("table", f"{counted(self.rows, 'row')} in {files_text(self.files, self.references)}, {Bytes(self.bytes)}"),
         ]
         if self.message:
             rows.append(("message", self.message))

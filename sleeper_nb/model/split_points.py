@@ -33,7 +33,8 @@ def read_split_points(
     Raises
     ------
     InvalidInput
-        When there is no line, or naming the first line that is blank, no value of the key, or not above the one before.
+        Naming the first line that is blank, no value of the key, or not above the one before. An empty file has no
+        split point: the table has one partition.
     """
     points: list[KeyValue] = []
     for number, line in _lines(text):
@@ -48,8 +49,6 @@ def read_split_points(
                 f"{where}: {key_text(point)} {fault}", hint="write values in increasing order, each once"
             )
         points.append(point)
-    if not points:
-        raise InvalidInput(f"{source} has no line", hint="write one value a line, or leave the file out")
     return tuple(points)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from sleeper_nb.model.snapshots import Snapshot
@@ -31,7 +32,8 @@ def step_of(waiting: Waiting, state: TableState, point: CommitPoint, commit_id: 
     after = transaction.apply(state, point)
     if isinstance(transaction, MigrateStateStore):
         state_store = transaction.state_store
-    made = snapshot_of(after, state, point, commit_id, state_store, transaction.operation, *waiting.said)
+    named = {each.filename for each in getattr(transaction, "references", ())}
+    made = snapshot_of(after, state, point, commit_id, state_store, transaction.operation, *waiting.said, named=named)
     return Step(transaction, state, after, made)
 
 
@@ -45,11 +47,19 @@ def snapshot_of(
     message: str | None,
     author: str | None,
     job_id: str | None = None,
+    *,
+    named: Collection[str] = (),
 ) -> Snapshot:
-    """Return what the catalog and history say of a state, in which `before` became `after`."""
-    files, rows, size = after.totals()
-    files_before, rows_before, _ = before.totals() if before else (0, 0, 0)
-    removed = max(0, after.files.removed_count - before.files.removed_count) if before else 0
+    """Return what the catalog and history say of a state, in which `before` became `after`.
+
+    The files `named` are those to which the commit made references: of what it removed, these are still in use.
+    """
+    references, rows, _ = after.totals()
+    references_before, rows_before, _ = before.totals() if before else (0, 0, 0)
+    unreferenced = max(0, after.files.removed_count - before.files.removed_count) if before else 0
+    files, _, size = after.files.data_totals
+    files_before = before.files.data_totals.files if before else 0
+    removed = len(after.files.removed_last(unreferenced) - after.files.shared.uses.keys() - set(named))
     return Snapshot(
         id=point.snapshot_id,
         commit_id=commit_id,
@@ -62,6 +72,9 @@ def snapshot_of(
         added_files=files - files_before + removed,
         removed_files=removed,
         added_rows=rows - rows_before,
+        references=references,
+        added_references=references - references_before + unreferenced,
+        removed_references=unreferenced,
         files_path=None,
         partitions_path=None,
         state_store=state_store,

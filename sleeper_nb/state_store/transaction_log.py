@@ -65,7 +65,7 @@ class TransactionLogStateStore(StateStore):
         return tuple(new) if won else None
 
     def _write_checkpoint_if_due(self, newest: Snapshot, state: TableState) -> None:
-        every = max(CHECKPOINT_EVERY, math.isqrt(newest.files))
+        every = max(CHECKPOINT_EVERY, math.isqrt(newest.references or newest.files))
         if newest.id - self._checkpoint < every:
             return
         try:

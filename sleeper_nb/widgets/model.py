@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
+from sleeper_nb.catalog.steady import Retained, retained
 from sleeper_nb.cells import Bytes, cell_text
 from sleeper_nb.engines.sql.tokens import quote_name
 from sleeper_nb.errors import InvalidInput
@@ -23,6 +24,7 @@ from sleeper_nb.report import counted
 if TYPE_CHECKING:
     from sleeper_nb.report import Grid
     from sleeper_nb.session import Session
+    from sleeper_nb.table import Table
 
 Tab = Literal["schema", "rows", "partitions", "files", "history", "savepoints", "sql"]
 TABS: tuple[Tab, ...] = ("schema", "rows", "partitions", "files", "history", "savepoints", "sql")
@@ -138,18 +140,18 @@ class ExploreModel:
 
     def versions(self, table: str) -> tuple[Version, ...]:
         """Return what can be chosen, oldest first: the snapshots, and what only savepoints still hold."""
-        found = self._session.table(table)
+        kept = self._retained(self._session.table(table))
         names: dict[int, tuple[str, ...]] = {}
-        for point in found.savepoints():
+        for point in kept.savepoints:
             held = names.get(point.saved_snapshot_id, ())
             names[point.saved_snapshot_id] = (*held, point.name or str(point.id))
         versions = {
             point.saved_snapshot_id: Version(
                 point.saved_snapshot_id, point.snapshot_time, "", point.record_count, names[point.saved_snapshot_id]
             )
-            for point in found.savepoints()
+            for point in kept.savepoints
         }
-        for s in found.snapshots():
+        for s in kept.snapshots:
             versions[s.id] = Version(s.id, s.time, change_text(s), s.rows, names.get(s.id, ()))
         return tuple(versions[number] for number in sorted(versions))
 
@@ -226,13 +228,17 @@ class ExploreModel:
     def timeline(self, table: str, version: int, before: int | None = None) -> str:
         """Return the rows over all versions as a picture that points one out, and one that it is compared with."""
         found = self._session.table(table)
-        return timeline(tuple(found.snapshots()), tuple(found.savepoints()), version, before, name=found.name)
+        kept = self._retained(found)
+        return timeline(kept.snapshots, kept.savepoints, version, before, name=found.name)
+
+    def _retained(self, table: Table) -> Retained:
+        return retained(self._session.components.catalog, table.entry.id)
 
     def difference(self, table: str, before: int, after: int) -> Preview:
         """Return what changed between two versions; where much would have to be read for it, only how to ask."""
         found = self._session.table(table)
         line = f"%sleeper diff {found.name} {before} {after}"
-        size = sum(found.at(number).state.totals().bytes for number in {before, after})
+        size = sum(files_of(found.at(number).state)[1] for number in {before, after})
         if size > COMPARED_BYTES:
             text = f"{cell_text(Bytes(size))} may have to be read to compare them"
             return Preview(line, f"<div>{text}</div>", text)

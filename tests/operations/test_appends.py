@@ -210,8 +210,8 @@ def test_a_reinitialisation_and_an_operation_of_a_later_release_stop_every_reade
 
 def test_a_commit_whose_files_are_not_all_known_is_an_error_not_fewer_rows(store: StateStore):
     ingest(store, rows_of("a"))
-    made = replace(store.head(), added_files=2)
-    with pytest.raises(StorageError, match="snapshot 2 added 2 files, of which 1 are known"):
+    made = replace(store.head(), added_references=2)
+    with pytest.raises(StorageError, match="snapshot 2 added 2 references to files, of which 1 are known"):
         list(appended(store.load(), [made]))
 
 

@@ -24,6 +24,7 @@ from sleeper_nb.catalog.dynamodb.items import (
     DELETED,
     GARBAGE,
     REFUSED,
+    SAVEPOINT_NAME,
     SNAPSHOT,
     KeyedTable,
     numbered,
@@ -236,8 +237,11 @@ class DynamoDBCatalog(Catalog):
     def reserve_savepoint_id(self, table_id: str) -> int:
         return savepoints.reserve(self.rows(table_id))
 
-    def add_savepoint(self, table_id: str, savepoint: Savepoint) -> None:
-        savepoints.add(self.rows(table_id), savepoint)
+    def is_savepoint_name_used(self, table_id: str, name: str) -> bool:
+        return self.rows(table_id).get(SAVEPOINT_NAME + name) is not None
+
+    def add_savepoint(self, table_id: str, savepoint: Savepoint, beside: int | None = None) -> None:
+        savepoints.add(self.rows(table_id), savepoint, beside)
 
     def delete_savepoint(self, table_id: str, savepoint_id: int, now: datetime) -> None:
         rows = self.rows(table_id)

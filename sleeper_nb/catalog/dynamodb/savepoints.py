@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sleeper_nb.catalog.base import lost_checkpoint
+from sleeper_nb.catalog.base import deleted_meanwhile, lost_checkpoint
 from sleeper_nb.catalog.dynamodb.items import DELETED, SAVEPOINT, SAVEPOINT_COUNTER, SAVEPOINT_NAME, SNAPSHOT, numbered
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import AlreadyExists, ConflictError, NotFound
@@ -31,8 +31,11 @@ def reserve(rows: Rows) -> int:
     raise ConflictError(f"others made savepoints in between in each of {RETRY.max_attempts} tries", hint="run it again")
 
 
-def add(rows: Rows, savepoint: Savepoint) -> None:
-    """Add a savepoint, and its id to the items of the snapshots that it builds on; none of those may have expired."""
+def add(rows: Rows, savepoint: Savepoint, beside: int | None = None) -> None:
+    """Add a savepoint, and its id to the items of the snapshots that it builds on; none of those may have expired.
+
+    With `beside` it builds on that savepoint instead, which must not be deleted.
+    """
     kept = {
         "id": savepoint.id,
         "files_path": savepoint.full_manifest_list,
@@ -42,8 +45,12 @@ def add(rows: Rows, savepoint: Savepoint) -> None:
     }
     retained = "attribute_exists(#item) AND attribute_not_exists(#expired)"
     ids = frozenset({savepoint.id})
+    base = rows.update(numbered(SNAPSHOT, savepoint.saved_snapshot_id), "ADD #saved :ids", retained, ids=ids)
+    if beside is not None:
+        undeleted = "attribute_exists(#item) AND attribute_not_exists(#deleting)"
+        base = rows.update(numbered(SAVEPOINT, beside), "ADD #saved :ids", undeleted, ids=ids)
     parts = [
-        rows.update(numbered(SNAPSHOT, savepoint.saved_snapshot_id), "ADD #saved :ids", retained, ids=ids),
+        base,
         rows.put(numbered(SAVEPOINT, savepoint.id), kept, new=True),
         rows.absent(DELETED),
     ]
@@ -56,6 +63,8 @@ def add(rows: Rows, savepoint: Savepoint) -> None:
     lost = rows.db.transact(parts)
     if lost is None or (lost.parts[1] and (lost.items[1] or {}).get("body") == kept["body"]):
         return  # done now, or by an earlier try whose answer was lost
+    if beside is not None and lost.parts[0]:
+        raise deleted_meanwhile(beside)
     if lost.parts[0] or lost.parts[2]:
         raise NotFound(
             f"snapshot {savepoint.saved_snapshot_id} has expired, so it cannot be saved",

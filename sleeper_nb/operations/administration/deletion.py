@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sleeper_nb.catalog.base import Catalog, TableEntry
+from sleeper_nb.catalog.steady import steady
 from sleeper_nb.cells import Bytes, cell_text
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import StorageError
@@ -102,16 +103,19 @@ def plan_deletion(catalog: Catalog, files: PropertyFiles, entry: TableEntry, clo
     entry
         The table.
     """
-    head, now = catalog.current(entry.id), clock.now()
-    stored = files.place_of(entry.id).list(entry.id)
+    now, place = clock.now(), files.place_of(entry.id)
+    (stored, snapshots), (head, savepoints, leases) = steady(
+        lambda: (place.list(entry.id), catalog.snapshots(entry.id)),
+        lambda: (catalog.current(entry.id), catalog.savepoints(entry.id), catalog.leases(entry.id)),
+    )
     return DeletionReport(
         table=entry.name,
         rows=head.rows,
         files=len(stored),
         bytes=sum(file.bytes for file in stored),
-        snapshots=len(catalog.snapshots(entry.id)),
-        savepoints=tuple(point.name or str(point.id) for point in catalog.savepoints(entry.id)),
-        leases=tuple(lease for lease in catalog.leases(entry.id) if not lease.has_ended(now)),
+        snapshots=len(snapshots),
+        savepoints=tuple(point.name or str(point.id) for point in savepoints),
+        leases=tuple(lease for lease in leases if not lease.has_ended(now)),
         dry_run=True,
     )
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from sleeper_nb.catalog.steady import Retained, retained
 from sleeper_nb.cells import Bytes, cell_text
 from sleeper_nb.errors import ConfirmationNeeded
 from sleeper_nb.model.clear_table import ClearTable
@@ -141,9 +142,10 @@ def reinitialise(
     StateRuleBroken
         When the row keys would change and the partitions stay; nothing was changed.
     """
-    state = store.load()
+    kept = retained(store.catalog, store.table_id)
+    state = store.load(kept.current)
     fresh.change(store, state, state.schema_id + 1).validate(state)
-    plan = _plan(store, name, fresh, state)
+    plan = _plan(name, fresh, state, kept)
     if dry_run:
         return plan
     if plan.savepoints and not force:
@@ -167,7 +169,7 @@ def _clear(store: StateStore, fresh: Fresh, state: TableState, author: str | Non
     return store.commit(lambda now: fresh.change(store, now, schema_id), author=author)
 
 
-def _plan(store: StateStore, name: str, fresh: Fresh, state: TableState) -> ReinitialiseReport:
+def _plan(name: str, fresh: Fresh, state: TableState, kept: Retained) -> ReinitialiseReport:
     files, size = data_files(state.files.active)
     leaves = len(state.tree.leaves)
     return ReinitialiseReport(
@@ -176,8 +178,8 @@ def _plan(store: StateStore, name: str, fresh: Fresh, state: TableState) -> Rein
         rows=state.totals().rows,
         files=files,
         bytes=size,
-        snapshots=len(store.catalog.snapshots(store.table_id)) - fresh.leaves_alone(state),
-        savepoints=tuple(point.name or str(point.id) for point in store.catalog.savepoints(store.table_id)),
+        snapshots=len(kept.snapshots) - fresh.leaves_alone(state),
+        savepoints=tuple(point.name or str(point.id) for point in kept.savepoints),
         partitions_before=leaves,
         partitions_after=leaves if fresh.points is None else len(fresh.points) + 1,
         new_schema=fresh.schema is not None,

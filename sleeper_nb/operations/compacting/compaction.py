@@ -23,7 +23,7 @@ from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import StateRuleBroken
 from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.snapshots import Snapshot, files_text
 from sleeper_nb.operations.compacting.ahead import made_ahead
 from sleeper_nb.operations.compacting.claimed_jobs import ClaimedJobs
 from sleeper_nb.operations.compacting.job_plan import CompactionJob, plan_compaction
@@ -86,9 +86,8 @@ class CompactionReport(Report):
             return Grid(("",), (), f"compaction ({self.strategy}): nothing to merge", footer)
         made = [()] * len(self.jobs) if self.dry_run else [(snapshot.id,) for snapshot in self.snapshots]
         rows = tuple((*self._row(job), *snapshot) for job, snapshot in zip(self.jobs, made, strict=True))
-        files = sum(len(job.inputs) for job in self.jobs)
         would = "would merge" if self.dry_run else "merged"
-        title = f"compaction ({self.strategy}): {would} {counted(files, 'file')} into {len(self.jobs):,}"
+        title = f"compaction ({self.strategy}): {would} {merged_text(self.jobs)} into {len(self.jobs):,}"
         columns = ("partition", "files", "rows", "bytes", "why", "merges", "into")
         return Grid((*columns, *(() if self.dry_run else ("snapshot",))), rows, title, footer)
 
@@ -102,6 +101,11 @@ class CompactionReport(Report):
 def _short(filename: str) -> str:
     """Return the first digits of a data file's name: enough to find it among a table's files."""
     return filename.rpartition("/")[2][:8]
+
+
+def merged_text(jobs: Sequence[CompactionJob]) -> str:
+    """Return how many files some jobs merge; jobs of several partitions may share one."""
+    return files_text(len({name for job in jobs for name in job.filenames}), sum(len(job.inputs) for job in jobs))
 
 
 Runner = Callable[[Sequence[CompactionJob], Schema], Generator[tuple[CompactionJob, DataFile | None]]]

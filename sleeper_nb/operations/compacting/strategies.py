@@ -96,7 +96,7 @@ def reason(strategy: str, batch: Sequence[PlannedFile], settings: StrategySettin
     if len(batch) == 1:
         return "its file has rows of other partitions"
     if strategy == "basic":
-        return f"a full batch of {settings.batch_size} files"
+        return f"a full batch of {len(batch)} files"  # the state store may allow fewer than the property
     if strategy == "size-ratio":
         *others, largest = batch
         times = f"{sum(file.rows for file in others) / largest.rows:.1f} ×" if largest.rows else "as many as"

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sleeper_nb.catalog.steady import steady
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.savepoints import Savepoint
@@ -124,14 +125,24 @@ def check_table(
 
 def _look_up(store: StateStore) -> Catalogued:
     catalog, table_id = store.catalog, store.table_id
-    try:  # before the others: a later commit only adds to them
-        current: int | None = catalog.current(table_id).id
+    snapshots, (current, savepoints, garbage) = steady(
+        lambda: catalog.snapshots(table_id),
+        lambda: (
+            _current(store),
+            catalog.savepoints(table_id),
+            frozenset(path for path, _ in catalog.garbage(table_id)),
+        ),
+    )
+    return Catalogued(current, snapshots, savepoints, garbage)
+
+
+def _current(store: StateStore) -> int | None:
+    try:
+        return store.catalog.current(store.table_id).id
     except NotFound:
-        if table_id not in {entry.id for entry in catalog.tables()}:
+        if store.table_id not in {entry.id for entry in store.catalog.tables()}:
             raise  # the table was deleted
-        current = None
-    garbage = frozenset(path for path, _ in catalog.garbage(table_id))
-    return Catalogued(current, catalog.snapshots(table_id), catalog.savepoints(table_id), garbage)
+        return None
 
 
 def _forgetful(store: StateStore) -> StateStore:

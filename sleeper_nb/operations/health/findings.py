@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import SleeperError
-from sleeper_nb.model.files import Totals
+from sleeper_nb.model.files import Totals, data_files
 from sleeper_nb.model.partitions import PartitionTree, Region
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
@@ -164,10 +164,14 @@ def state_faults(state: TableState, version: Version) -> Iterator[Suspicion]:
     elif state.files.active.num_rows:  # in a broken tree everything would look wrong
         for what, means in (*_reference_faults(state), *_region_faults(state)):
             yield Suspicion("reference", what, means, key)
-    files, rows, size = Totals().plus(state.files.active)
+    references, rows, size = Totals().plus(state.files.active)
+    files = references
+    if isinstance(version, Snapshot) and version.references is not None:  # else an earlier build counted references
+        files, size = data_files(state.files.active)
     told = [("rows", version.record_count if isinstance(version, Savepoint) else version.rows, rows)]
     if isinstance(version, Snapshot):
         told += [("files", version.files, files), ("bytes", version.bytes, size)]
+        told += [("references", references if version.references is None else version.references, references)]
     for name, said, found in told:
         if said != found:
             means = "what history and status show is not what a scan reads"

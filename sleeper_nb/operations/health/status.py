@@ -10,19 +10,21 @@ from datetime import datetime, timedelta
 import pyarrow.compute as pc
 
 from sleeper_nb.catalog.base import Assignment
+from sleeper_nb.catalog.steady import steady
 from sleeper_nb.cells import Bytes
 from sleeper_nb.model.files import data_files
 from sleeper_nb.model.properties import SAVEPOINT_INTERVAL, SPLITTING_THRESHOLD, TableProperties
 from sleeper_nb.model.savepoints import Savepoint
-from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.snapshots import Snapshot, files_text
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.scanning.planning import files_of
 from sleeper_nb.operations.upkeep.expiry import Retention, plan_expiry
-from sleeper_nb.operations.upkeep.garbage import collectable_files, delay_of, kept_versions, left_behind
+from sleeper_nb.operations.upkeep.garbage import collectable_files, delay_of, left_behind, versions_kept
 from sleeper_nb.operations.upkeep.online import is_online
 from sleeper_nb.operations.versioning.periodic import is_due
 from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.storage.filesystem import StoredFile
 from sleeper_nb.storage.paths import is_data_file
 
 
@@ -127,13 +129,12 @@ class TableStatus(Report):
     def grid(self) -> Grid:
         """Return one row a fact, and below them what to do next."""
         now = self.snapshot
-        references = f" in {self.references:,} references" if self.references != self.files else ""
         waiting = f"{counted(self.waiting_files, 'data file')}, {Bytes(self.waiting_bytes)}"
         waiting += f"; {counted(self.waiting_metadata, 'metadata file')}"
         rows: list[tuple[object, ...]] = [
             ("state store", f"{self.state_store} on {self.catalog}"),
             ("snapshot", f"{now.id:,} ({now.operation}, {now.time:%Y-%m-%d %H:%M:%S} UTC)"),
-            ("data", f"{counted(self.rows, 'row')}, {counted(self.files, 'file')}{references}, {Bytes(self.bytes)}"),
+            ("data", f"{counted(self.rows, 'row')}, {files_text(self.files, self.references)}, {Bytes(self.bytes)}"),
             ("leaf partitions", f"{self.leaves:,}"),
             ("versions", f"{counted(self.snapshots, 'snapshot')}, {counted(self.savepoints, 'savepoint')}"),
             ("metadata", f"{counted(self.metadata_files, 'file')}, {Bytes(self.metadata_bytes)}"),
@@ -151,12 +152,20 @@ class TableStatus(Report):
 def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableStatus:
     """Return how a table is at its current snapshot. Nothing is changed, and no data file is opened."""
     catalog, table_id, now = store.catalog, store.table_id, store.clock.now()
-    head, online = store.head(), is_online(catalog, table_id)
+    (metadata, snapshots), around = steady(
+        lambda: (_metadata_files(store), catalog.snapshots(table_id)),
+        lambda: (
+            store.head(),
+            is_online(catalog, table_id),
+            catalog.savepoints(table_id),
+            catalog.leases(table_id),
+            catalog.assignments(table_id, now),
+            catalog.garbage(table_id),
+        ),
+    )
+    head, online, savepoints, leases, claims, garbage = around
     state = store.load(head)
-    snapshots, savepoints = catalog.snapshots(table_id), catalog.savepoints(table_id)
-    claims, garbage = catalog.assignments(table_id, now), catalog.garbage(table_id)
-    kept = kept_versions(store, now)
-    metadata = [file for folder in ("statestore", "schema", "savepoint") for file in store.storage.list(folder)]
+    kept = versions_kept(snapshots, savepoints, leases, now)
     files, size = files_of(state)
     waiting, waiting_bytes = _waiting(state)
     return TableStatus(
@@ -183,6 +192,10 @@ def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableSt
     )
 
 
+def _metadata_files(store: StateStore) -> tuple[StoredFile, ...]:
+    return tuple(file for folder in ("statestore", "schema", "savepoint") for file in store.storage.list(folder))
+
+
 def _next_steps(
     state: TableState,
     keeping: Housekeeping,
@@ -195,7 +208,6 @@ def _next_steps(
     *,
     online: bool,
 ) -> tuple[Advice, ...]:
-    {s.id for s in snapshots} | {s.saved_snapshot_id for s in savepoints}
     claimed = {(claim.partition_id, name) for claim in claims for name in claim.filenames}
     return advise(
         keeping,

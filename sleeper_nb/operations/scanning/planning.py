@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.files import data_files
 from sleeper_nb.model.keys import KeyValue, check_key, key_after
 from sleeper_nb.model.partitions import Partition, Range, Region
 from sleeper_nb.model.processing import NOTHING, DataProcessing
@@ -182,10 +181,8 @@ def _all_alone(state: TableState) -> bool:
 
 def files_of(state: TableState) -> tuple[int, int]:
     """Return the number of data files of a state and their bytes; a file that several partitions share counts once."""
-    if _all_alone(state):
-        files, _, size = state.totals()
-        return files, size
-    return data_files(state.files.active)
+    files, _, size = state.files.data_totals
+    return files, size
 
 
 def files_in(state: TableState, leaf: Partition, part: Region) -> list[PlannedFile]:

@@ -100,6 +100,8 @@ _SNAPSHOT = (
     Column.of("author", _TEXT),
     Column.of("schema_id", _LONG),
     *(Column.of(name, _LONG) for name in ("files", "rows", "bytes", "added_files", "removed_files", "added_rows")),
+    Column.of("file_references", _LONG, "references"),  # REFERENCES is a word of SQL
+    *(Column.of(name, _LONG) for name in ("added_references", "removed_references")),
     *(Column.of(name, _TEXT) for name in ("state_store", "job_id", "commit_id", "files_path", "partitions_path")),
 )
 _SCHEMA = (
@@ -167,7 +169,7 @@ SYSTEM_TABLES: dict[str, SystemTable] = {
     for each in (
         SystemTable("savepoints", "each savepoint that is kept", lambda at: columns_of(_SAVEPOINT, at.savepoints)),
         SystemTable("snapshots", "each snapshot that is retained", lambda at: columns_of(_SNAPSHOT, at.snapshots)),
-        SystemTable("files", "each partition's use of a data file", lambda at: at.state.files.table, "files_path"),
+        SystemTable("files", "each reference to a data file", lambda at: at.state.files.table, "files_path"),
         SystemTable("partitions", "each partition, leaves and others",
                     lambda at: partitions_table(at.state.tree, at.state.schema), "partitions_path"),
         SystemTable("schemas", "each schema that a version is read with",

@@ -3,13 +3,14 @@
 What a version means to each, when one is named:
 
 * ``$files`` and ``$partitions`` are those of the version, to the last value.
-* ``$snapshots`` are those up to it that are retained still; ``$schemas`` those that they, and savepoints of them, use.
+* ``$snapshots`` are those up to it that are still retained; ``$schemas`` those that they, and savepoints of them, use.
 * ``$savepoints`` are those of snapshots up to it, whenever they were made, so that a savepoint's own version shows it;
   of a moment, only those that were made by then.
 * ``$jobs`` are the runs that were created by the moment, or by the version's commit; with what became of them since.
 * ``$properties`` have no versions: filters and the like apply to old versions as they are today.
 
-Without a version they are all that there are now.
+Without a version they are those of the current version. A statement takes that once, so a snapshot that is committed
+while the statement runs is in none of its tables.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 
 import pyarrow as pa
 
+from sleeper_nb.catalog.steady import Retained, retained
+from sleeper_nb.errors import ConflictError
 from sleeper_nb.model.jobs import KEPT_JOBS, Job
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.savepoints import Savepoint
@@ -54,7 +57,7 @@ class SystemRows:
     storage: Storage
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KnownAt:
     """What the catalog and the state store know of a table up to a version (`definitions.Known`)."""
 
@@ -70,16 +73,27 @@ class KnownAt:
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
         """The retained snapshots up to the version, newest first."""
-        found = self.store.catalog.snapshots(self.store.table_id)
-        return found if self._is_now else tuple(s for s in found if s.id <= self.resolved.snapshot_id)
+        return tuple(s for s in self._retained.snapshots if s.id <= self.resolved.snapshot_id)
 
     @property
     def savepoints(self) -> tuple[Savepoint, ...]:
         """The savepoints of snapshots up to the version, oldest first."""
-        found, asked = self.store.catalog.savepoints(self.store.table_id), self.resolved.asked
+        found, asked = self._retained.savepoints, self.resolved.asked
         if isinstance(asked, Moment):
             found = tuple(point for point in found if point.save_time <= asked.time)
-        return found if self._is_now else tuple(p for p in found if p.saved_snapshot_id <= self.resolved.snapshot_id)
+        return tuple(p for p in found if p.saved_snapshot_id <= self.resolved.snapshot_id)
+
+    @cached_property
+    def _retained(self) -> Retained:
+        """Snapshots and savepoints of one moment, looked up once."""
+        found = retained(self.store.catalog, self.store.table_id)
+        number = self.resolved.snapshot_id
+        if self._is_now and all(snapshot.id != number for snapshot in found.snapshots):
+            raise ConflictError(
+                f"snapshot {number} expired while the statement read the metadata of the table",
+                hint="run it again, on the version that is current now",
+            )
+        return found
 
     @property
     def schemas(self) -> Mapping[int, Schema]:

@@ -24,7 +24,10 @@ import pyarrow.compute as pc
 
 from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import StateRuleBroken
+from sleeper_nb.model.leases import Lease
 from sleeper_nb.model.properties import TableProperties
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import DeleteFiles
 from sleeper_nb.report import Grid, Report, nothing_done
@@ -142,9 +145,22 @@ def kept_versions(store: StateStore, now: datetime, forgotten: Collection[int] =
     Those `forgotten` count as expired: a savepoint or lease keeps them all the same.
     """
     catalog, table_id = store.catalog, store.table_id
-    kept = {snapshot.id for snapshot in catalog.snapshots(table_id)} - {*forgotten}
-    kept |= {savepoint.saved_snapshot_id for savepoint in catalog.savepoints(table_id)}
-    return kept | {lease.snapshot_id for lease in catalog.leases(table_id) if not lease.has_ended(now)}
+    # in this order: see step 1 above
+    snapshots, savepoints = catalog.snapshots(table_id), catalog.savepoints(table_id)
+    return versions_kept(snapshots, savepoints, catalog.leases(table_id), now, forgotten)
+
+
+def versions_kept(
+    snapshots: Iterable[Snapshot],
+    savepoints: Iterable[Savepoint],
+    leases: Iterable[Lease],
+    now: datetime,
+    forgotten: Collection[int] = (),
+) -> set[int]:
+    """Return the snapshots that can be named or that a lease holds, as `kept_versions` does. Pure."""
+    kept = {snapshot.id for snapshot in snapshots} - {*forgotten}
+    kept |= {savepoint.saved_snapshot_id for savepoint in savepoints}
+    return kept | {lease.snapshot_id for lease in leases if not lease.has_ended(now)}
 
 
 def left_behind(state: TableState, noted: Iterable[tuple[str, datetime]]) -> tuple[str, ...]:

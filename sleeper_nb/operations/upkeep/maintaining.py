@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any
 
 from sleeper_nb.errors import SleeperError
-from sleeper_nb.operations.compacting.compaction import CompactionReport
+from sleeper_nb.operations.compacting.compaction import CompactionReport, merged_text
 from sleeper_nb.operations.partitioning.splitting import SplitReport
 from sleeper_nb.operations.upkeep.expiry import ExpiryReport, Retention, expire_snapshots
 from sleeper_nb.operations.upkeep.garbage import GarbageReport, collect_garbage
@@ -191,8 +191,7 @@ def split_said(report: SplitReport) -> str:
 def compaction_said(report: CompactionReport) -> str:
     """Say what a compaction did."""
     merged = "would merge" if report.dry_run else "merged"
-    files = sum(len(job.inputs) for job in report.jobs)
-    said = [f"{merged} {counted(files, 'file')} into {len(report.jobs):,}"] if report.jobs else []
+    said = [f"{merged} {merged_text(report.jobs)} into {len(report.jobs):,}"] if report.jobs else []
     said += [f"{counted(len(report.refused), 'job')} came too late"] if report.refused else []
     return "; ".join(said)
 

@@ -216,9 +216,10 @@ def appended(state: TableState, appends: Sequence[Snapshot]) -> Iterator[Append]
     for snapshot in appends:
         rows = by_snapshot.get(snapshot.id, {})
         count = sum(map(len, rows.values()))
-        if count != snapshot.added_files:
+        expected = snapshot.added_files if snapshot.added_references is None else snapshot.added_references
+        if count != expected:
             raise StorageError(
-                f"snapshot {snapshot.id} added {snapshot.added_files:,} files, of which {count:,} are known",
+                f"snapshot {snapshot.id} added {expected:,} references to files, of which {count:,} are known",
                 hint="check the table: %sleeper check",
             )
         leaves = (PlannedLeaf(state.tree[name], tuple(files)) for name, files in rows.items())

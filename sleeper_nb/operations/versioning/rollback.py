@@ -111,7 +111,8 @@ def roll_back(
         return Rollback.between(state, then)
 
     change = between(now)
-    undone = tuple(s for s in store.catalog.snapshots(store.table_id) if s.id > to.snapshot_id)
+    found = store.catalog.snapshots(store.table_id)
+    undone = tuple(s for s in found if to.snapshot_id < s.id <= now.snapshot_id)
     snapshot = None
     if not (dry_run or change.is_nothing):
         said = message or f"to {to}"

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from sleeper_nb.arguments import checked
-from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.manifest_list import ManifestList
 
 
+class HasStore(Protocol):
+    """What a manager of savepoints is made of: a table (`sleeper_nb.table.Table`)."""
+
+    @property
+    def store(self) -> StateStore: ...  # noqa: D102 - what keeps the table's versions
+
+
 class SavepointManager:
-    """Finds the savepoints of one table; ``table.savepoint_manager`` gives it.
+    """Finds the savepoints of one table: ``SavepointManager(table)``, or ``table.savepoint_manager``.
 
     The rows of the catalog are the truth: a file ``savepoint/savepoint-<id>`` without a row is of a creation that
     crashed, or of a deletion, and its savepoint does not exist. The file is written before the row and removed after
@@ -20,16 +28,15 @@ class SavepointManager:
 
     Parameters
     ----------
-    catalog, table_id
-        Where the table's savepoints are recorded.
-    storage
-        The table's folder.
+    table
+        The table.
     """
 
-    def __init__(self, catalog: Catalog, table_id: str, storage: Storage) -> None:
-        self._catalog, self._table_id = catalog, table_id
-        self.files = storage
-        self.manifest_list = ManifestList(storage)
+    def __init__(self, table: HasStore) -> None:
+        store = table.store
+        self._catalog, self._table_id = store.catalog, store.table_id
+        self.files = store.storage
+        self.manifest_list = ManifestList(store.storage)
 
     def savepoint_directory(self) -> str:
         """Return the folder of the savepoints' files: an absolute path, or ``s3://bucket/…``."""

@@ -6,8 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from sleeper_nb.catalog.steady import Retained, retained
 from sleeper_nb.cells import Bytes
-from sleeper_nb.errors import ConflictError, NotFound, StorageError
+from sleeper_nb.errors import AlreadyExists, ConflictError, NotFound, StorageError
 from sleeper_nb.model.files import Totals
 from sleeper_nb.model.savepoints import Savepoint, check_savepoint_name
 from sleeper_nb.model.snapshots import Snapshot
@@ -36,8 +37,9 @@ def create_savepoint(
     if name is not None:
         check_savepoint_name(name)
     snapshot = saved.version
-    if not isinstance(snapshot, Snapshot):
-        raise NotFound(f"snapshot {saved.snapshot_id} has expired", hint="it is saved already, see savepoints")
+    _check_new(store, snapshot, name)  # before an id is reserved, as ids are never given again
+    if isinstance(snapshot, Savepoint):
+        return _second(store, snapshot, name=name, message=message, author=author, periodic=periodic)
     metadata = store.savable(snapshot)
     now = store.clock.now()
     savepoint = Savepoint(
@@ -63,6 +65,49 @@ def create_savepoint(
     return savepoint
 
 
+def _second(
+    store: StateStore, first: Savepoint, *, name: str | None, message: str | None, author: str | None, periodic: bool
+) -> Savepoint:
+    """Save a version whose snapshot has expired and that a savepoint still keeps.
+
+    The new savepoint has metadata files of its own, so that either can be deleted first.
+    """
+    metadata = store.history.write(store.load(first), None, None)
+    now = store.clock.now()
+    try:
+        second = replace(
+            first,
+            id=store.catalog.reserve_savepoint_id(store.table_id),
+            full_manifest_list=metadata.files_path,
+            partitions_path=metadata.partitions_path,
+            save_time=now - timedelta(microseconds=now.microsecond % 1000),
+            name=name,
+            message=message,
+            author=author,
+            periodic=periodic,
+            log=None,
+        )
+        _publish(store, second, first.id)
+    except NotFound:  # deleted meanwhile; of any other failure the outcome may be unknown, and the sweep takes them
+        store.history.discard(metadata.paths)
+        raise
+    return second
+
+
+def _check_new(store: StateStore, version: Snapshot | Savepoint, name: str | None) -> None:
+    """Raise what adding the savepoint would raise."""
+    is_snapshot, number = isinstance(version, Snapshot), version.number
+    if is_snapshot and store.catalog.snapshot(store.table_id, number) is None:
+        raise NotFound(
+            f"snapshot {number} has expired, so it cannot be saved", hint="save a snapshot that history shows"
+        )
+    if name is not None and store.catalog.is_savepoint_name_used(store.table_id, name):
+        raise AlreadyExists(
+            f"the savepoint name {name!r} was used before",
+            hint="choose another; the name of a deleted savepoint is never given again",
+        )
+
+
 def _with_lists_of_its_own(store: StateStore, savepoint: Savepoint, snapshot: Snapshot) -> Savepoint:
     metadata = Metadata.kept(store.materialised(snapshot))
     return replace(
@@ -70,11 +115,11 @@ def _with_lists_of_its_own(store: StateStore, savepoint: Savepoint, snapshot: Sn
     )
 
 
-def _publish(store: StateStore, savepoint: Savepoint) -> None:
+def _publish(store: StateStore, savepoint: Savepoint, beside: int | None = None) -> None:
     path = paths.savepoint(savepoint.id)
     try:
         store.storage.write(path, savepoint.to_json().encode())
-        store.catalog.add_savepoint(store.table_id, savepoint)
+        store.catalog.add_savepoint(store.table_id, savepoint, beside)
     except BaseException as error:
         # A failure or an interrupt can lose the answer, not the row.
         saved_it = savepoint.id in {kept.id for kept in store.catalog.savepoints(store.table_id)}
@@ -130,21 +175,19 @@ class SavepointDeletion(Report):
 
 def plan_deletion(store: StateStore, savepoint: Savepoint) -> SavepointDeletion:
     """Return what deleting a savepoint would let go of. Nothing is changed."""
-    number = savepoint.saved_snapshot_id
-    snapshots = [snapshot.id for snapshot in store.catalog.snapshots(store.table_id)]
-    others = [kept for kept in store.catalog.savepoints(store.table_id) if kept.id != savepoint.id]
-    keeping = [f"snapshot {number}"] if number in snapshots else []
+    number, now = savepoint.saved_snapshot_id, retained(store.catalog, store.table_id)
+    others = [kept for kept in now.savepoints if kept.id != savepoint.id]
+    keeping = [f"snapshot {number}"] if number in {snapshot.id for snapshot in now.snapshots} else []
     keeping += [f"savepoint {kept.id}" for kept in others if kept.saved_snapshot_id == number]
     # only then is there anything to look for in the metadata
-    freed = NOTHING if keeping else kept_by_each(store).get(savepoint.id, NOTHING)
+    freed = NOTHING if keeping else kept_by_each(store, now).get(savepoint.id, NOTHING)
     return SavepointDeletion(savepoint, tuple(keeping), freed.files, freed.bytes, dry_run=True)
 
 
-def kept_by_each(store: StateStore) -> dict[int, Totals]:
+def kept_by_each(store: StateStore, now: Retained) -> dict[int, Totals]:
     """Return for the id of each savepoint the data files that would be garbage without it."""
-    state = store.load()
-    snapshots = {snapshot.id for snapshot in store.catalog.snapshots(store.table_id)}
-    savepoints = store.catalog.savepoints(store.table_id)
+    state, savepoints = store.load(now.current), now.savepoints
+    snapshots = {snapshot.id for snapshot in now.snapshots}
     saved = Counter(kept.saved_snapshot_id for kept in savepoints)
     alone = kept_alone(state.files, snapshots | saved.keys())
     last = {kept.id: kept.saved_snapshot_id for kept in savepoints if saved[kept.saved_snapshot_id] == 1}
@@ -160,8 +203,11 @@ def delete_savepoint(store: StateStore, savepoint: Savepoint) -> None:
 
 def list_savepoints(store: StateStore, table: str, *, with_bytes: bool) -> Listing[Savepoint]:
     """Return the savepoints of a table, oldest first; with what each alone keeps, if that is wanted."""
-    found = store.catalog.savepoints(store.table_id)
-    alone = kept_by_each(store) if with_bytes else {}
+    if with_bytes:
+        now = retained(store.catalog, store.table_id)
+        found, alone = now.savepoints, kept_by_each(store, now)
+    else:
+        found, alone = store.catalog.savepoints(store.table_id), {}
     cells = []
     for one in found:
         made = "periodically" if one.periodic else "by hand"

@@ -63,7 +63,7 @@ def read_state(
         raise NotFound(f"snapshot {snapshot.id} has expired", hint="choose one that history shows")
     raise StorageError(
         f"{tables.active.table.name} does not hold what snapshot {snapshot.id} says: "
-        f"{snapshot.files:,} references to {snapshot.rows:,} rows",
+        f"{_references_of(snapshot):,} references to {snapshot.rows:,} rows",
         hint="run it again; if it stays so, someone changed the DynamoDB tables by hand",
     )
 
@@ -78,7 +78,10 @@ def _read(tables: Tables, snapshot: Snapshot, schema: Schema) -> TableState | No
     rows = [row for key, row in zip(references, rows, strict=True) if key not in forgotten]
     files = FileReferences.of(pa.Table.from_pylist(sorted(rows, key=_order), schema=files_schema(schema)))
     tree = _tree(tables.partitions, snapshot, won)
-    if tree is None or files.totals != (snapshot.files, snapshot.rows, snapshot.bytes):
+    if tree is None or files.totals[:2] != (_references_of(snapshot), snapshot.rows):
+        return None
+    counted = files.totals if snapshot.references is None else files.data_totals
+    if (counted.files, counted.bytes) != (snapshot.files, snapshot.bytes):
         return None
     return TableState(at, snapshot.schema_id, schema, tree, files)
 
@@ -86,7 +89,13 @@ def _read(tables: Tables, snapshot: Snapshot, schema: Schema) -> TableState | No
 def _has_what_it_removed(state: TableState, snapshot: Snapshot) -> bool:
     """Return whether all references that the commit removed are there; of an old one they may have been collected."""
     removed = pc.equal(state.files.ready_for_gc["removed_snapshot"], snapshot.id)
-    return (pc.sum(removed).as_py() or 0) == snapshot.removed_files
+    expected = snapshot.removed_files if snapshot.removed_references is None else snapshot.removed_references
+    return (pc.sum(removed).as_py() or 0) == expected
+
+
+def _references_of(snapshot: Snapshot) -> int:
+    """Return how many references a snapshot has; an earlier build counted them as its files."""
+    return snapshot.files if snapshot.references is None else snapshot.references
 
 
 def _active(tables: Tables, at: int) -> tuple[dict[str, Item], set[str], set[str]]:
