@@ -183,6 +183,8 @@ class Administration(ABC):
 
         Raises
         ------
+        NotAllowed
+            When only the table's properties name the file of split points, and it is outside the warehouse.
         ConfirmationNeeded
             When the table has savepoints, which are named. Nothing is changed by this or any other error.
         InvalidInput, NotFound, StateRuleBroken
@@ -193,6 +195,8 @@ class Administration(ABC):
         changed = None if written in (None, schema) else written
         points = None
         if delete_partitions:
+            if split_points is None and splits_file is None:
+                self.components.property_files.check_splits_file(table.properties)
             settings = with_splits(table.properties, split_points is not None, splits_file, strings_base64)
             points = initial_split_points(changed or schema, split_points or (), settings, self._storage)
         elif split_points is not None or splits_file is not None:

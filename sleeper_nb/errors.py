@@ -12,6 +12,7 @@
     ├── Cancelled                    background work was stopped; what it had committed stays
     ├── StillRunning  (TimeoutError) background work takes longer than one would wait
     ├── ConfirmationNeeded           a destructive step showed its plan; run it again with ``--force``
+    ├── NotAllowed                   a warehouse names code or a place outside it; allow it, if you trust it
     ├── StorageError                 a file, disk or server failed; mend that, then run it again
     │   └── OutcomeUnknown           a commit may have won or not; look at history before running it again
     └── EngineError                  Java, Spark or DuckDB failed or is missing
@@ -122,6 +123,10 @@ class StillRunning(SleeperError, TimeoutError):  # noqa: N818
 
 class ConfirmationNeeded(SleeperError):  # noqa: N818
     """A destructive command was shown, not run."""
+
+
+class NotAllowed(SleeperError):  # noqa: N818
+    """A warehouse names code, or a place outside it, that the user has not allowed."""
 
 
 class StorageError(SleeperError):

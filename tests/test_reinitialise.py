@@ -105,6 +105,7 @@ def test_other_row_keys_come_with_new_partitions(session, trips):
 def test_new_partitions_are_cut_where_asked_or_as_the_properties_say(session, trips, tmp_path):
     points = tmp_path / "points.txt"
     points.write_text("ZA==\naA==\n")
+    session.allow(data_paths=[tmp_path])
     trips = session.create_table("other", KEYED, properties={"sleeper.table.splits.file": str(_written(tmp_path))})
 
     def leaves(**options):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.durations import DURATION, parse_duration
+from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions
 from sleeper_nb.model.processing import (
     AGGREGATIONS,
     FILTERS,
@@ -260,9 +261,13 @@ class _Properties:
 
 @dataclass(frozen=True, slots=True)
 class TableProperties(_Properties):
-    """The values that a table sets; see `PROPERTIES`. Where it sets none, the `defaults` of its instance count."""
+    """The values that a table sets; see `PROPERTIES`. Where it sets none, the `defaults` of its instance count.
+
+    `permissions` say whether the code that they name may run; they are the session's, never the warehouse's.
+    """
 
     defaults: Mapping[str, str] = field(default_factory=dict)
+    permissions: Permissions = field(default=NOTHING_ALLOWED, compare=False, repr=False)
 
     defined: ClassVar[Mapping[str, Property]] = PROPERTIES
 

@@ -26,6 +26,8 @@ CATALOG = "catalog.sqlite"
 INSTANCE_PROPERTIES = "config/instance.properties"
 SAVEPOINTS = "savepoint"
 SCHEMAS = "schema"
+FOLDERS = ("data", "statestore", "statestore/files", "statestore/partitions", "statestore/log", SAVEPOINTS, SCHEMAS)
+"""The folders in a table's folder, but for those of partitions."""
 _DATA_FILE = re.compile(r"data/partition_[^/]+/[^/]+\.parquet")
 _SCHEMA = re.compile(rf"{SCHEMAS}/schema-(\d+)")
 

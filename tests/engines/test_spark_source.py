@@ -172,6 +172,7 @@ def test_leaves_are_read_side_by_side(spark, session):
 )
 def test_filters_iterators_and_aggregations_apply(spark, session, properties):
     schema = sl.Schema({"key": "string"}, {"at": "timestamp"}, {"visits": "long"})
+    session.allow(["tests.iterators:at_most"])
     table = session.create_table("t", schema, ["m"], properties=properties)
     now = datetime.now(UTC)
     for day in (0, 3):

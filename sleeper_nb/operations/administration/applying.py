@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from sleeper_nb.errors import InvalidInput, SleeperError
@@ -182,7 +182,7 @@ def _planned_change(
     texts = there.properties.texts
     changes = {name: text for name, text in declared.properties.items() if texts.get(name) != text}
     check_changes(there.name, there.properties, changes)
-    check_fit(there, TableProperties({**texts, **changes}, there.properties.defaults))
+    check_fit(there, replace(there.properties, texts={**texts, **changes}))
     if not changes:
         return TablePlan(declared, "nothing")
     says = ", ".join(
