@@ -11,7 +11,7 @@ from sleeper_nb.altering import Altering
 from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.changes import Changes
 from sleeper_nb.components import Components
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
 from sleeper_nb.loading import Loading
 from sleeper_nb.maintenance import Maintenance
 from sleeper_nb.model.processing import DataProcessing
@@ -35,7 +35,7 @@ from sleeper_nb.operations.versioning.savepoints import SavepointDeletion
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.render import Pictured
 from sleeper_nb.render_timeline import timeline, timeline_lines
-from sleeper_nb.report import Listing
+from sleeper_nb.report import CONFIRM, Listing
 from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.table_at import TableAt
@@ -207,7 +207,9 @@ class Table(Loading, Maintenance, Altering, TableAt):
         author = self._components.author
         return rollback.roll_back(self._store, found, dry_run=dry_run, author=author, message=message)
 
-    def delete_savepoint(self, savepoint: int | str | SavepointReference, dry_run: bool = False) -> SavepointDeletion:
+    def delete_savepoint(
+        self, savepoint: int | str | SavepointReference, dry_run: bool = False, *, force: bool = False
+    ) -> SavepointDeletion:
         """Delete a savepoint by its id or name; they are never given again.
 
         Parameters
@@ -216,6 +218,13 @@ class Table(Loading, Maintenance, Altering, TableAt):
             ``3``, ``"before-fix"``, ``"savepoint.3"``; a `SavepointReference` for what is a name and nothing else.
         dry_run
             Only return what would go with it.
+        force
+            Do it also when nothing else keeps the version, which can then never be read again.
+
+        Raises
+        ------
+        ConfirmationNeeded
+            When nothing else keeps the version, and neither `force` nor `dry_run` is set; it has the plan.
         """
         asked: VersionReference
         if isinstance(savepoint, SavepointReference):
@@ -227,6 +236,10 @@ class Table(Loading, Maintenance, Altering, TableAt):
         plan = savepoints.plan_deletion(self._store, found)
         if dry_run:
             return plan
+        if plan.loses_version and not force:
+            gone = f"this deletes snapshot {found.saved_snapshot_id} of table {self.name!r} for good"
+            kept = f"nothing but savepoint {found.name or found.id!r} keeps it"
+            raise ConfirmationNeeded(f"{gone}: {kept}", hint=CONFIRM, plan=plan)
         savepoints.delete_savepoint(self._store, found)
         return replace(plan, dry_run=False)
 

@@ -39,7 +39,7 @@ def test_all_files_of_the_table_are_there_and_none_with_the_instance(tmp_path, s
         assert session.sql("select count(*) as n from t", engine="duckdb").to_arrow()["n"].to_pylist() == [6]
         assert table.inspect("select count(*) as n from savepoints").to_dict() == {"n": [1]}
         clock.advance(timedelta(days=30))
-        table.delete_savepoint("kept")
+        table.delete_savepoint("kept", force=True)
         table.expire_snapshots(dry_run=False)
         clock.advance(timedelta(days=30))
         before = len(files_below(other / table.entry.id / "data"))
@@ -49,7 +49,7 @@ def test_all_files_of_the_table_are_there_and_none_with_the_instance(tmp_path, s
         assert not files_below(house / table.entry.id)
         assert [path.name for path in other.iterdir()] == [table.entry.id]
         assert (house / "config" / "tables" / f"table-{table.entry.id}.properties").is_file()
-        assert session.delete_table("t").files == len(files_below(other))
+        assert session.delete_table("t", dry_run=True).files == len(files_below(other))
         session.delete_table("t", force=True)
         assert not files_below(other)
         assert [each.name for each in session.tables()] == ["beside"]

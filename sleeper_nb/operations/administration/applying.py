@@ -245,4 +245,4 @@ def check_all_can(plans: Iterable[TablePlan]) -> None:
         first, more = stuck[0], len(stuck) - 1
         others = f"; nor {counted(more, 'other')}" if more else ""
         message = f"table {first.declared.name!r} cannot be as declared: {first.says}{others}. Nothing was changed"
-        raise InvalidInput(message, hint=first.hint or "--dry-run shows all; --force does the others")
+        raise InvalidInput(message, hint=first.hint or "--dry-run shows all; --skip-conflicts does the others")
