@@ -182,7 +182,9 @@ def _planned_change(
     texts = there.properties.texts
     changes = {name: text for name, text in declared.properties.items() if texts.get(name) != text}
     check_changes(there.name, there.properties, changes)
-    check_fit(there, replace(there.properties, texts={**texts, **changes}))
+    settings = replace(there.properties, texts={**texts, **changes})
+    settings.check_together()
+    check_fit(there, settings)
     if not changes:
         return TablePlan(declared, "nothing")
     says = ", ".join(

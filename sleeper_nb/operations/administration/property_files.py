@@ -112,8 +112,8 @@ class PropertyFiles:
         return any(lies_within(address, root) for root in (warehouse, *self.permissions.data_paths))
 
     def new(self, texts: Mapping[str, str]) -> TableProperties:
-        """Return the properties of a table that sets some."""
-        return TableProperties(texts, self.instance.table_defaults, self.permissions)
+        """Return the properties of a table that sets some; raise when they contradict each other."""
+        return self._whole(texts, "")
 
     def add(self, table_id: str, content: str) -> None:
         """Write the file of a new table."""
@@ -165,14 +165,21 @@ class PropertyFiles:
         except NotFound:  # an instance that was never told anything
             before = ""
         after = changed(before, changes)
-        InstanceProperties.from_text(after, self._storage.locate(path))  # or raises, of what else stands there
+        found = InstanceProperties.from_text(after, self._storage.locate(path))  # or raises, of what else stands there
+        TableProperties({}, found.table_defaults).check_together()
         if after != before:
             self._storage.write(path, after.encode())
         told = {**self.instance.texts, **changes}
         self.instance = InstanceProperties({name: text for name, text in told.items() if text is not None})
 
     def _parsed(self, content: str, path: str) -> TableProperties:
-        return self.new(TableProperties.from_text(content, self._storage.locate(path)).texts)
+        source = self._storage.locate(path)
+        return self._whole(TableProperties.from_text(content, source).texts, source)
+
+    def _whole(self, texts: Mapping[str, str], source: str) -> TableProperties:
+        found = TableProperties(texts, self.instance.table_defaults, self.permissions)
+        found.check_together(source)
+        return found
 
 
 def read_text(storage: Storage, path: str) -> str:
