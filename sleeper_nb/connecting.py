@@ -18,7 +18,7 @@ from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.permissions import IteratorNames, Permissions
 from sleeper_nb.model.properties import OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
 from sleeper_nb.operations.administration.instances import check_name
-from sleeper_nb.operations.administration.property_files import read_text
+from sleeper_nb.operations.administration.property_files import PropertyFiles, read_text
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.session import Session
@@ -81,6 +81,7 @@ def connect(
     permissions = Permissions.of(iterators, data_paths)
     whole = _folder(warehouse, region, endpoint_url)
     storage = whole.below(instance)
+    PropertyFiles(storage, InstanceProperties({}), permissions).check_own_places()
     settings = _settings(storage, properties or {})
     clock, progress = clock or Clock(), progress or SILENT
     place = InstancePlace(whole.root, instance, region, endpoint_url)
@@ -160,8 +161,14 @@ def open_leases(place: InstancePlace) -> Iterator[Leases]:
 
 
 def _open(place: InstancePlace) -> Session:
-    session = connect(place.warehouse, place.instance, region=place.region, endpoint_url=place.endpoint_url)
-    session.components.property_files.permissions = place.permissions
+    session = connect(
+        place.warehouse,
+        place.instance,
+        region=place.region,
+        endpoint_url=place.endpoint_url,
+        data_paths=place.permissions.data_paths,
+    )
+    session.components.property_files.permissions = place.permissions  # with functions that only names stand for
     return session
 
 

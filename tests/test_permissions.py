@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sqlite3
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +214,54 @@ def test_a_linked_folder_of_a_table_is_a_place_outside(house, tmp_path, folder):
         session.table("t")
     with sl.connect(house, data_paths=[other]) as session:
         assert session.table("t").scan().count() == 2
+
+
+@pytest.mark.parametrize("path", ["catalog.sqlite", "config", "config/tables", "config/instance.properties", ""])
+def test_a_linked_catalog_or_configuration_is_a_place_outside(house, tmp_path, path):
+    linked, other = house / "default" / path, tmp_path / "mine"
+    if linked.exists():
+        linked.rename(other)
+    else:
+        other.write_text("sleeper.storage.sync=false\n")
+    linked.symlink_to(other)
+    before = tree(tmp_path / "mine") if other.is_dir() else other.read_bytes()
+    with pytest.raises(NotAllowed, match="outside"):
+        sl.connect(house)
+    assert before == (tree(tmp_path / "mine") if other.is_dir() else other.read_bytes())
+
+
+@pytest.mark.parametrize("depth", ["data/partition_x", "data/partition_x/deeper"])
+def test_clean_ups_delete_nothing_where_a_link_leads(house, tmp_path, depth):
+    other = tmp_path / "mine"
+    other.mkdir()
+    (other / "precious.parquet").write_text("x")
+    os.utime(other / "precious.parquet", (0, 0))
+    link = table_folder(house) / depth
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(other)
+    with sl.connect(house) as session:
+        if depth == "data/partition_x":
+            with pytest.raises(NotAllowed, match="outside"):
+                session.table("t")
+        else:
+            session.components.catalog.add_garbage(
+                table_folder(house).name, [f"{depth}/precious.parquet"], session.components.clock.now()
+            )
+            assert not session.table("t").sweep_orphans(dry_run=False).files
+            with pytest.raises(StorageError, match="precious"):
+                session.table("t").collect_garbage(dry_run=False, delay=timedelta(0))
+        session.delete_table("t", force=True)
+    assert tree(other) == {str(other / "precious.parquet"): 1}
+
+
+def test_deleting_a_table_whose_folder_is_a_link_deletes_nothing_where_it_leads(house, tmp_path):
+    linked, other = table_folder(house), tmp_path / "mine"
+    linked.rename(other)
+    linked.symlink_to(other)
+    before = tree(other)
+    with sl.connect(house) as session, contextlib.suppress(SleeperError):
+        session.delete_table("t", force=True)
+    assert tree(other) == before
 
 
 def test_a_linked_warehouse_is_one_place(house, tmp_path):

@@ -30,6 +30,15 @@ def lies_within(address: str, root: str) -> bool:
     return f"{_followed(address)}/".startswith(f"{_followed(root)}/")
 
 
+def linked_in(folder: str) -> tuple[str, ...]:
+    """Return the links that are right in a folder of this machine; none when it is not there."""
+    try:
+        with os.scandir(folder) as entries:
+            return tuple(entry.path for entry in entries if entry.is_symlink())
+    except OSError:  # what reads the folder next says why
+        return ()
+
+
 def _followed(address: str) -> str:
     scheme, mark, rest = address.partition("://")
     if mark and scheme != "file":

@@ -19,7 +19,7 @@ from sleeper_nb.model.properties import (
 from sleeper_nb.model.properties_text import changed
 from sleeper_nb.operations.administration.property_listing import check_of_instance
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.bounds import lies_within
+from sleeper_nb.storage.bounds import lies_within, linked_in
 from sleeper_nb.storage.filesystem import Storage, open_near
 from sleeper_nb.storage.local import LocalPlace
 
@@ -74,6 +74,8 @@ class PropertyFiles:
         if found.local:
             for folder in ("", *paths.FOLDERS):
                 self._check_place(found.locate(folder))
+            for linked in linked_in(found.locate("data")):
+                self._check_place(linked)
         return found
 
     def place_of(self, table_id: str) -> Storage:
@@ -102,6 +104,11 @@ class PropertyFiles:
                 f"the table's properties name the split points file {file}, outside the warehouse",
                 hint="name the file yourself: splits_file=…, or typed: --splits-file FILE; or give the split points",
             )
+
+    def check_own_places(self) -> None:
+        """Raise `NotAllowed` when a link leads the instance's catalog or properties out of the warehouse."""
+        for path in (paths.CATALOG, *paths.CONFIG) if self._storage.local else ():
+            self._check_place(self._storage.locate(path))
 
     def _check_place(self, address: str) -> None:
         if not self._may_use(address):
