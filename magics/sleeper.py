@@ -124,6 +124,8 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         for session in self._opened:
             if identity is not None and session.components.catalog.identity == identity:
                 made.close()
+                allowed = made.components.property_files.permissions  # sleeper.toml may say more by now
+                session.allow(tuple(allowed.iterators), allowed.data_paths)
                 return session
         self._opened.append(made)
         return made

@@ -10,7 +10,7 @@ from typing import Any
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.components import Components
-from sleeper_nb.errors import AlreadyExists, InvalidInput
+from sleeper_nb.errors import AlreadyExists, ConfirmationNeeded, InvalidInput
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import STATE_STORE, TABLE_SCHEMA, TableProperties, schema_line
@@ -21,6 +21,7 @@ from sleeper_nb.operations.administration.naming import check_name
 from sleeper_nb.operations.partitioning.first_splits import initial_split_points, with_splits
 from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.operations.versioning import migration
+from sleeper_nb.report import CONFIRM
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
@@ -121,7 +122,7 @@ class Administration(ABC):
         return self.table(new)
 
     @checked
-    def delete_table(self, name: str, force: bool = False) -> deletion.DeletionReport:
+    def delete_table(self, name: str, force: bool = False, dry_run: bool = False) -> deletion.DeletionReport:
         """Delete a table for good, with all its data, metadata, snapshots and savepoints; its name is free again.
 
         What is under way on the table fails and says so, commits and readers alike. A run that did not end is finished
@@ -132,22 +133,30 @@ class Administration(ABC):
         name
             The table.
         force
-            Do it. If not, only return what would go: rows, files, snapshots, savepoints by name, and who reads now.
+            Do it.
+        dry_run
+            Only return what would go: rows, files, snapshots, savepoints by name, and who reads now.
 
         Raises
         ------
+        ConfirmationNeeded
+            When neither `force` nor `dry_run` is set; it has the plan.
         NotFound
             When there is no such table, or another has deleted or renamed it meanwhile.
         StorageError
             When files could not be deleted; the table is gone all the same.
         """
         of = self.components.catalog, self.components.property_files
-        if force:
+        if force and not dry_run:
             deletion.finish_deletions(*of, self.components.clock)
         entry = self._entry(name)
         plan = deletion.plan_deletion(*of, entry, self.components.clock)
-        if not force:
+        if dry_run:
             return plan
+        if not force:
+            raise ConfirmationNeeded(
+                f"this deletes table {plan.table!r} for good: {plan.summary}", hint=CONFIRM, plan=plan
+            )
         deletion.delete_table(*of, entry, self.components.clock)
         self._stores.pop(entry.id, None)
         return replace(plan, dry_run=False)
@@ -182,14 +191,16 @@ class Administration(ABC):
         splits_file, strings_base64
             Instead, a file of them, and whether strings in it are in base64.
         force
-            Do it although the table has savepoints.
+            Do it.
         dry_run
             Only return what would be done.
 
         Raises
         ------
+        NotAllowed
+            When only the table's properties name the file of split points, and it is outside the warehouse.
         ConfirmationNeeded
-            When the table has savepoints, which are named. Nothing is changed by this or any other error.
+            When neither `force` nor `dry_run` is set; it has the plan. Nothing is changed by this or any other error.
         InvalidInput, NotFound, StateRuleBroken
             When split points or the schema cannot be.
         """
@@ -198,6 +209,8 @@ class Administration(ABC):
         changed = None if written in (None, schema) else written
         points = None
         if delete_partitions:
+            if split_points is None and splits_file is None:
+                self.components.property_files.check_splits_file(table.properties)
             settings = with_splits(table.properties, split_points is not None, splits_file, strings_base64)
             points = initial_split_points(changed or schema, split_points, settings, self._storage)
         elif split_points is not None or splits_file is not None:

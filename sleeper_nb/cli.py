@@ -15,7 +15,7 @@ from sleeper_nb.commands.helping import ON_CONSOLE
 from sleeper_nb.commands.line_progress import LineProgress
 from sleeper_nb.commands.locating import Home, find_home
 from sleeper_nb.commands.parsing import Invocation
-from sleeper_nb.errors import NotFound, SleeperError
+from sleeper_nb.errors import ConfirmationNeeded, NotFound, SleeperError
 
 if TYPE_CHECKING:
     from sleeper_nb.session import Session
@@ -136,5 +136,7 @@ def _print(text: str) -> int:
 
 
 def _complain(error: SleeperError, code: int) -> int:
+    if isinstance(error, ConfirmationNeeded) and error.plan is not None:
+        _print(repr(error.plan))
     sys.stderr.write(f"{type(error).__name__}: {error}\n")
     return code

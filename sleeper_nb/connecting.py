@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,9 +16,10 @@ from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.permissions import IteratorNames, Permissions
 from sleeper_nb.model.properties import OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
 from sleeper_nb.operations.administration.instances import check_name
-from sleeper_nb.operations.administration.property_files import read_text
+from sleeper_nb.operations.administration.property_files import PropertyFiles, read_text
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.session import Session
@@ -41,6 +43,8 @@ def connect(
     spark: SparkSession | None = None,
     spark_config: Mapping[str, str] | None = None,
     properties: Mapping[str, str] | None = None,
+    iterators: IteratorNames = (),
+    data_paths: Iterable[str | Path] = (),
     author: str | None = None,
     clock: Clock | None = None,
     progress: Progress | None = None,
@@ -63,47 +67,60 @@ def connect(
     properties
         Values of instance properties (`sleeper_nb.model.properties`), for this session; the others are those of the
         instance's file ``config/instance.properties``, or have their defaults.
+    iterators
+        The iterators that tables of the warehouse may run (``sleeper.table.iterator.class.name``), by name; or a
+        mapping of names to functions of (batch, config). Any other is refused: properties of a warehouse that somebody
+        else made could name any code of this machine.
+    data_paths
+        Folders and ``s3://`` addresses outside the warehouse that tables may keep their files in, or below
+        (``sleeper.table.data.path``). Any other place outside is refused.
     author
         Who history says it was; the name of the operating system's user when None.
     clock, progress
         For tests and faces.
     """
     check_name(instance)
+    permissions = Permissions.of(iterators, data_paths)
     whole = _folder(warehouse, region, endpoint_url)
     storage = whole.below(instance)
+    PropertyFiles(storage, InstanceProperties({}), permissions).check_own_places()
     settings = _settings(storage, properties or {})
     clock, progress = clock or Clock(), progress or SILENT
-    catalog: Catalog
+    place = InstancePlace(whole.root, instance, region, endpoint_url)
     if storage.local:
         storage = Storage(LocalPlace(storage.root, sync=settings[SYNC]))
-        catalog = SqliteCatalog(Path(storage.locate(paths.CATALOG)), sync=settings[SYNC])
+        catalog: Catalog = SqliteCatalog(Path(storage.locate(paths.CATALOG)), sync=settings[SYNC])
     else:
-        from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
-
-        catalog = DynamoDBCatalog(
-            instance,
-            region=region,
-            endpoint_url=endpoint_url,
-            clock=clock,
-            max_items=settings[TRANSACTION_ITEMS],
-            own_tables=settings[OWN_TABLES] == "own",
-            on_create=progress.finish,
-        )
+        catalog = _dynamodb(place, settings, clock, progress)
     return Session(
         instance, storage, catalog, clock=clock, progress=progress, author=author or _user(),
         spark=spark, spark_config=spark_config or {},
-        on_spark=_registration(InstancePlace(whole.root, instance, region, endpoint_url), storage),
-        properties=settings,
+        on_spark=_registration(place, storage),
+        properties=settings, permissions=permissions,
     )  # fmt: skip
 
 
-def _registration(place: InstancePlace, storage: Storage) -> Callable[[SparkSession], None]:
-    """Return what makes Spark's ``format("sleeper")`` mean the tables of an instance."""
+def _dynamodb(place: InstancePlace, settings: InstanceProperties, clock: Clock, progress: Progress) -> Catalog:
+    from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 
-    def register(spark: SparkSession) -> None:
+    return DynamoDBCatalog(
+        place.instance,
+        region=place.region,
+        endpoint_url=place.endpoint_url,
+        clock=clock,
+        max_items=settings[TRANSACTION_ITEMS],
+        own_tables=settings[OWN_TABLES] == "own",
+        on_create=progress.finish,
+    )
+
+
+def _registration(place: InstancePlace, storage: Storage) -> Callable[[SparkSession, Permissions], None]:
+    """Return what makes Spark's ``format("sleeper")`` mean the tables of an instance, with what its user allows."""
+
+    def register(spark: SparkSession, permissions: Permissions) -> None:
         from sleeper_nb.engines.spark import source
 
-        source.register(spark, place, open_source_table, storage)
+        source.register(spark, replace(place, permissions=permissions), open_source_table, storage)
 
     return register
 
@@ -121,7 +138,7 @@ def open_source_table(place: InstancePlace, name: str) -> SourceTable:
     storage = open_storage(place.warehouse).below(place.instance)
     if storage.local and not Path(storage.locate(paths.CATALOG)).exists():
         raise NotFound(f"no instance {place.instance!r} in {place.warehouse}", hint="check both names")
-    session = connect(place.warehouse, place.instance, region=place.region, endpoint_url=place.endpoint_url)
+    session = _open(place)
     try:
         table = session.table(name)
         store = session.store_of(table.name)
@@ -141,8 +158,20 @@ def open_source_table(place: InstancePlace, name: str) -> SourceTable:
 @contextmanager
 def open_leases(place: InstancePlace) -> Iterator[Leases]:
     """Open the leases of an instance in a process of Spark, and release what it holds at the end."""
-    with connect(place.warehouse, place.instance, region=place.region, endpoint_url=place.endpoint_url) as session:
+    with _open(place) as session:
         yield session.components.leases
+
+
+def _open(place: InstancePlace) -> Session:
+    session = connect(
+        place.warehouse,
+        place.instance,
+        region=place.region,
+        endpoint_url=place.endpoint_url,
+        data_paths=place.permissions.data_paths,
+    )
+    session.components.property_files.permissions = place.permissions  # with functions that only names stand for
+    return session
 
 
 def _folder(warehouse: str | Path, region: str | None, endpoint_url: str | None) -> Storage:

@@ -22,7 +22,7 @@ class Declaring(Administration):
 
     @checked
     def apply(
-        self, declared: str | Path | Mapping[str, Any], *, dry_run: bool = False, force: bool = False
+        self, declared: str | Path | Mapping[str, Any], *, dry_run: bool = False, skip_conflicts: bool = False
     ) -> applying.ApplyReport:
         """Make tables as they are declared: those that are not there, and properties that differ.
 
@@ -37,13 +37,13 @@ class Declaring(Administration):
             ``row-keys``, ``sort-keys`` and ``values``, types by names.
         dry_run
             Only return what would be done.
-        force
+        skip_conflicts
             When a table cannot be as it is declared, leave it alone and do the others.
 
         Raises
         ------
         InvalidInput
-            When the file cannot be read, naming the line; or, without `force`, when a table cannot be as it is
+            When the file cannot be read, naming the line; or, without `skip_conflicts`, when a table cannot be as it is
             declared: its schema differs, for instance. Nothing is changed then.
         """
         tables = [self.table(entry.name) for entry in self.components.catalog.tables()]
@@ -57,7 +57,7 @@ class Declaring(Administration):
             )
             for each in declarations_of(declared)
         )
-        if not dry_run and not force:
+        if not dry_run and not skip_conflicts:
             applying.check_all_can(plans)
         named = {each.declared.name.casefold() for each in plans}
         for each in () if dry_run else plans:

@@ -11,7 +11,8 @@
     ├── ConflictError                others were faster, for every allowed try; run it again
     ├── Cancelled                    background work was stopped; what it had committed stays
     ├── StillRunning  (TimeoutError) background work takes longer than one would wait
-    ├── ConfirmationNeeded           a destructive step showed its plan; run it again with ``--force``
+    ├── ConfirmationNeeded           a deletion showed its plan; ``force=True``, typed ``--force``, does it
+    ├── NotAllowed                   a warehouse names code or a place outside it; allow it, if you trust it
     ├── StorageError                 a file, disk or server failed; mend that, then run it again
     │   └── OutcomeUnknown           a commit may have won or not; look at history before running it again
     └── EngineError                  Java, Spark or DuckDB failed or is missing
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -133,7 +134,35 @@ class StillRunning(SleeperError, TimeoutError):  # noqa: N818
 
 
 class ConfirmationNeeded(SleeperError):  # noqa: N818
-    """A destructive command was shown, not run."""
+    """A deletion was not confirmed; nothing was changed.
+
+    - What deletes something that you name does it with `force=True`, returns its plan with `dry_run=True`, and
+      otherwise raises `ConfirmationNeeded`, whose `plan` shows what would go. That is so for a table, for all contents
+      of a table, and for a savepoint when nothing else keeps its version.
+    - Typed, these are `--force` and `--dry-run`. Without either, a notebook shows the plan. A console asks at a
+      terminal; elsewhere it prints the plan and exits with 1. `reinitialise-table`, a script of Sleeper without a
+      question, asks on a console only when the table has savepoints.
+    - Clean-ups delete what the table's properties say is no longer needed: `expire`, `collect-garbage` and
+      `sweep-orphans`. They show their plan until they are given `dry_run=False`, typed `--force`. `maintain` does what
+      is due.
+    - What can be taken back needs no confirmation: `rollback`, `alter --drop-column`, `migrate`, `compact`, `split`,
+      `apply` and changes of properties delete nothing, and older versions stay as they are.
+
+    Parameters
+    ----------
+    message, hint
+        As of `SleeperError`.
+    plan
+        The report that `dry_run=True` would have returned; None where there is none.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, plan: Any = None) -> None:
+        super().__init__(message, hint=hint)
+        self.plan = plan
+
+
+class NotAllowed(SleeperError):  # noqa: N818
+    """A warehouse names code, or a place outside it, that the user has not allowed."""
 
 
 class StorageError(SleeperError):

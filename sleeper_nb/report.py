@@ -47,6 +47,10 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
+CONFIRM = "force=True does it; dry_run=True only returns the plan"
+"""The hint of an unconfirmed deletion in Python."""
+
+
 def nothing_done(again: str = "--force", in_python: str = "dry_run=False") -> str:
     """Return what stands below the plan of a destructive step that was shown, not run: what does it."""
     return f"nothing was changed; {again} does it (in Python: {in_python})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -18,6 +19,7 @@ from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.lookup import lookup_in
 from sleeper_nb.model.jobs import Job
+from sleeper_nb.model.permissions import NOTHING_ALLOWED, IteratorNames, Permissions
 from sleeper_nb.model.properties import STATE_STORES, InstanceProperties, TableProperties
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
@@ -60,8 +62,9 @@ class Session(Declaring):
         author: str | None,
         spark: SparkSession | None,
         spark_config: Mapping[str, str],
-        on_spark: Callable[[SparkSession], object] = lambda _: None,
+        on_spark: Callable[[SparkSession, Permissions], object] = lambda *_: None,
         properties: InstanceProperties | None = None,
+        permissions: Permissions = NOTHING_ALLOWED,
     ) -> None:
         self.instance = instance
         self._storage = storage
@@ -71,7 +74,7 @@ class Session(Declaring):
         self._stores: dict[str, StateStore] = {}
         self._views: dict[Engine, dict[str, str]] = {engine: {} for engine in ENGINES}
         leases = Leases(catalog, clock, author)
-        files = PropertyFiles(storage, properties or InstanceProperties({}))
+        files = PropertyFiles(storage, properties or InstanceProperties({}), permissions)
         engines = Engines(self.spark, Database().connect)
         self.components = Components(catalog, clock, progress, engines, author, BackgroundJobs(), leases, files)
         if spark is not None:
@@ -119,7 +122,7 @@ class Session(Declaring):
                     config=self._spark_config,
                     clock=self.components.clock,
                     progress=self.components.progress,
-                    on_session=self._on_spark,
+                    on_session=self._register,
                 )
             return self._spark
 
@@ -127,6 +130,23 @@ class Session(Declaring):
     def spark_session(self) -> SparkSession:
         """The session's `pyspark.sql.SparkSession`, started by the first use; it knows ``format("sleeper")``."""
         return self.spark().session()
+
+    @checked
+    def allow(self, iterators: IteratorNames = (), data_paths: Iterable[str | Path] = ()) -> None:
+        """Allow more iterators and places outside the warehouse, for the tables that are opened from now on.
+
+        Parameters
+        ----------
+        iterators, data_paths
+            As `sleeper_nb.connect` takes them.
+        """
+        files = self.components.property_files
+        files.permissions = files.permissions.with_more(Permissions.of(iterators, data_paths))
+        if self._spark is not None and self._spark.started:
+            self._register(self._spark.session())
+
+    def _register(self, spark: SparkSession) -> None:
+        self._on_spark(spark, self.components.property_files.permissions)
 
     @checked
     def table(self, name: str) -> Table:

@@ -14,7 +14,7 @@ from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.catalog.steady import retained, steady
 from sleeper_nb.changes import Changes
 from sleeper_nb.components import Components
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
 from sleeper_nb.loading import Loading
 from sleeper_nb.maintenance import Maintenance
 from sleeper_nb.model.partitions import PartitionTree
@@ -43,7 +43,7 @@ from sleeper_nb.operations.versioning.savepoints import SavepointDeletion
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.render import Pictured
 from sleeper_nb.render_timeline import timeline, timeline_lines
-from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked
+from sleeper_nb.report import CONFIRM, Answer, Grid, Listing, Report, Stacked
 from sleeper_nb.scan import Scan
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.statement import Source
@@ -126,6 +126,7 @@ class Table(Loading, Maintenance, Altering, Report):
         """
         return self.at_reference(_reference(version, timestamp), schema)
 
+    @checked
     def at_reference(self, asked: VersionReference | None, schema: Literal["own", "current"] = "own") -> TableAt:
         """Return the table at a version that was parsed already; at the current one when None. Otherwise as `at`."""
         found = versions.resolve(self._components.catalog, self.entry.id, self.name, asked)
@@ -186,6 +187,7 @@ class Table(Loading, Maintenance, Altering, Report):
         picture, lines = (draw(found, points, name=self.name) for draw in (timeline, timeline_lines))
         return Pictured(listing, picture, lines)
 
+    @checked
     def export(
         self,
         destination: str | Path,
@@ -220,10 +222,12 @@ class Table(Loading, Maintenance, Altering, Report):
         """Return the rows of the current version as SQL reads them."""
         return self.at().source()
 
+    @checked
     def system_table(self, suffix: str) -> Source:
         """Return the rows of a system table at the current version, as `TableAt.system_table` does."""
         return self.at().system_table(suffix)
 
+    @checked
     def inspect(self, sql: str, params: Mapping[str, Any] | None = None) -> Answer:
         """Ask DuckDB about the metadata of the current version, as `TableAt.inspect` does."""
         return self.at().inspect(sql, params)
@@ -317,7 +321,9 @@ class Table(Loading, Maintenance, Altering, Report):
         return rollback.roll_back(self._store, found, dry_run=dry_run, author=author, message=message)
 
     @checked
-    def delete_savepoint(self, savepoint: int | str | SavepointReference, dry_run: bool = False) -> SavepointDeletion:
+    def delete_savepoint(
+        self, savepoint: int | str | SavepointReference, dry_run: bool = False, *, force: bool = False
+    ) -> SavepointDeletion:
         """Delete a savepoint by its id or name; they are never given again.
 
         Parameters
@@ -326,6 +332,13 @@ class Table(Loading, Maintenance, Altering, Report):
             ``3``, ``"before-fix"``, ``"savepoint.3"``; a `SavepointReference` for what is a name and nothing else.
         dry_run
             Only return what would go with it.
+        force
+            Do it also when nothing else keeps the version, which can then never be read again.
+
+        Raises
+        ------
+        ConfirmationNeeded
+            When nothing else keeps the version, and neither `force` nor `dry_run` is set; it has the plan.
         """
         asked: VersionReference
         if isinstance(savepoint, SavepointReference):
@@ -337,6 +350,10 @@ class Table(Loading, Maintenance, Altering, Report):
         plan = savepoints.plan_deletion(self._store, found)
         if dry_run:
             return plan
+        if plan.loses_version and not force:
+            gone = f"this deletes snapshot {found.saved_snapshot_id} of table {self.name!r} for good"
+            kept = f"nothing but savepoint {found.name or found.id!r} keeps it"
+            raise ConfirmationNeeded(f"{gone}: {kept}", hint=CONFIRM, plan=plan)
         savepoints.delete_savepoint(self._store, found)
         return replace(plan, dry_run=False)
 

@@ -208,6 +208,7 @@ class TableAt(Report):
         store = self._store
         return self.files_beside(store.catalog.assignments(store.table_id, store.clock.now()))
 
+    @checked
     def files_beside(self, claimed: Sequence[Assignment]) -> Pictured[dict[str, Any]]:
         """Return the files as `files` does, while compaction jobs have claimed some of them."""
         strategy, store = self.properties["sleeper.table.compaction.strategy.class"], self._store

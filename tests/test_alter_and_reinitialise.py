@@ -24,7 +24,7 @@ def test_a_reinitialised_table_keeps_the_columns_that_it_was_altered_to(session)
     table.alter({"note": "string?"}, {"fare": "price"})
     altered = table.schema
     assert session.table("trips").properties[TABLE_SCHEMA] == altered
-    session.reinitialise_table("trips")
+    session.reinitialise_table("trips", force=True)
     assert session.table("trips").schema == altered
     assert session.table("trips").scan().count() == 0
 

@@ -62,7 +62,7 @@ def test_without_force_the_plan_is_shown_and_nothing_goes(session, trips):
     trips.create_savepoint()
     session.components.leases.take(trips.entry.id, 1, "sql")
     before = files_in(session)
-    plan = session.delete_table("trips")
+    plan = session.delete_table("trips", dry_run=True)
     assert (plan.dry_run, plan.rows, plan.snapshots, plan.savepoints) == (True, 2, 2, ("kept", "2"))
     files = {path for path in before if path.startswith(trips.entry.id)}
     assert (plan.files, plan.bytes) == (
@@ -154,7 +154,7 @@ def test_files_that_cannot_be_deleted_are_told_of_and_go_later(session, trips, m
 def test_a_damaged_table_can_be_deleted(session, trips):
     for path in Path(session.location).rglob("*.p*"):
         path.unlink()
-    session.delete_table("trips")
+    session.delete_table("trips", dry_run=True)
     session.delete_table("trips", force=True)
     assert files_in(session) == set()
 

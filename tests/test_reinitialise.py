@@ -34,7 +34,7 @@ def edit_schema(session, table, schema):
 
 
 def test_contents_go_and_name_id_properties_and_partitions_stay(session, trips):
-    report = session.reinitialise_table("TRIPS")
+    report = session.reinitialise_table("TRIPS", force=True)
     again = session.table("trips")
     assert (again.entry, again.properties, again.schema) == (trips.entry, trips.properties, KEYED)
     assert (again.scan().count(), len(again.partitions.leaves), [s.id for s in again.snapshots()]) == (0, 2, [3])
@@ -45,7 +45,7 @@ def test_contents_go_and_name_id_properties_and_partitions_stay(session, trips):
 
 def test_a_reader_from_before_ends_in_peace(session, trips):
     scan, at = trips.scan(), trips.at(2)
-    session.reinitialise_table("trips")
+    session.reinitialise_table("trips", force=True)
     assert keys_in(scan.to_arrow()) == keys_in(at.scan().to_arrow()) == ["a", "z"]
     with pytest.raises(sl.NotFound, match="snapshot 2"):
         trips.at(2)
@@ -60,12 +60,12 @@ def test_a_schema_that_was_edited_in_the_properties_file_counts_from_then_on(ses
     plan = session.reinitialise_table("trips", dry_run=True)
     assert plan.new_schema
     assert "the changed one of the properties file" in repr(plan)
-    assert session.reinitialise_table("trips").new_schema
+    assert session.reinitialise_table("trips", force=True).new_schema
     again = session.table("trips")
     assert (again.schema, again.snapshots()[0].schema_id) == (other, 2)
     again.ingest([{"key": "a", "n": 1, "at": 5, "fare": 1.5}])
     assert again.scan().to_pandas()["fare"].tolist() == [1.5]
-    assert not session.reinitialise_table("trips").new_schema
+    assert not session.reinitialise_table("trips", force=True).new_schema
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_schema_that_cannot_be_changes_nothing(session, schema, words):
     table.ingest([{"key": "a", "n": 1, "value": 7}])
     edit_schema(session, table, schema)
     with pytest.raises(sl.SleeperError, match=words):
-        session.reinitialise_table("trips")
+        session.reinitialise_table("trips", force=True)
     assert table.scan().count() == 1
 
 
@@ -105,10 +105,11 @@ def test_other_row_keys_come_with_new_partitions(session, trips):
 def test_new_partitions_are_cut_where_asked_or_as_the_properties_say(session, trips, tmp_path):
     points = tmp_path / "points.txt"
     points.write_text("ZA==\naA==\n")
+    session.allow(data_paths=[tmp_path])
     trips = session.create_table("other", KEYED, properties={"sleeper.table.splits.file": str(_written(tmp_path))})
 
     def leaves(**options):
-        session.reinitialise_table("other", delete_partitions=True, **options)
+        session.reinitialise_table("other", delete_partitions=True, force=True, **options)
         return len(session.table("other").partitions.leaves)
 
     assert len(trips.partitions.leaves) == 4
@@ -135,15 +136,17 @@ def _written(folder):
 )
 def test_split_points_that_cannot_be_change_nothing(session, trips, options, words):
     with pytest.raises(sl.SleeperError, match=words):
-        session.reinitialise_table("trips", **options)
+        session.reinitialise_table("trips", force=True, **options)
     assert (trips.scan().count(), trips.snapshots()[0].id) == (2, 2)
 
 
 def test_a_table_with_savepoints_says_so_and_needs_force(session, trips):
     trips.create_savepoint("kept")
-    with pytest.raises(sl.ConfirmationNeeded, match="'trips' has 1 savepoint: kept") as caught:
+    with pytest.raises(
+        sl.ConfirmationNeeded, match=r"'trips': 2 rows and .* 1 savepoint \(kept\) would stay"
+    ) as caught:
         session.reinitialise_table("trips")
-    assert "--force" in caught.value.hint
+    assert "force=True" in caught.value.hint
     assert trips.scan().count() == 2
     assert "kept: stay, and can be read" in repr(session.reinitialise_table("trips", force=True))
     assert trips.at("savepoint.kept").scan().count() == 2

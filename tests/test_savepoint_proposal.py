@@ -87,7 +87,7 @@ def test_we_need_an_entrance_class_savepoint_to_store_the_information_of_a_savep
 def test_id_is_used_for_identifying_a_savepoint(t: sl.Table):
     """No two savepoints have had one id, a deleted one neither."""
     one = t.create_savepoint()
-    t.delete_savepoint(one.id)
+    t.delete_savepoint(one.id, force=True)
     two = t.create_savepoint()
     assert [saved.id for saved in t.savepoints()] == [1, two.id]
     assert two.id not in {1, one.id}
@@ -192,7 +192,7 @@ def test_check_if_a_savepoint_exists(t: sl.Table):
     manager = t.savepoint_manager
     Path(manager.savepoint_path(7)).write_text(t.savepoints()[0].to_json())
     assert (manager.savepoint_exists(1), manager.savepoint_exists(7)) == (True, False)
-    t.delete_savepoint(1)
+    t.delete_savepoint(1, force=True)
     assert not manager.savepoint_exists(1)
 
 
@@ -200,7 +200,7 @@ def test_return_id_of_the_earliest_savepoint(session: sl.Session, t: sl.Table):
     """The least; None where there is no savepoint."""
     t.create_savepoint()
     assert t.savepoint_manager.earliest_savepoint_id() == 1
-    t.delete_savepoint(1)
+    t.delete_savepoint(1, force=True)
     assert t.savepoint_manager.earliest_savepoint_id() == 2
     assert session.create_table("empty", SCHEMA).savepoint_manager.earliest_savepoint_id() is None
 
@@ -209,7 +209,7 @@ def test_return_id_of_the_latest_savepoint(session: sl.Session, t: sl.Table):
     """The greatest; None where there is no savepoint."""
     t.create_savepoint()
     assert t.savepoint_manager.latest_savepoint_id() == 2
-    t.delete_savepoint(2)
+    t.delete_savepoint(2, force=True)
     assert t.savepoint_manager.latest_savepoint_id() == 1
     assert session.create_table("empty", SCHEMA).savepoint_manager.latest_savepoint_id() is None
 
@@ -250,7 +250,7 @@ def test_we_can_provide_two_ways_for_user_to_control_the_creation_and_deletion_o
     assert [saved.periodic for saved in table.savepoints()] == [False, True, True, True]
     table.maintain()
     assert [saved.periodic for saved in table.savepoints()] == [False, True]
-    table.delete_savepoint("by-hand")
+    table.delete_savepoint("by-hand", force=True)
     assert [saved.periodic for saved in table.savepoints()] == [True]
 
 
@@ -307,7 +307,7 @@ def test_delete_savepoint_id_to_delete_a_specified_savepoint(
     assert cli.main(["--warehouse", where, "delete-savepoint", "t", "--id", "1"]) == 0
     assert [saved.id for saved in t.savepoints()] == [2]
     t.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
-    assert cli.main(["--warehouse", where, "delete-savepoint", "t", "--id", "2"]) == 0
+    assert cli.main(["--warehouse", where, "delete-savepoint", "t", "--id", "2"]) == 1
     assert "would be gone: nothing else keeps it" in capsys.readouterr().out
     assert [saved.id for saved in t.savepoints()] == [2]
     assert cli.main(["--warehouse", where, "delete-savepoint", "t", "--id", "2", "--force"]) == 0
@@ -319,7 +319,7 @@ def test_in_the_future_we_can_provide_procedures_to_manage_savepoints(t: sl.Tabl
     made = t.create_savepoint("by-program", message="why", snapshot="snapshot.2")
     assert (made.name, made.message, made.author, made.saved_snapshot_id) == ("by-program", "why", "ann", 2)
     assert t.delete_savepoint("by-program", dry_run=True).savepoint == made
-    assert t.delete_savepoint("by-program").others == ("snapshot 2",)
+    assert t.delete_savepoint("by-program", force=True).others == ("snapshot 2",)
 
 
 # Proposed Changes: System Table

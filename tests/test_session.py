@@ -186,7 +186,7 @@ def test_savepoint_outlives_expiry_and_garbage_collection(session, trips):
     trips.collect_garbage(dry_run=False, delay=timedelta(0))
     assert sorted(trips.scan(version="savepoint.keep").to_pandas()["city"]) == ["rome", "zagreb"]
     assert trips.at(timestamp=savepoint.snapshot_time).resolved.version == savepoint
-    trips.delete_savepoint("keep")
+    trips.delete_savepoint("keep", force=True)
     with pytest.raises(sl.NotFound, match="no savepoint 'keep'"):
         trips.at("savepoint.keep")
     with pytest.raises(sl.AlreadyExists, match="was used before"):

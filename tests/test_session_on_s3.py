@@ -7,7 +7,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context
-from sleeper_nb.errors import NotFound
+from sleeper_nb.errors import NotAllowed, NotFound
 from sleeper_nb.model.properties import DATA_PATH, OWN_TABLES, STATE_STORES, TRANSACTION_ITEMS
 from sleeper_nb.progress import Silent
 from sleeper_nb.storage.filesystem import open_storage
@@ -161,6 +161,9 @@ def test_a_table_has_a_bucket_and_metadata_tables_of_its_own(connect, moto):
     bucket = moto.new_bucket()
     place = {DATA_PATH: f"s3://{bucket}/some/where"}
     with connect(properties={OWN_TABLES: "own"}) as session:
+        with pytest.raises(NotAllowed, match=f"s3://{bucket}/some/where"):
+            session.create_table("trips", SCHEMA, properties=place)
+        session.allow(data_paths=[f"s3://{bucket}/some"])
         table = session.create_table("trips", SCHEMA, ["m"], state_store="DynamoDBStateStore", properties=place)
         table.ingest([{"city": "rome", "fare": 1.0}, {"city": "bern", "fare": None}])
         table.create_savepoint("kept")
@@ -170,7 +173,7 @@ def test_a_table_has_a_bucket_and_metadata_tables_of_its_own(connect, moto):
         assert paths
         assert all(path.startswith(f"some/where/{table.entry.id}/") for path in paths)
         assert not session.warehouse().list(f"{session.instance}/{table.entry.id}")
-    with connect() as session:
+    with connect(data_paths=[f"s3://{bucket}"]) as session:
         assert session.table("trips").scan().count() == 3
         assert session.table("trips").scan(version="savepoint.kept").count() == 2
         sql = "select count(*) as n from trips version as of 'savepoint.kept'"

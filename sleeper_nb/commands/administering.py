@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from argparse import Namespace
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING
 
-from sleeper_nb.commands.base import DRY_RUN, INSTANCE, TABLE, Command, flag, option, positional
+from sleeper_nb.commands.base import CONFIRMED, DRY_RUN, INSTANCE, TABLE, Command, flag, option, positional
+from sleeper_nb.commands.confirming import confirmed
 from sleeper_nb.commands.context import Context
-from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
+from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
     from sleeper_nb.operations.administration.deletion import DeletionReport
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from sleeper_nb.session import Session
     from sleeper_nb.table import Table
 
-Planned = TypeVar("Planned", "DeletionReport", "ReinitialiseReport")
 _TRUTH = {"true": True, "false": False}
 
 
@@ -30,46 +29,32 @@ def _rename_table(context: Context, arguments: Namespace) -> Table:
 
 
 def _delete(context: Context, arguments: Namespace) -> DeletionReport:
-    return _confirmed(context, context.opened(), arguments)
+    return _deleted(context, context.opened(), arguments)
 
 
 def _delete_table(context: Context, arguments: Namespace) -> DeletionReport:
-    return _confirmed(context, context.instance(arguments.instance_id), arguments)
+    return _deleted(context, context.instance(arguments.instance_id), arguments)
 
 
-def _confirmed(context: Context, session: Session, arguments: Namespace) -> DeletionReport:
-    """Delete a table by force, or when who sits at the terminal says so; a notebook is shown the plan."""
-    if arguments.force:
-        return _told(context, session, arguments, session.delete_table(arguments.table, force=True))
-    plan = _told(context, session, arguments, session.delete_table(arguments.table))
-    if context.face == "notebook":
-        return plan
-    if context.ask is None:
-        raise ConfirmationNeeded(
-            f"this deletes table {plan.table!r} for good: {plan.summary}", hint="add --force to do it"
-        )
-    shown = replace(plan.grid(), footer="Type the table's name to delete it for good: ").text()
-    said = context.ask(shown)
-    if said != plan.table:
-        raise ConfirmationNeeded(f"that is not {plan.table!r}; nothing was deleted", hint="add --force to do it")
-    return session.delete_table(plan.table, force=True)
+def _deleted(context: Context, session: Session, arguments: Namespace) -> DeletionReport:
+    return confirmed(
+        context, session, arguments, partial(session.delete_table, arguments.table), lambda plan: plan.table
+    )
 
 
 def _reinitialise(context: Context, arguments: Namespace) -> ReinitialiseReport:
     from sleeper_nb.model.split_points import typed_split_points  # heavy: it brings pyarrow
 
-    points = typed_split_points(arguments.splits) if arguments.splits else None
     session = context.opened()
-    report = session.reinitialise_table(
+    empty = partial(
+        session.reinitialise_table,
         arguments.table,
         arguments.delete_partitions,
-        points,
+        typed_split_points(arguments.splits) if arguments.splits else None,
         splits_file=arguments.splits_file,
         strings_base64=arguments.base64,
-        force=arguments.force,
-        dry_run=arguments.dry_run or not arguments.force,
     )
-    return _told(context, session, arguments, report)
+    return confirmed(context, session, arguments, empty, lambda plan: plan.table)
 
 
 def _reinitialise_table(context: Context, arguments: Namespace) -> ReinitialiseReport:
@@ -81,21 +66,17 @@ def _reinitialise_table(context: Context, arguments: Namespace) -> ReinitialiseR
         )
     )
     session = context.instance(arguments.instance_id)
-    report = session.reinitialise_table(
+    empty = partial(
+        session.reinitialise_table,
         arguments.table,
         anew,
         splits_file=arguments.split_points_file,
         strings_base64=base64,
-        force=arguments.force,
-        dry_run=context.face == "notebook" and not arguments.force,
     )
-    return _told(context, session, arguments, report)
-
-
-def _told(context: Context, session: Session, arguments: Namespace, report: Planned) -> Planned:
-    """Return a report that says what to type to have the plan done, and whose table it is when that is not open."""
-    again = shlex.join([*(word for word in arguments.words if word not in DRY_RUN.names), "--force"])
-    return replace(report, again=again, instance="" if session is context.session else session.instance)
+    if context.face == "console" and not (arguments.force or arguments.dry_run):
+        # Sleeper's script has no question: its line is the confirmation, unless the table has savepoints.
+        arguments = Namespace(**{**vars(arguments), "force": not empty(dry_run=True).savepoints})
+    return confirmed(context, session, arguments, empty, lambda plan: plan.table)
 
 
 def _truth(name: str, text: str | None) -> bool:
@@ -121,7 +102,7 @@ COMMANDS = (
     Command(
         "delete",
         "delete a table for good; shows what goes, until --force",
-        (TABLE, flag("--force", "do it; without it a notebook shows the plan, and a terminal asks")),
+        (TABLE, DRY_RUN, CONFIRMED),
         _delete,
         ("delete trips", "delete trips --force"),
         aliases=("drop",),
@@ -137,7 +118,7 @@ COMMANDS = (
             option("--splits-file", text="a file of them, one a line, ascending", metavar="FILE", kind="path"),
             flag("--base64", "strings of that file are in base64; byte arrays always are"),
             DRY_RUN,
-            flag("--force", "do it, also with savepoints, which stay"),
+            CONFIRMED,
         ),
         _reinitialise,
         ("reinitialise trips", "reinitialise trips --delete-partitions --force"),
@@ -153,7 +134,7 @@ COMMANDS = (
     Command(
         "delete-table",
         "delete a table of an instance for good: as Sleeper's script",
-        (INSTANCE, TABLE, flag("--force", "do it; without it a notebook shows the plan, and a terminal asks")),
+        (INSTANCE, TABLE, DRY_RUN, CONFIRMED),
         _delete_table,
         ("delete-table default trips", "delete-table default trips --force"),
         words=("drop-table",),
@@ -170,7 +151,8 @@ COMMANDS = (
                        metavar="SPLIT-POINTS-FILE", optional=True),
             positional("base64_encoded", "true when strings of that file are in base64", metavar="BASE64-ENCODED",
                        optional=True),
-            flag("--force", "do it also when there are savepoints, which stay"),
+            DRY_RUN,
+            flag("--force", "do it also when there are savepoints, which stay; a notebook shows the plan without it"),
         ),
         _reinitialise_table,
         ("reinitialise-table default trips", "reinitialise-table mine trips true points.txt false"),

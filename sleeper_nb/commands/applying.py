@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _run(context: Context, arguments: Namespace) -> ApplyReport:
-    return context.opened().apply(arguments.file, dry_run=arguments.dry_run, force=arguments.force)
+    return context.opened().apply(arguments.file, dry_run=arguments.dry_run, skip_conflicts=arguments.skip_conflicts)
 
 
 COMMANDS = (
@@ -24,7 +24,7 @@ COMMANDS = (
             positional("file", "the file: [tables.NAME] with schema, split-points and properties", "path",
                        metavar="FILE"),
             DRY_RUN,
-            flag("--force", "also when a table cannot be as declared: leave it alone, and do the others"),
+            flag("--skip-conflicts", "when a table cannot be as declared, leave it alone and do the others"),
         ),
         _run,
         ("apply tables.toml --dry-run", "apply tables.toml"),

@@ -128,6 +128,7 @@ SCHEMA = option("--schema", text="the columns that the version had, or those of 
 INSTANCE = positional("instance_id", "an instance of the open warehouse", metavar="INSTANCE-ID")
 OUTPUT = option("-o", "--output", text="the variable that keeps the value", metavar="VAR")
 """Of every command of a notebook; the console has no variables."""
+CONFIRMED = flag("--force", "do it; without it a notebook shows the plan, and a console asks")
 FORCE = flag("--force", "do it; without it, only what would be done is shown")
 WATCH = flag("--watch", "follow the jobs until they end: with a bar and a button that stops, or a line on the console")
 DRY_RUN = flag("--dry-run", "only show what would be done")

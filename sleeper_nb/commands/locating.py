@@ -6,23 +6,29 @@
     region = "eu-west-2"                 # of S3 and DynamoDB; may be left out, as may
     endpoint-url = "http://host:9000"    # the server
 
+    iterators = ["package.module:function"]    # what properties of its tables may run
+    data-paths = ["/big/disk"]           # where its tables may have files, outside the warehouse
+
     [spark]                              # settings of the Spark session that is started for it:
     master = "spark://host:7077"         # spark.master
     executor.memory = "8g"               # spark.executor.memory
 
     [instances.prod]                     # the same words, for one instance; its settings of Spark go before the others
     warehouse = "s3://bucket/prefix"
+
+The file is the user's: one that lies in a warehouse is refused, as it could come with it and name code and addresses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model import toml_text
+from sleeper_nb.storage.paths import CATALOG
 
 if TYPE_CHECKING:
     from sleeper_nb.progress import Progress
@@ -33,6 +39,9 @@ VARIABLE = "SLEEPER_WAREHOUSE"
 DEFAULT = "./warehouse"
 _TEXTS = ("warehouse", "region", "endpoint-url")
 _SPARK = "spark"
+_ITERATORS, _DATA_PATHS = "iterators", "data-paths"
+_LISTS = (_ITERATORS, _DATA_PATHS)
+_KEYS = (*_TEXTS, *_LISTS, _SPARK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +56,16 @@ class Home:
         Of its S3 and DynamoDB.
     spark
         Settings of the Spark session that is started for it.
+    iterators, data_paths
+        What the properties of its tables may name.
     """
 
     warehouse: str
     region: str | None = None
     endpoint_url: str | None = None
     spark: Mapping[str, str] = field(default_factory=dict)
+    iterators: tuple[str, ...] = ()
+    data_paths: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path | None:
@@ -68,7 +81,7 @@ class Home:
             inside = there.absolute().is_relative_to(here.absolute())
         else:
             inside = f"{uri}/".startswith(f"{self.warehouse.rstrip('/')}/")
-        return Home(uri, self.region, self.endpoint_url, self.spark) if inside else Home(uri)
+        return replace(self, warehouse=uri) if inside else Home(uri)
 
     def connect(self, instance: str, progress: Progress) -> Session:
         """Open an instance there, with all that is said."""
@@ -80,6 +93,8 @@ class Home:
             region=self.region,
             endpoint_url=self.endpoint_url,
             spark_config=self.spark,
+            iterators=self.iterators,
+            data_paths=self.data_paths,
             progress=progress,
         )
 
@@ -101,16 +116,28 @@ def find_home(instance: str, given: str | None, environment: Mapping[str, str], 
     Raises
     ------
     InvalidInput
-        When the file cannot be read, naming it and the line.
+        When the file cannot be read, naming it and the line; or lies in a warehouse.
     """
     asked = given or environment.get(VARIABLE)
-    if asked:
-        return Home(asked)
     path = next((place / FILE for place in (folder, *folder.parents) if (place / FILE).is_file()), None)
-    return Home(DEFAULT) if path is None else _home_in(path, instance)
+    if path is None:
+        return Home(asked or DEFAULT)
+    home = _home_in(path, instance)
+    return home.toward(asked) if asked else home
+
+
+def _check_is_the_users(path: Path) -> None:
+    folder = path.parent
+    in_instance = any((each / CATALOG).is_file() for each in (folder, *folder.parents))
+    if in_instance or any(folder.glob(f"*/{CATALOG}")):
+        raise InvalidInput(
+            f"{path} lies in a warehouse, and settings of a warehouse are not followed",
+            hint="move it to a folder of your own, and work there",
+        )
 
 
 def _home_in(path: Path, instance: str) -> Home:
+    _check_is_the_users(path)
     hint = 'write warehouse = "./warehouse"'
     try:
         text = path.read_text(encoding="utf-8")
@@ -127,7 +154,9 @@ def _home_in(path: Path, instance: str) -> Home:
     warehouse = found.get("warehouse", DEFAULT)
     if "://" not in warehouse:
         warehouse = str(path.parent / Path(warehouse).expanduser())
-    return Home(warehouse, found.get("region"), found.get("endpoint-url"), spark)
+    iterators, places = ((*said.get(key, ()), *own.get(key, ())) for key in _LISTS)
+    data_paths = tuple(each if "://" in each else str(path.parent / Path(each).expanduser()) for each in places)
+    return Home(warehouse, found.get("region"), found.get("endpoint-url"), spark, iterators, data_paths)
 
 
 def _check(part: Any, name: str, path: Path, text: str) -> None:
@@ -135,12 +164,14 @@ def _check(part: Any, name: str, path: Path, text: str) -> None:
         raise InvalidInput(
             f"{name or 'instances'} of {path} is no table", hint="write [instances.NAME] above its lines"
         )
-    toml_text.check_keys(part, (*_TEXTS, _SPARK), (text, str(path), name))
+    toml_text.check_keys(part, _KEYS, (text, str(path), name))
     for key, value in part.items():
         where = toml_text.where(text, str(path), key, name)
         if key == _SPARK and not isinstance(value, dict):
             raise InvalidInput(f"{where}: {key} is no table", hint='write spark.master = "…", or [spark] above master')
-        if key != _SPARK and not isinstance(value, str):
+        if key in _LISTS and not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
+            raise InvalidInput(f"{where}: {key} is not a list of texts", hint=f'write {key} = ["…"]')
+        if key in _TEXTS and not isinstance(value, str):
             raise InvalidInput(f"{where}: {key} is no text", hint=f'write {key} = "…"')
 
 

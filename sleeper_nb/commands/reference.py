@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.base import Argument, Command
+from sleeper_nb.errors import ConfirmationNeeded
 from sleeper_nb.model.properties import Property
 from sleeper_nb.operations.administration.property_listing import DEFAULTS_NOTE, groups
 
@@ -27,12 +29,20 @@ Each command is typed behind `%sleeper` in a notebook and behind `sleeper` on a 
 
 def page() -> str:
     """Return the content of the page."""
-    return "\n".join([_HEAD, "## Commands", *_commands(), "## Properties", *_properties()])
+    rule = ["## What deletes", *_rule()]
+    return "\n".join([_HEAD, *rule, "## Commands", *_commands(), "## Properties", *_properties()])
 
 
 def write(path: Path = PAGE) -> None:
     """Write the page."""
     path.write_text(page(), encoding="utf-8")
+
+
+def _rule() -> Iterator[str]:
+    """Yield the rule of `ConfirmationNeeded`, where it is written down."""
+    text = inspect.getdoc(ConfirmationNeeded) or ""
+    yield text.partition("\n\n")[2].partition("\n\nParameters\n")[0]
+    yield ""
 
 
 def _commands() -> Iterator[str]:

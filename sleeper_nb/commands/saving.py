@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sleeper_nb.commands.base import DRY_RUN, TABLE, VERSION, Command, flag, option
+from sleeper_nb.commands.confirming import confirmed
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.snapshots import SavepointReference
@@ -32,11 +34,8 @@ def _delete(context: Context, arguments: Namespace) -> SavepointDeletion:
     if (arguments.id is None) == (arguments.name is None):
         raise InvalidInput("name one savepoint", hint=f"delete-savepoint {table.name} --id 1, or --name NAME")
     which = SavepointReference(arguments.id) if arguments.name is None else _named(table, arguments.name)
-    plan = table.delete_savepoint(which, dry_run=True)
-    # One savepoint was named, so it goes at once; but a version that nothing else keeps can never be had back.
-    if arguments.dry_run or (plan.loses_version and not arguments.force):
-        return plan
-    return table.delete_savepoint(which)
+    delete = partial(table.delete_savepoint, which)
+    return confirmed(context, context.opened(), arguments, delete, lambda plan: plan.savepoint.name or str(plan.id))
 
 
 def _named(table: Table, name: str) -> SavepointReference:
@@ -86,7 +85,7 @@ COMMANDS = (
             option("--id", text="its id", metavar="N", kind="number"),
             option("--name", text="its name", metavar="NAME", kind="savepoint"),
             DRY_RUN,
-            flag("--force", "do it also when nothing else keeps the version"),
+            flag("--force", "do it also when nothing else keeps the version; without it a console asks then"),
         ),
         _delete,
         (

@@ -14,6 +14,7 @@ equal on all row keys and sort keys are combined into one. Compaction never chan
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions
 
 if TYPE_CHECKING:  # properties are read by what must start at once
     from sleeper_nb.model.properties import TableProperties
@@ -96,10 +98,14 @@ class Aggregation:
 
 @dataclass(frozen=True, slots=True)
 class PythonIterator:
-    """A function that changes rows: the name of an entry point, or ``package.module:function``; and its text."""
+    """A function that changes rows: the name of an entry point, or ``package.module:function``; and its text.
+
+    `permissions` are those of the session that reads the rows; the name alone runs nothing.
+    """
 
     name: str
     config: str = ""
+    permissions: Permissions = dataclasses.field(default=NOTHING_ALLOWED, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +141,7 @@ class DataProcessing:
             When a field has a type that cannot be filtered or combined so, is combined twice or not at all.
         """
         name, config = properties[ITERATOR], properties[ITERATOR_CONFIG]
-        iterator = PythonIterator(name, config) if name else None
+        iterator = PythonIterator(name, config, properties.permissions) if name else None
         found = cls(properties[FILTERS], iterator, properties[AGGREGATIONS], now)
         for filtered in found.filters:
             _check_filter(filtered, schema)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.durations import DURATION, parse_duration
+from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions
 from sleeper_nb.model.processing import (
     AGGREGATIONS,
     FILTERS,
@@ -93,6 +94,7 @@ STATE_STORE = "sleeper.table.statestore.classname"
 STATE_STORES = ("S3StateStore", "TransactionLogStateStore", "DynamoDBStateStore")
 SAVEPOINT_INTERVAL = "savepoint.create-interval"
 SAVEPOINTS_RETAINED, SAVEPOINT_TIME = "savepoint.num-retained.max", "savepoint.time-retained"
+RETAINED_MIN, RETAINED_MAX = "snapshot.num-retained.min", "snapshot.num-retained.max"
 SPLITTING_THRESHOLD = "sleeper.table.partition.splitting.threshold"
 INGEST_STRATEGY = "sleeper.table.ingest.file.writing.strategy"
 ONE_FILE_PER_LEAF, ONE_REFERENCE_PER_LEAF = "one_file_per_leaf", "one_reference_per_leaf"
@@ -145,10 +147,12 @@ PROPERTIES: dict[str, Property] = {
         Property(SAVEPOINTS_RETAINED, "2147483647", _whole(1), _COUNT,
                  "maintenance leaves no more periodic savepoints than this; those made by hand stay"),
         Property(SAVEPOINT_TIME, "", _or_nothing(parse_duration), f"{DURATION}; or nothing",
-                 "how long maintenance leaves a periodic savepoint, but for the newest; for ever when it is not set"),
-        Property("snapshot.time-retained", "7 d", parse_duration, DURATION, "how long a snapshot stays at least"),
-        Property("snapshot.num-retained.min", "10", _whole(1), _COUNT, "so many of the newest snapshots always stay"),
-        Property("snapshot.num-retained.max", "2147483647", _whole(1), _COUNT, "never more snapshots than this stay"),
+                 "maintenance deletes a periodic savepoint when it and what the next saves are older; never if empty"),
+        Property("snapshot.time-retained", "7 d", parse_duration, DURATION,
+                 "any moment that is no older can be read: a snapshot expires when its successor is older"),
+        Property(RETAINED_MIN, "10", _whole(1), _COUNT, "so many of the newest snapshots always stay"),
+        Property(RETAINED_MAX, "2147483647", _whole(1), f"{_COUNT}, no less than {RETAINED_MIN}",
+                 "never more snapshots than this stay"),
         Property(FILTERS, "", parse_filters, "ageOff(field,milliseconds), several separated by commas",
                  "rows that queries and compactions drop"),
         Property(ITERATOR, "", _line, "an entry point's name, or package.module:function",
@@ -260,15 +264,35 @@ class _Properties:
 
 @dataclass(frozen=True, slots=True)
 class TableProperties(_Properties):
-    """The values that a table sets; see `PROPERTIES`. Where it sets none, the `defaults` of its instance count."""
+    """The values that a table sets; see `PROPERTIES`. Where it sets none, the `defaults` of its instance count.
+
+    `permissions` say whether the code that they name may run; they are the session's, never the warehouse's.
+    """
 
     defaults: Mapping[str, str] = field(default_factory=dict)
+    permissions: Permissions = field(default=NOTHING_ALLOWED, compare=False, repr=False)
 
     defined: ClassVar[Mapping[str, Property]] = PROPERTIES
 
     def text(self, name: str) -> str:
         """Return the text of the value that counts: the table's, its instance's, or the default."""
         return self.texts.get(name, self.defaults.get(name, self.defined[name].default))
+
+    def check_together(self, source: str = "") -> None:
+        """Raise `InvalidInput` when values that are right by themselves contradict each other.
+
+        Parameters
+        ----------
+        source
+            The file that they are in, for the message.
+        """
+        least, most = self[RETAINED_MIN], self[RETAINED_MAX]
+        if most < least:
+            raise InvalidInput(
+                f"{f'{source}: ' * bool(source)}property {RETAINED_MAX} is {most}, less than {RETAINED_MIN}, "
+                f"which is {least}",
+                hint=f"set {RETAINED_MIN} to {most} or less, or {RETAINED_MAX} to {least} or more",
+            )
 
     def origin(self, name: str) -> Origin:
         """Return who set the value that counts."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
+from sleeper_nb.storage.bounds import check_path
 from sleeper_nb.storage.local import LocalPlace
 from sleeper_nb.storage.places import Place, S3Access, StoredFile
 
@@ -82,7 +83,8 @@ class Storage:
 
     Notes
     -----
-    Every method raises `StorageError` when the disk or the server fails, and `NotFound` for a file that is not there.
+    Every method raises `StorageError` when the disk or the server fails or a path leads out of the folder, and
+    `NotFound` for a file that is not there.
     """
 
     def __init__(self, place: Place | Path | str) -> None:
@@ -111,16 +113,20 @@ class Storage:
 
     def below(self, folder: str) -> Storage:
         """Return the storage of a folder below this one."""
+        check_path(folder, self.root)
         return Storage(self.place.below(folder))
 
     def locate(self, path: str) -> str:
         """Return what engines open: the absolute path of a file, or ``s3://bucket/key``."""
+        check_path(path, self.root)
         return f"{self.root}/{path}" if path else self.root
 
     def dataset(self, files: Sequence[str], schema: pa.Schema | None = None) -> Dataset:
         """Return Parquet files as one Arrow dataset, for engines that cannot open the storage by themselves."""
         from pyarrow import dataset
 
+        for path in files:
+            check_path(path, self.root)
         located = [f"{self.place.prefix}/{path}" for path in files]
         with self._explained(files[0]):
             filesystem = self.place.filesystem
@@ -222,6 +228,7 @@ class Storage:
 
     @contextlib.contextmanager
     def _explained(self, path: str) -> Iterator[Any]:
+        check_path(path, self.root)
         try:
             yield
         except Exception as error:

@@ -24,8 +24,11 @@ import re
 
 CATALOG = "catalog.sqlite"
 INSTANCE_PROPERTIES = "config/instance.properties"
+CONFIG = ("config", INSTANCE_PROPERTIES, "config/tables")
 SAVEPOINTS = "savepoint"
 SCHEMAS = "schema"
+FOLDERS = ("data", "statestore", "statestore/files", "statestore/partitions", "statestore/log", SAVEPOINTS, SCHEMAS)
+"""The folders in a table's folder, but for those in ``data``."""
 _DATA_FILE = re.compile(r"data/partition_[^/]+/[^/]+\.parquet")
 _SCHEMA = re.compile(rf"{SCHEMAS}/schema-(\d+)")
 
@@ -38,6 +41,15 @@ def data_file(partition_id: str, name: str) -> str:
 def is_data_file(path: str) -> bool:
     """Return whether a path is one of a data file."""
     return _DATA_FILE.fullmatch(path) is not None
+
+
+def is_of_table(path: str) -> bool:
+    """Return whether a path is where a table has files: right in one of its folders, or in a folder of ``data``.
+
+    Clean-ups delete nothing deeper, where a link that came with a warehouse may lead anywhere.
+    """
+    folder = path.rpartition("/")[0]
+    return folder in FOLDERS or (folder.startswith("data/") and folder.count("/") == 1)
 
 
 def files_metadata(snapshot_id: int, name: str) -> str:

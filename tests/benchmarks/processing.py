@@ -75,7 +75,10 @@ def main():
     options.add_argument("--rounds", type=int, default=3)
     given = options.parse_args()
     found = {}
-    with tempfile.TemporaryDirectory() as folder, sl.connect(folder) as session:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        sl.connect(folder, iterators=[f"{__spec__.name}:positive"]) as session,
+    ):
         for number in range(given.rounds * len(TABLES)):
             measure(session, list(TABLES)[number % len(TABLES)], number, given.rows, found)
     print(f"{given.rows:,} rows in {FILES} files, {given.rounds} rounds")

@@ -31,6 +31,7 @@ COMBINE = {
     "sleeper.table.aggregations":
         "sum(visits),sum(bytes),sum(cost),max(longest),min(first),map_sum(by),max(raw)",
 }  # fmt: skip
+ALLOWED = ("tests.iterators:at_most", "__main__:keep", "no.module:f")
 ITERATE = {"sleeper.table.iterator.class.name": "tests.iterators:at_most", "sleeper.table.iterator.config": "2"}
 PROCESSINGS = {
     "filter": FILTER, "combine": COMBINE, "both": {**FILTER, **COMBINE}, "iterate": ITERATE,
@@ -107,7 +108,7 @@ def test_every_query_gives_the_plain_models_rows_before_and_after_compaction(
 ):
     clock = ManualClock(START)
     rows = [each for batch in batches for each in batch]
-    with sl.connect(tmp_path_factory.mktemp("w"), clock=clock) as session:
+    with sl.connect(tmp_path_factory.mktemp("w"), clock=clock, iterators=ALLOWED) as session:
         table = filled(session, batches, PROCESSINGS[kind])
         for moment in (0, later):  # compacted at the first, so that some rows grow old behind it
             clock.advance(timedelta(minutes=moment))
@@ -138,7 +139,7 @@ NAN = float("nan")
 
 
 def test_duckdb_combines_rows_by_itself_where_it_gives_the_same(tmp_path: Path, clock: ManualClock):
-    with sl.connect(tmp_path, clock=clock) as session:
+    with sl.connect(tmp_path, clock=clock, iterators=ALLOWED) as session:
         table = session.create_table(
             "t", NATIVE, ["m"],
             properties={"sleeper.table.aggregations": DUCKDB_DOES, "sleeper.table.filters": "ageOff(t,3600000)"},
@@ -165,7 +166,7 @@ def test_duckdb_combines_rows_by_itself_where_it_gives_the_same(tmp_path: Path, 
 def test_no_engine_wraps_a_sum_that_does_not_fit(tmp_path: Path, clock: ManualClock, value: dict[str, Any]):
     schema = sl.Schema({"k": "string"}, {}, {"i": "int", "l": "long", "d": "decimal(12,2)"})
     aggregations = {"sleeper.table.aggregations": "sum(i),sum(l),sum(d)"}
-    with sl.connect(tmp_path, clock=clock) as session:
+    with sl.connect(tmp_path, clock=clock, iterators=ALLOWED) as session:
         table = session.create_table("t", schema, properties=aggregations)
         for _ in range(2):
             table.ingest([{"k": "a", "i": 1, "l": 1, "d": Decimal(1), **value}])
@@ -190,7 +191,7 @@ def test_spark_gives_the_plain_models_rows_before_and_after_its_compaction(
 ):
     model = expected([each for batch in EXAMPLE for each in batch], PROCESSINGS[kind], START)
     assert model
-    with sl.connect(tmp_path, clock=clock, spark=spark_engine.session()) as session:
+    with sl.connect(tmp_path, clock=clock, spark=spark_engine.session(), iterators=ALLOWED) as session:
         table = filled(session, EXAMPLE, PROCESSINGS[kind])
         for _ in range(2):
             assert plain(session.sql("select * from t").to_arrow().to_pylist()) == plain(model)
@@ -207,7 +208,7 @@ def test_spark_gives_the_plain_models_rows_before_and_after_its_compaction(
 
 @pytest.mark.spark
 def test_a_table_whose_rows_are_all_too_old_is_empty_everywhere(tmp_path: Path, clock: ManualClock, spark_engine: Any):
-    with sl.connect(tmp_path, clock=clock, spark=spark_engine.session()) as session:
+    with sl.connect(tmp_path, clock=clock, spark=spark_engine.session(), iterators=ALLOWED) as session:
         table = filled(session, EXAMPLE, {**FILTER, **COMBINE})
         clock.advance(timedelta(days=1))
         for _ in range(2):
@@ -221,7 +222,7 @@ def test_a_table_whose_rows_are_all_too_old_is_empty_everywhere(tmp_path: Path, 
 @pytest.mark.spark
 def test_an_error_of_an_iterator_is_short_on_every_engine(tmp_path: Path, clock: ManualClock, spark_engine: Any):
     broken = {**ITERATE, "sleeper.table.iterator.config": "no number"}
-    with sl.connect(tmp_path, clock=clock, spark=spark_engine.session()) as session:
+    with sl.connect(tmp_path, clock=clock, spark=spark_engine.session(), iterators=ALLOWED) as session:
         table = filled(session, EXAMPLE, broken)
         head = table.resolved.snapshot_id
         for run in (
@@ -248,14 +249,14 @@ def test_a_function_of_the_notebook_runs_in_sparks_tasks(
     space: dict[str, Any] = {"__name__": "__main__"}
     exec("def keep(batch, config):\n    return batch.slice(0, 1)\n", space)  # noqa: S102 - as a cell of a notebook
     monkeypatch.setattr(__main__, "keep", space["keep"], raising=False)
-    with sl.connect(tmp_path, clock=clock, spark=spark_engine.session()) as session:
+    with sl.connect(tmp_path, clock=clock, spark=spark_engine.session(), iterators=ALLOWED) as session:
         table = filled(session, EXAMPLE, {"sleeper.table.iterator.class.name": "__main__:keep"})
         assert session.sql("select count(*) c from t").to_arrow().to_pylist()[0]["c"] > 0
         table.compact(strategy="all", engine="spark")
 
 
 def test_an_old_version_is_read_with_the_processing_of_today(tmp_path: Path, clock: ManualClock):
-    with sl.connect(tmp_path, clock=clock) as session:
+    with sl.connect(tmp_path, clock=clock, iterators=ALLOWED) as session:
         table = filled(session, EXAMPLE, {**FILTER, **COMBINE})
         table.compact(strategy="all", engine="local")
         for version in range(2, 5):
@@ -278,7 +279,7 @@ def test_an_old_version_is_read_with_the_processing_of_today(tmp_path: Path, clo
 def test_a_table_is_not_made_with_properties_that_do_not_fit(
     tmp_path: Path, properties: dict[str, str], kind: Any, message: str
 ):
-    with sl.connect(tmp_path) as session:
+    with sl.connect(tmp_path, iterators=ALLOWED) as session:
         with pytest.raises(kind, match=message) as error:
             session.create_table("t", SCHEMA, properties=properties)
         assert error.value.hint
@@ -286,7 +287,7 @@ def test_a_table_is_not_made_with_properties_that_do_not_fit(
 
 
 def test_properties_that_were_edited_are_held_to_the_schema_when_the_table_is_read(tmp_path: Path, clock: ManualClock):
-    with sl.connect(tmp_path, clock=clock) as session:
+    with sl.connect(tmp_path, clock=clock, iterators=ALLOWED) as session:
         table = filled(session, EXAMPLE, {})
         table.properties = TableProperties({"sleeper.table.filters": "ageOff(seen,1000)"})
         with pytest.raises(NotFound, match="no field 'seen'"):
@@ -297,7 +298,7 @@ def test_properties_that_were_edited_are_held_to_the_schema_when_the_table_is_re
 
 
 def test_a_table_shows_what_it_does_with_rows(tmp_path: Path, clock: ManualClock):
-    with sl.connect(tmp_path, clock=clock) as session:
+    with sl.connect(tmp_path, clock=clock, iterators=ALLOWED) as session:
         table = filled(session, EXAMPLE, {**FILTER, **ITERATE})
         shown = repr(table)
         assert [line.split()[:1] for line in shown.splitlines()[5:8]] == [

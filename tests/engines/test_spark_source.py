@@ -172,6 +172,7 @@ def test_leaves_are_read_side_by_side(spark, session):
 )
 def test_filters_iterators_and_aggregations_apply(spark, session, properties):
     schema = sl.Schema({"key": "string"}, {"at": "timestamp"}, {"visits": "long"})
+    session.allow(["tests.iterators:at_most"])
     table = session.create_table("t", schema, ["m"], properties=properties)
     now = datetime.now(UTC)
     for day in (0, 3):
@@ -242,7 +243,7 @@ def test_a_long_read_holds_its_version_from_its_plan_to_the_end_of_its_last_task
     (planned,) = table.leases()  # the process that planned is gone, and released nothing
     table.compact("all", engine="local")
     table.expire_snapshots(dry_run=False, time_retained=timedelta(0), num_retained_min=1)
-    table.delete_savepoint("early")
+    table.delete_savepoint("early", force=True)
     columns = StructType.fromDDL("key STRING, n INT, at TIMESTAMP, x DOUBLE")
     found = []
     for task in pickle.loads(pickle.dumps(tasks)):  # noqa: S301 - as Spark hands them on

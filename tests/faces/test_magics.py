@@ -109,7 +109,7 @@ def test_the_last_hold_on_a_version_is_let_go_only_with_force(trips):
     plan = trips("%sleeper delete-savepoint trips --name before-fix")
     assert (plan.dry_run, plan.files, plan.bytes, plan.others) == (True, 2, listed["bytes"][0].count, ())
     assert "would be gone: nothing else keeps it" in repr(plan)
-    assert "nothing was changed; --force does it" in repr(plan)
+    assert "nothing was changed; delete-savepoint trips --name before-fix --force does it" in repr(plan)
     assert len(trips("%sleeper savepoints trips")) == 1
     done = trips("%sleeper delete-savepoint trips --name before-fix --force")
     assert (done.dry_run, done.files) == (False, 2)

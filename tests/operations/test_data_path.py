@@ -24,7 +24,7 @@ def files_below(folder: Path) -> list[Path]:
 @pytest.mark.parametrize("state_store", EMBEDDED)
 def test_all_files_of_the_table_are_there_and_none_with_the_instance(tmp_path, state_store):
     other, clock = tmp_path / "other place", ManualClock(START)
-    with sl.connect(tmp_path / "house", clock=clock) as session:
+    with sl.connect(tmp_path / "house", clock=clock, data_paths=[other]) as session:
         table = session.create_table("t", SCHEMA, ["m"], state_store=state_store, properties={DATA_PATH: str(other)})
         session.create_table("beside", SCHEMA)
         for _ in range(3):
@@ -33,13 +33,13 @@ def test_all_files_of_the_table_are_there_and_none_with_the_instance(tmp_path, s
         table.compact("all", engine="local")
         session.migrate_state_store("t", next(kind for kind in EMBEDDED if kind != state_store))
         assert "all is well" in repr(table.check(deep=True))
-    with sl.connect(tmp_path / "house", clock=clock) as session:
+    with sl.connect(tmp_path / "house", clock=clock, data_paths=[other]) as session:
         table = session.table("t")
         assert table.scan(version="savepoint.kept").count() == table.scan().count() == 6
         assert session.sql("select count(*) as n from t", engine="duckdb").to_arrow()["n"].to_pylist() == [6]
         assert table.inspect("select count(*) as n from savepoints").to_dict() == {"n": [1]}
         clock.advance(timedelta(days=30))
-        table.delete_savepoint("kept")
+        table.delete_savepoint("kept", force=True)
         table.expire_snapshots(dry_run=False)
         clock.advance(timedelta(days=30))
         before = len(files_below(other / table.entry.id / "data"))
@@ -49,14 +49,14 @@ def test_all_files_of_the_table_are_there_and_none_with_the_instance(tmp_path, s
         assert not files_below(house / table.entry.id)
         assert [path.name for path in other.iterdir()] == [table.entry.id]
         assert (house / "config" / "tables" / f"table-{table.entry.id}.properties").is_file()
-        assert session.delete_table("t").files == len(files_below(other))
+        assert session.delete_table("t", dry_run=True).files == len(files_below(other))
         session.delete_table("t", force=True)
         assert not files_below(other)
         assert [each.name for each in session.tables()] == ["beside"]
 
 
 def test_the_place_is_an_address_that_stays(tmp_path):
-    with sl.connect(tmp_path / "house") as session:
+    with sl.connect(tmp_path / "house", data_paths=[tmp_path]) as session:
         for wrong in ("data", "./data", "ftp://x", "s3://"):
             with pytest.raises(InvalidInput, match="cannot be") as error:
                 session.create_table("t", SCHEMA, properties={DATA_PATH: wrong})
@@ -68,7 +68,7 @@ def test_the_place_is_an_address_that_stays(tmp_path):
 
 @pytest.mark.spark
 def test_spark_writes_and_reads_there(tmp_path, spark_engine):
-    with sl.connect(tmp_path / "house", spark=spark_engine.session()) as session:
+    with sl.connect(tmp_path / "house", spark=spark_engine.session(), data_paths=[tmp_path]) as session:
         table = session.create_table("t", SCHEMA, ["m"], properties={DATA_PATH: str(tmp_path / "other")})
         table.bulk_import(table.scan().to_arrow().from_pylist(ROWS, schema=SCHEMA.arrow))
         table.ingest(ROWS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,24 @@ def listed(points: list[tuple[bool, int]]) -> list[sl.Savepoint]:
     ]
 
 
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=6), st.integers(0, 35), st.integers(0, 30))
+def test_every_moment_that_is_retained_is_answered_by_the_same_savepoint(
+    points: list[tuple[bool, int]], lasting: int, now: int
+):
+    """Where all snapshots have expired, the closest savepoint before a moment answers for it."""
+    there = [replace(one, snapshot_time=one.save_time) for one in listed(sorted(points, key=lambda point: point[1]))]
+    schedule = SavepointSchedule(time_retained=timedelta(hours=lasting))
+    gone = {one.id for one in plan_retirement(there, schedule, START + timedelta(hours=now))}
+    left = [one for one in there if one.id not in gone]
+
+    def answer(savepoints: list[sl.Savepoint], moment: int) -> int | None:
+        at = START + timedelta(hours=moment)
+        return max((one.id for one in savepoints if one.committed <= at), default=None)
+
+    for moment in range(max(0, now - lasting), 31):
+        assert answer(left, moment) == answer(there, moment)
+
+
 @pytest.mark.parametrize(
     ("points", "hours", "due"),
     [
@@ -102,7 +121,7 @@ def test_the_newest_periodic_savepoint_and_those_made_by_hand_are_never_retired(
 ):
     there = listed(points)
     schedule = SavepointSchedule(None, most, None if hours is None else timedelta(hours=hours))
-    retired = plan_retirement(there, schedule, START + timedelta(hours=9), coming=coming)
+    retired = plan_retirement(there, schedule, START + timedelta(hours=9), coming=snapshot(99) if coming else None)
     periodic = [one for one in there if one.periodic]
     assert all(one.periodic for one in retired)
     left = [one for one in periodic if one not in retired]

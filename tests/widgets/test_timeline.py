@@ -90,7 +90,7 @@ def test_a_handle_at_the_newest_version_follows_it(session):
     assert (widget.before, widget.after) == (3, 5)
     table.expire_snapshots(dry_run=False, num_retained_min=1, num_retained_max=1)
     widget.after = 3
-    table.delete_savepoint("half-year")
+    table.delete_savepoint("half-year", force=True)
     widget._again.click()
     assert (widget.before, widget.after) == (5, 5)
 

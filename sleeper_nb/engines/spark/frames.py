@@ -9,6 +9,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyarrow import parquet
 
 from sleeper_nb.engines.spark.reach import hand_over_keys, jvm_opens
 from sleeper_nb.engines.sql.histogram import HIGH, LOW, range_of
@@ -105,7 +106,12 @@ def _by_tasks(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFram
 def system_table(spark: SparkSession, rows: SystemRows) -> DataFrame:
     """Return the rows of a system table as a DataFrame: of its Parquet file, if Spark's own reader opens that."""
     if rows.path is not None and jvm_opens(rows.storage.root):
-        return spark.read.parquet(rows.storage.locate(rows.path))
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        # not the schema that Spark finds in the file: that one may name Python classes, which PySpark would import
+        with rows.storage.input(rows.path) as stream:
+            columns = from_arrow_schema(parquet.read_schema(stream), prefer_timestamp_ntz=False)
+        return spark.read.schema(columns).parquet(rows.storage.locate(rows.path))
     return spark.createDataFrame(rows.columns())
 
 

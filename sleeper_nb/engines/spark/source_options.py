@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions
 from sleeper_nb.model.snapshots import SnapshotReference, VersionReference, parse_moment, parse_version
 from sleeper_nb.operations.versioning.appends import SKIP_ROLLBACKS, BatchLimits
 
@@ -33,17 +34,22 @@ class InstancePlace:
         Its name below the warehouse.
     region, endpoint_url
         Of S3 and DynamoDB; found by that process when None. Keys are never part of it.
+    permissions
+        What the session's user allows the properties of its tables to name.
     """
 
     warehouse: str
     instance: str
     region: str | None = None
     endpoint_url: str | None = None
+    permissions: Permissions = NOTHING_ALLOWED
 
     def overridden(self, options: Mapping[str, str]) -> InstancePlace:
-        """Return the place with the parts that options name."""
+        """Return the place with the parts that options name; what is allowed here is not allowed elsewhere."""
         names = dict(zip(PLACE, ("warehouse", "instance", "region", "endpoint_url"), strict=True))
-        return replace(self, **{field: options[name] for name, field in names.items() if name in options})
+        here = {field: getattr(self, field) for field in names.values()}
+        there = here | {field: options[name] for name, field in names.items() if name in options}
+        return self if there == here else InstancePlace(**there)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from sleeper_nb.errors import InvalidInput, SleeperError
@@ -182,7 +182,9 @@ def _planned_change(
     texts = there.properties.texts
     changes = {name: text for name, text in declared.properties.items() if texts.get(name) != text}
     check_changes(there.name, there.properties, changes)
-    check_fit(there, TableProperties({**texts, **changes}, there.properties.defaults))
+    settings = replace(there.properties, texts={**texts, **changes})
+    settings.check_together()
+    check_fit(there, settings)
     if not changes:
         return TablePlan(declared, "nothing")
     says = ", ".join(
@@ -245,4 +247,4 @@ def check_all_can(plans: Iterable[TablePlan]) -> None:
         first, more = stuck[0], len(stuck) - 1
         others = f"; nor {counted(more, 'other')}" if more else ""
         message = f"table {first.declared.name!r} cannot be as declared: {first.says}{others}. Nothing was changed"
-        raise InvalidInput(message, hint=first.hint or "--dry-run shows all; --force does the others")
+        raise InvalidInput(message, hint=first.hint or "--dry-run shows all; --skip-conflicts does the others")

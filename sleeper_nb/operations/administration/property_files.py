@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import InvalidInput, NotAllowed, NotFound
+from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions, place_not_allowed
 from sleeper_nb.model.properties import (
     DATA_PATH,
     SPLITS_BASE64,
@@ -18,6 +19,7 @@ from sleeper_nb.model.properties import (
 from sleeper_nb.model.properties_text import changed
 from sleeper_nb.operations.administration.property_listing import check_of_instance
 from sleeper_nb.storage import paths
+from sleeper_nb.storage.bounds import lies_within, linked_in
 from sleeper_nb.storage.filesystem import Storage, open_near
 from sleeper_nb.storage.local import LocalPlace
 
@@ -46,10 +48,14 @@ class PropertyFiles:
         The instance's folder.
     instance
         What the instance sets; its defaults count where a table sets nothing.
+    permissions
+        What the user allows the properties to name.
     """
 
-    def __init__(self, storage: Storage, instance: InstanceProperties) -> None:
-        self._storage, self.instance = storage, instance
+    def __init__(
+        self, storage: Storage, instance: InstanceProperties, permissions: Permissions = NOTHING_ALLOWED
+    ) -> None:
+        self._storage, self.instance, self.permissions = storage, instance, permissions
 
     def of_table(self, table_id: str) -> TableProperties:
         """Return the properties of a table; errors name the line of its file."""
@@ -57,8 +63,20 @@ class PropertyFiles:
         return self._parsed(read_text(self._storage, path), path)
 
     def storage_of(self, table_id: str, properties: TableProperties) -> Storage:
-        """Return where a table's data and metadata are: ``sleeper.table.data.path``, or beside the others."""
-        return self._place(properties).below(table_id)
+        """Return where a table's data and metadata are: ``sleeper.table.data.path``, or with the others.
+
+        Raises
+        ------
+        NotAllowed
+            When that is outside the warehouse, by its address or by a link, and the user has not allowed the place.
+        """
+        found = self._place(properties).below(table_id)
+        if found.local:
+            for folder in ("", *paths.FOLDERS):
+                self._check_place(found.locate(folder))
+            for linked in linked_in(found.locate("data")):
+                self._check_place(linked)
+        return found
 
     def place_of(self, table_id: str) -> Storage:
         """Return the folder that a table's folder is in; the instance's when the table's file is gone already."""
@@ -71,12 +89,38 @@ class PropertyFiles:
         path = properties[DATA_PATH]
         if not path:
             return self._storage
+        self._check_place(path)
         home = open_near(path, self._storage)
         return Storage(LocalPlace(home.root, sync=self.instance[SYNC])) if home.local else home
 
+    def check_splits_file(self, properties: TableProperties) -> None:
+        """Raise `NotAllowed` when a table's properties name a split points file outside the warehouse.
+
+        They may have come with the warehouse; a file that a call or a command names is the user's own choice.
+        """
+        file = properties[SPLITS_FILE]
+        if file and not self._may_use(file):
+            raise NotAllowed(
+                f"the table's properties name the split points file {file}, outside the warehouse",
+                hint="name the file yourself: splits_file=…, or typed: --splits-file FILE; or give the split points",
+            )
+
+    def check_own_places(self) -> None:
+        """Raise `NotAllowed` when a link leads the instance's catalog or properties out of the warehouse."""
+        for path in (paths.CATALOG, *paths.CONFIG) if self._storage.local else ():
+            self._check_place(self._storage.locate(path))
+
+    def _check_place(self, address: str) -> None:
+        if not self._may_use(address):
+            raise place_not_allowed(address)
+
+    def _may_use(self, address: str) -> bool:
+        warehouse = self._storage.root.rpartition("/")[0]
+        return any(lies_within(address, root) for root in (warehouse, *self.permissions.data_paths))
+
     def new(self, texts: Mapping[str, str]) -> TableProperties:
-        """Return the properties of a table that sets some."""
-        return TableProperties(texts, self.instance.table_defaults)
+        """Return the properties of a table that sets some; raise when they contradict each other."""
+        return self._whole(texts, "")
 
     def add(self, table_id: str, content: str) -> None:
         """Write the file of a new table."""
@@ -128,14 +172,21 @@ class PropertyFiles:
         except NotFound:  # an instance that was never told anything
             before = ""
         after = changed(before, changes)
-        InstanceProperties.from_text(after, self._storage.locate(path))  # or raises, of what else stands there
+        found = InstanceProperties.from_text(after, self._storage.locate(path))  # or raises, of what else stands there
+        TableProperties({}, found.table_defaults).check_together()
         if after != before:
             self._storage.write(path, after.encode())
         told = {**self.instance.texts, **changes}
         self.instance = InstanceProperties({name: text for name, text in told.items() if text is not None})
 
     def _parsed(self, content: str, path: str) -> TableProperties:
-        return self.new(TableProperties.from_text(content, self._storage.locate(path)).texts)
+        source = self._storage.locate(path)
+        return self._whole(TableProperties.from_text(content, source).texts, source)
+
+    def _whole(self, texts: Mapping[str, str], source: str) -> TableProperties:
+        found = TableProperties(texts, self.instance.table_defaults, self.permissions)
+        found.check_together(source)
+        return found
 
 
 def read_text(storage: Storage, path: str) -> str:

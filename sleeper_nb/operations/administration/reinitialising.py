@@ -24,7 +24,7 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.report import Grid, Report, counted, nothing_done
+from sleeper_nb.report import CONFIRM, Grid, Report, counted, nothing_done
 from sleeper_nb.state_store.base import StateStore
 
 
@@ -110,7 +110,7 @@ class ReinitialiseReport(Report):
         of = f" of instance {self.instance}" if self.instance else ""
         title = f"{'would delete' if self.dry_run else 'deleted'} all contents of table {self.table}{of}"
         if self.dry_run:
-            footer = nothing_done(self.again, "dry_run=False")
+            footer = nothing_done(self.again, "force=True")
         else:
             footer = "garbage collection deletes the files after its delay"
             footer += "; delete-savepoint lets go of the others" if self.savepoints else ""
@@ -129,7 +129,7 @@ def reinitialise(
     fresh
         What it has from then on.
     force
-        Do it also when the table has savepoints.
+        Do it.
     dry_run
         Only return what would be done.
     author
@@ -138,7 +138,7 @@ def reinitialise(
     Raises
     ------
     ConfirmationNeeded
-        When the table has savepoints, which are named; nothing was changed.
+        When neither `force` nor `dry_run` is set; nothing was changed.
     StateRuleBroken
         When the row keys would change and the partitions stay; nothing was changed.
     """
@@ -148,11 +148,11 @@ def reinitialise(
     plan = _plan(name, fresh, state, kept)
     if dry_run:
         return plan
-    if plan.savepoints and not force:
-        raise ConfirmationNeeded(
-            f"table {name!r} has {counted(len(plan.savepoints), 'savepoint')}: {', '.join(plan.savepoints)}",
-            hint="nothing was changed; --force (in Python: force=True) deletes all else, and leaves these to be read",
-        )
+    if not force:
+        gone = f"{counted(plan.rows, 'row')} and {counted(plan.snapshots, 'snapshot')}"
+        staying = f"; {counted(len(plan.savepoints), 'savepoint')} ({', '.join(plan.savepoints)}) would stay"
+        message = f"this deletes all contents of table {name!r}: {gone}{staying if plan.savepoints else ''}"
+        raise ConfirmationNeeded(message, hint=CONFIRM, plan=plan)
     made = _clear(store, fresh, state, author)
     last = made or store.head()
     older = [snapshot.id for snapshot in store.catalog.snapshots(store.table_id) if snapshot.id < last.id]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from sleeper_nb.errors import InvalidInput, NotFound
@@ -21,7 +22,7 @@ def with_splits(properties: TableProperties, given: bool, file: str | None, stri
     texts = {name: text for name, text in properties.texts.items() if name not in {SPLITS_FILE, SPLITS_BASE64}}
     if file is not None:
         texts |= {SPLITS_FILE: file, SPLITS_BASE64: "true" if strings_base64 else "false"}
-    return TableProperties(texts)
+    return replace(properties, texts=texts)
 
 
 def initial_split_points(

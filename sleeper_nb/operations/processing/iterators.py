@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 
 from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.permissions import Function
 from sleeper_nb.model.processing import PythonIterator
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.storage.sorted_keys import is_sorted, run_starts
@@ -32,20 +33,25 @@ from sleeper_nb.storage.sorted_keys import is_sorted, run_starts
 ENTRY_POINTS = "sleeper_nb.iterators"
 """The group of entry points in which packages offer iterators by a short name."""
 
-Function = Callable[[pa.RecordBatch, str], pa.RecordBatch]
-
 
 def find(iterator: PythonIterator) -> Function:
-    """Return the function that an iterator's name means.
+    """Return the function that an iterator's name means, if the user has allowed that name.
+
+    Nothing is imported before: the name comes from a file of the warehouse.
 
     Raises
     ------
+    NotAllowed
+        When the user has not allowed it; the hint says how to.
     NotFound
         When there is no such entry point, module or function; the nearest is named.
     InvalidInput
         When the module cannot be imported, or the name is of something that cannot be called.
     """
     name = iterator.name
+    given = iterator.permissions.function(name)
+    if given is not None:
+        return given
     if ":" in name:
         return _function(name)
     points = importlib.metadata.entry_points(group=ENTRY_POINTS)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sleeper_nb.model.permissions import Function
 from sleeper_nb.model.processing import AgeOff, DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.processing import iterators
@@ -30,11 +31,11 @@ class Processor:
 
     processing: DataProcessing
     schema: Schema
-    function: iterators.Function | None = None
+    function: Function | None = None
 
     @classmethod
     def of(cls, processing: DataProcessing, schema: Schema) -> Processor:
-        """Find the iterator's function; raises `NotFound` or `InvalidInput` when there is none that can be imported."""
+        """Find the iterator's function; raises `NotAllowed`, or why it cannot be imported."""
         return cls(processing, schema, iterators.find(processing.iterator) if processing.iterator else None)
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

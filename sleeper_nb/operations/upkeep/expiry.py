@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.report import Grid, Report, counted, nothing_done
@@ -19,16 +20,35 @@ class Retention:
     Parameters
     ----------
     time_retained
-        A snapshot stays at least so long (``snapshot.time-retained``).
+        Every moment that is no older can be read as it was: a snapshot expires when its successor is older
+        (``snapshot.time-retained``).
     num_retained_min
         So many of the newest always stay (``snapshot.num-retained.min``).
     num_retained_max
         Never more than so many stay, however young (``snapshot.num-retained.max``).
+
+    Raises
+    ------
+    InvalidInput
+        When the time is negative, a number is less than 1, or the most is less than the least.
     """
 
     time_retained: timedelta = timedelta(days=7)
     num_retained_min: int = 10
     num_retained_max: int = 2**31 - 1
+
+    def __post_init__(self) -> None:
+        if self.time_retained < timedelta(0):
+            raise InvalidInput(f"time_retained cannot be {self.time_retained}", hint="give a time of 0 or longer")
+        for name in ("num_retained_min", "num_retained_max"):
+            if getattr(self, name) < 1:
+                raise InvalidInput(f"{name} cannot be {getattr(self, name)}", hint="keep 1 snapshot or more")
+        if self.num_retained_max < self.num_retained_min:
+            raise InvalidInput(
+                f"num_retained_max is {self.num_retained_max}, less than num_retained_min, "
+                f"which is {self.num_retained_min}",
+                hint="give both, the most no less than the least",
+            )
 
     @classmethod
     def of(
@@ -65,13 +85,18 @@ class ExpiryReport(Report):
 
 
 def plan_expiry(snapshots: Sequence[Snapshot], retention: Retention, now: datetime) -> tuple[Snapshot, ...]:
-    """Return the snapshots that expire, oldest first, of all that are retained, newest first. Never the current one."""
-    expired = [
-        snapshot
-        for newer, snapshot in enumerate(snapshots)
-        if newer >= max(1, retention.num_retained_min)
-        and (newer >= retention.num_retained_max or now - snapshot.time > retention.time_retained)
-    ]
+    """Return the snapshots that expire, oldest first, of all that are retained, newest first. Never the current one.
+
+    A snapshot answers for the moments from its own to that of its successor, so it is needed until the successor's is
+    where the time that is retained begins, or before.
+    """
+    expired: list[Snapshot] = []
+    succeeded: datetime | None = None  # the earliest moment of those that are newer, as a clock may have gone back
+    for newer, snapshot in enumerate(snapshots):
+        old = succeeded is not None and now - succeeded >= retention.time_retained
+        if newer >= retention.num_retained_max or (old and newer >= retention.num_retained_min):
+            expired.append(snapshot)
+        succeeded = snapshot.time if succeeded is None else min(succeeded, snapshot.time)
     return tuple(reversed(expired))
 
 

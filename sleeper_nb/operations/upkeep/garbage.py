@@ -23,7 +23,7 @@ from datetime import datetime, timedelta
 import pyarrow.compute as pc
 
 from sleeper_nb.cells import Bytes
-from sleeper_nb.errors import StateRuleBroken
+from sleeper_nb.errors import StateRuleBroken, StorageError
 from sleeper_nb.model.leases import Lease
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.savepoints import Savepoint
@@ -120,6 +120,8 @@ def collect_garbage(
     data = collectable_files(state, kept_versions(store, now, forgotten), now, delay)
     left = left_behind(state, noted)
     metadata = tuple(path for path, since in noted if now - since >= delay and not paths.is_data_file(path))
+    gone = (*data, *left, *metadata)
+    _check_known(gone)
     report = _report(state, data, left, metadata, dry_run=dry_run)
     if dry_run:
         return report
@@ -130,13 +132,21 @@ def collect_garbage(
         except StateRuleBroken:  # a rollback was faster
             catalog.forget_garbage(table_id, data)
             raise
-    gone = (*data, *left, *metadata)
     for path in gone:
         store.storage.delete(path)
     if gone:
         catalog.forget_garbage(table_id, gone)
     store.named(store.head().state_store).sweep()
     return report
+
+
+def _check_known(gone: Iterable[str]) -> None:
+    strange = next((path for path in gone if not paths.is_of_table(path)), None)
+    if strange is not None:
+        raise StorageError(
+            f"metadata names {strange!r} as garbage, which is not where a table has files; nothing was deleted",
+            hint="it was not written by sleeper_nb; delete the table if you do not trust it",
+        )
 
 
 def kept_versions(store: StateStore, now: datetime, forgotten: Collection[int] = ()) -> set[int]:

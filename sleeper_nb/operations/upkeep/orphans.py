@@ -16,6 +16,7 @@ from sleeper_nb.operations.health.checking import check_table
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Grid, Report, counted, nothing_done
 from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.storage import paths
 from sleeper_nb.storage.places import StoredFile
 
 LEAST_AGE = timedelta(days=1)
@@ -64,7 +65,8 @@ def sweep_orphans(
             f"{name} is damaged, so orphans cannot be told from its files; nothing was deleted",
             hint=f"%sleeper check {name} says what is wrong",
         )
+    orphans = tuple(file for file in report.orphans if paths.is_of_table(file.path))
     if not dry_run:
-        for file in report.orphans:
+        for file in orphans:
             store.storage.delete(file.path)
-    return OrphanReport(report.orphans, dry_run)
+    return OrphanReport(orphans, dry_run)

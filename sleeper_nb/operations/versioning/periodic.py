@@ -39,7 +39,8 @@ class SavepointSchedule:
     num_retained_max
         How many periodic savepoints stay at most (``savepoint.num-retained.max``).
     time_retained
-        How long one stays at least (``savepoint.time-retained``); None for ever.
+        How long one stays at least (``savepoint.time-retained``): it goes when it and what the next one saves are
+        older. None for ever.
     """
 
     interval: timedelta | None = None
@@ -134,12 +135,14 @@ def is_due(savepoints: Sequence[Savepoint], head: Snapshot, interval: timedelta 
 
 
 def plan_retirement(
-    savepoints: Sequence[Savepoint], schedule: SavepointSchedule, now: datetime, *, coming: int = 0
+    savepoints: Sequence[Savepoint], schedule: SavepointSchedule, now: datetime, *, coming: Snapshot | None = None
 ) -> tuple[Savepoint, ...]:
     """Return the periodic savepoints that are retired, oldest first. Pure.
 
-    Never one that was made by hand. Never the newest periodic one either: it tells when the next is due, and on a table
-    that rests it is the last that holds its past; without it, each run would make it anew.
+    A savepoint answers for the moments up to what the next one saves, so one that is old enough goes when that is older
+    than the time that is retained. Never one that was made by hand. Never the newest periodic one either: it tells when
+    the next is due, and on a table that rests it is the last that holds its past; without it, each run would make it
+    anew.
 
     Parameters
     ----------
@@ -150,15 +153,16 @@ def plan_retirement(
     now
         The moment as of which they are old.
     coming
-        How many newer ones are about to be made.
+        The snapshot that another one is about to save.
     """
     newest_first = sorted((kept for kept in savepoints if kept.periodic), key=lambda kept: -kept.id)
-    lasting = schedule.time_retained
-    retired = [
-        kept
-        for newer, kept in enumerate(newest_first, coming)
-        if newer and (newer >= schedule.num_retained_max or (lasting is not None and now - kept.save_time > lasting))
-    ]
+    lasting, retired = schedule.time_retained, []
+    succeeded = now if coming is None else coming.time  # when what the next one saves was committed
+    for newer, kept in enumerate(newest_first, int(coming is not None)):
+        old = lasting is not None and now - kept.save_time > lasting and now - succeeded >= lasting
+        if newer and (old or newer >= schedule.num_retained_max):
+            retired.append(kept)
+        succeeded = min(succeeded, kept.committed)
     return tuple(reversed(retired))
 
 
@@ -196,13 +200,15 @@ class SavepointKeeper:
         self, store: StateStore, schedule: SavepointSchedule, head: Snapshot, now: datetime, author: str | None
     ) -> None:
         self._store, self._schedule, self._head, self._now, self._author = store, schedule, head, now, author
-        self._coming = 0
+        self._coming: Snapshot | None = None
 
     def save(self, dry_run: bool) -> PeriodicSavepoint:
         """Save the head when that is due, or only say so."""
         interval = self._schedule.interval
         report = save_if_due(self._store, self._head, interval, self._now, dry_run=dry_run, author=self._author)
-        self._coming = int(dry_run and report.snapshot_id is not None)  # the run itself finds it among the others
+        self._coming = (
+            self._head if dry_run and report.snapshot_id is not None else None
+        )  # the run itself finds it among the others
         return report
 
     def retire(self, dry_run: bool) -> RetiredSavepoints:

@@ -143,6 +143,12 @@ class SavepointDeletion(Report):
         What else keeps its version: ``snapshot 7``, ``savepoint 4``; nothing when the version goes with it.
     files, bytes
         Data files that nothing else keeps, which garbage collection may take then.
+    dry_run
+        Whether this is a plan.
+    again
+        What is typed to do it: the whole line, where a command was asked for the plan.
+    instance
+        Whose table it is, where that is not the one that is open.
     """
 
     savepoint: Savepoint
@@ -150,6 +156,8 @@ class SavepointDeletion(Report):
     files: int
     bytes: int
     dry_run: bool
+    again: str = "--force"
+    instance: str = ""
 
     @property
     def id(self) -> int:
@@ -170,7 +178,7 @@ class SavepointDeletion(Report):
         freed = f"{counted(self.files, 'data file')}, {Bytes(self.bytes)}" if self.files else "nothing"
         rows = (("saved", version), ("that version", kept), ("frees for garbage collection", freed))
         title = f"savepoint {one.id}{named} {would}deleted"
-        return Grid(("", ""), rows, title, nothing_done() if self.dry_run else "")
+        return Grid(("", ""), rows, title, nothing_done(self.again, "force=True") if self.dry_run else "")
 
 
 def plan_deletion(store: StateStore, savepoint: Savepoint) -> SavepointDeletion:

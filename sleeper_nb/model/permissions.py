@@ -1,0 +1,96 @@
+"""What a user lets a warehouse name: Python functions that change rows, and places outside the warehouse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from sleeper_nb.errors import InvalidInput, NotAllowed
+
+Function = Callable[[Any, str], Any]
+"""An iterator: takes a ``pyarrow.RecordBatch`` and the text of its property, and returns a batch."""
+
+IteratorNames = Iterable[str] | Mapping[str, Function]
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """What one session may do that only its user can allow; a warehouse's own files never add to it.
+
+    Parameters
+    ----------
+    iterators
+        The names of iterators that may run, each with its function; None where the name says what to import.
+    data_paths
+        Absolute folders and ``s3://`` addresses outside the warehouse. Tables may keep their files there or below.
+    """
+
+    iterators: Mapping[str, Function | None] = field(default_factory=dict)
+    data_paths: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, iterators: IteratorNames = (), data_paths: Iterable[str | Path] = ()) -> Self:
+        """Return the permissions that a user gives, as `sleeper_nb.connect` takes them.
+
+        Raises
+        ------
+        InvalidInput
+            When they are not names, functions or addresses.
+        """
+        for argument, given in (("iterators", iterators), ("data_paths", data_paths)):
+            if isinstance(given, str | Path) or not isinstance(given, Iterable):
+                raise InvalidInput(f"{argument} is {given!r}, not a list", hint=f"write {argument}=[{str(given)!r}]")
+        functions = dict(iterators) if isinstance(iterators, Mapping) else dict.fromkeys(iterators)
+        for name, function in functions.items():
+            if not isinstance(name, str) or not name:
+                raise InvalidInput(f"{name!r} is not the name of an iterator", hint='write "package.module:function"')
+            if isinstance(iterators, Mapping) and not callable(function):
+                raise InvalidInput(
+                    f"iterator {name!r} is a {type(function).__name__}", hint="give a function of (batch, config)"
+                )
+        return cls(functions, tuple(map(_address, data_paths)))
+
+    def with_more(self, others: Permissions) -> Permissions:
+        """Return these permissions and others; of two functions of one name, the other's."""
+        names = dict.fromkeys((*self.iterators, *others.iterators))
+        iterators = {name: others.iterators.get(name) or self.iterators.get(name) for name in names}
+        return Permissions(iterators, tuple(dict.fromkeys((*self.data_paths, *others.data_paths))))
+
+    def function(self, name: str) -> Function | None:
+        """Return the function that was given for an iterator; None when its name says what to import.
+
+        Raises
+        ------
+        NotAllowed
+            When the user has not allowed the iterator.
+        """
+        if name not in self.iterators:
+            text = json.dumps(name, ensure_ascii=False)
+            raise NotAllowed(
+                f"iterator {name!r} of the table's properties is Python code, which this session may not run",
+                hint=f"if you trust it: connect(…, iterators=[{text}]), or for %sleeper and the console "
+                f"iterators = [{text}] at the top of your sleeper.toml",
+            )
+        return self.iterators[name]
+
+
+NOTHING_ALLOWED = Permissions()
+
+
+def place_not_allowed(address: str) -> NotAllowed:
+    """Return the error of a table whose files are outside the warehouse, in a place that the user has not allowed."""
+    text = json.dumps(address, ensure_ascii=False)
+    return NotAllowed(
+        f"a table's files are at {address}, outside the warehouse, which this session may not use",
+        hint=f"if you trust it: connect(…, data_paths=[{text}]), or for %sleeper and the console "
+        f"data-paths = [{text}] at the top of your sleeper.toml",
+    )
+
+
+def _address(path: str | Path) -> str:
+    if not isinstance(path, str | Path) or not str(path):
+        raise InvalidInput(f"{path!r} is not a place of files", hint="write an absolute folder, or s3://bucket/prefix")
+    return str(path) if "://" in str(path) else str(Path(path).expanduser().absolute())
