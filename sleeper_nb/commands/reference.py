@@ -37,7 +37,8 @@ CASTS_IN_FILES = """- `unsigned long` is 64 bits; shorter unsigned numbers are `
   pairs or objects.
 - JSON: objects, one a line, or one array of objects. Bytes are base64; maps are objects or lists of pairs; numbers
   keep all digits that are written. A missing name is NULL.
-- `export` writes CSV that `ingest` reads as the same values, and refuses dates outside the years 1 to 9999.
+- `export` writes CSV that `ingest` reads as the same values; in lists and maps it refuses years outside 1 to 9999, and
+  elsewhere outside -32767 to 32767.
 """
 PAGE = Path(__file__).parents[1] / "REFERENCE.md"
 BAR = r"\|"

@@ -16,6 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _ZONED = r"[Tt ]\d\d.*([Zz]|[+-]\d\d(:?\d\d)?)$"
+_FAR = r"^(-\d{4,}|\d{5,})-\d\d-\d\d"
+_ANY_YEAR = re.compile(r"(?P<year>-\d{4,7}|\d{5,7})(?P<rest>-\d\d-\d\d.*)")
+_MICROSECONDS_IN_400_YEARS = 146_097 * 86_400_000_000
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?")
 _NAMED = re.compile(r"nan|[+-]?inf(inity)?", re.IGNORECASE)
 _SURE_DIGITS = {pa.float64(): 15, pa.float32(): 6}
@@ -107,27 +110,51 @@ def to_boolean(texts: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def to_date(texts: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return days of ``2026-11-21``, or of the first moment of a day."""
+    """Return days of ``2026-11-21``, or of the first moment of a day; years can have more digits, and a sign."""
     texts = pc.utf8_trim_whitespace(texts)
-    try:
+    if not _any(pc.match_substring_regex(texts, "[^-0-9]|^-|^[0-9]{5}")):
         return texts.cast(target)
-    except pa.ArrowInvalid:
-        moments = to_timestamp(texts, pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
-        days = moments.cast(target)
-        if _any(pc.not_equal(days.cast(pa.timestamp("us")), moments)):
-            raise pa.ArrowInvalid("a day has no time") from None
-        return days
+    if _any(pc.match_substring_regex(texts, _FAR)):
+        return pa.array([None if text is None else _day(text) for text in texts.to_pylist()], pa.int32()).cast(target)
+    moments = to_timestamp(texts, pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
+    days = moments.cast(target)
+    if _any(pc.not_equal(days.cast(pa.timestamp("us")), moments)):
+        raise pa.ArrowInvalid("a day has no time")
+    return days
+
+
+def _day(text: str) -> int:
+    """Return the days since 1970 of any year."""
+    found = _ANY_YEAR.fullmatch(text)
+    year = int(found["year"]) if found else 0
+    near = 2000 + year % 400  # after 400 years the calendar repeats
+    days = to_date(pa.array([f"{near}{found['rest']}" if found else text]), pa.date32())
+    return int(days.cast(pa.int32())[0].as_py()) + ((year - near) // 400 * 146_097 if found else 0)
 
 
 def to_timestamp(texts: pa.Array, target: pa.DataType) -> pa.Array:
     """Return moments of ISO 8601, with a space or a ``T``, in UTC where they name no zone."""
     texts = pc.utf8_trim_whitespace(texts)
     texts = pc.replace_substring_regex(texts, r"(\.\d{6})0+", r"\1")  # nine digits of a second, the last three zero
+    if _any(pc.match_substring_regex(texts, _FAR)):
+        return pa.array([None if text is None else _moment(text, target) for text in texts.to_pylist()]).cast(target)
     zoned = pc.match_substring_regex(texts, _ZONED)
     none = pa.scalar(None, pa.string())
     with_zone = pc.if_else(zoned, texts, none).cast(target)
     without = pc.if_else(zoned, none, texts).cast(pa.timestamp("us")).cast(pa.int64()).cast(target)
     return pc.coalesce(with_zone, without)
+
+
+def _moment(text: str, target: pa.DataType) -> int:
+    """Return the microseconds since 1970 of a moment whose year may be one that Arrow does not read."""
+    found = _ANY_YEAR.fullmatch(text)
+    if found is None:
+        moment = to_timestamp(pa.array([text]), target)
+        return int(moment.cast(pa.int64())[0].as_py())
+    year = int(found["year"])
+    near = 2000 + year % 400  # after 400 years the calendar repeats
+    moved = to_timestamp(pa.array([f"{near}{found['rest']}"]), target)
+    return int(moved.cast(pa.int64())[0].as_py()) + (year - near) // 400 * _MICROSECONDS_IN_400_YEARS
 
 
 def from_base64(text: str) -> bytes:

@@ -39,7 +39,7 @@ class CsvWriter:
         Raises
         ------
         InvalidInput
-            For a date or moment outside the years 1 to 9999.
+            For a date or moment outside the years 1 to 9999 within a list or map, or -32767 to 32767 elsewhere.
         """
         if not batch.num_rows:
             return
@@ -69,8 +69,17 @@ def _text_of(column: pa.Array, name: str) -> pa.Array:
         return _quoted(pa.array([None if v is None else _base64(v) for v in column.to_pylist()], pa.string()))
     if pa.types.is_string(kind):
         return _quoted(column)
-    _check_years(column, name)
-    return column.cast(pa.string())
+    texts = column.cast(pa.string())
+    if pa.types.is_temporal(column.type):
+        _check_written(texts, name)
+    return texts
+
+
+def _check_written(texts: pa.Array, name: str) -> None:
+    """Raise for a year of more digits than Arrow writes."""
+    unwritten = pc.index(pc.match_substring(texts, "out of range"), True).as_py()
+    if unwritten >= 0:
+        raise InvalidInput(f"column {name!r} has a date that CSV cannot hold", hint="export to .parquet")
 
 
 def _quoted(texts: pa.Array) -> pa.Array:
@@ -91,7 +100,8 @@ def _check_years(column: pa.Array, name: str) -> None:
     if outside >= 0:
         value = values_of(column.slice(outside, 1))[0]
         raise InvalidInput(
-            f"column {name!r} has {value}, which CSV cannot hold: its years are 1 to 9999", hint="export to .parquet"
+            f"column {name!r} has {value}, which CSV cannot hold in lists and maps: years are 1 to 9999 there",
+            hint="export to .parquet",
         )
 
 
