@@ -69,7 +69,7 @@ def csv_parts(file: SourceFile, schema: Schema) -> Iterator[RawColumns]:
 def _options(names: Sequence[str], form: CsvFormat) -> tuple[Any, ...]:
     return (
         csv.ReadOptions(
-            use_threads=True,
+            use_threads=False,  # so that an error names its row
             block_size=BLOCK_BYTES,
             column_names=None if form.header else list(names),
         ),
