@@ -104,7 +104,7 @@ def test_what_csv_cannot_hold_is_refused_by_the_export(tmp_path: Path, kind: str
     with sl.connect(tmp_path / "w") as session:
         table = session.create_table("t", schema)
         table.ingest(pa.table({"k": pa.array([1], pa.int32()), "v": column}))
-        with pytest.raises(sl.InvalidInput, match=r"column 'v' has .*which CSV cannot hold") as error:
+        with pytest.raises(sl.InvalidInput, match=r"column 'v' has .*, a date that CSV cannot hold") as error:
             table.export(tmp_path / "out.csv")
         assert "parquet" in (error.value.hint or "")
         assert not (tmp_path / "out.csv").exists()
@@ -113,7 +113,7 @@ def test_what_csv_cannot_hold_is_refused_by_the_export(tmp_path: Path, kind: str
 
 def test_days_and_moments_of_all_years_are_exact(tmp_path: Path):
     days = [2932897, -719163, 11248737, -12687428, 0, 11016]
-    moments = [253402300800000000, -62135596800000001, 2**63 - 1, -(2**63), 0, 951782400000001]
+    moments = [253402300800000000, -62135596800000001, 971890963199999999, -1096193779200000000, 0, 951782400000001]
     schema = sl.Schema({"k": "int"}, {}, {"d": "date", "t": "timestamp"})
     columns = {
         "d": pa.array(days, pa.int32()).cast(pa.date32()),
@@ -125,9 +125,17 @@ def test_days_and_moments_of_all_years_are_exact(tmp_path: Path):
         table.ingest(rows)
         table.export(tmp_path / "out.csv")
         assert sources.rows_of(sources.gather(tmp_path / "out.csv"), schema) == rows.cast(schema.arrow)
-        table.ingest(rows.set_column(1, "d", pa.array([2**31 - 1] * 6, pa.int32()).cast(pa.date32())))
-        with pytest.raises(sl.InvalidInput, match="column 'd' has a date that CSV cannot hold"):
-            table.export(tmp_path / "more.csv")
+        for k, name, number in (
+            (1, "d", 11248738),
+            (1, "d", -12687429),
+            (2, "t", 971890963200000000),
+            (2, "t", 2**63 - 1),
+        ):
+            other = session.create_table(f"far{number}".replace("-", "_"), schema)
+            far = pa.array([number] * 6, pa.int32() if k == 1 else pa.int64()).cast(columns[name].type)
+            other.ingest(rows.set_column(k, name, far))
+            with pytest.raises(sl.InvalidInput, match=f"column '{name}' has .*, a date that CSV cannot hold"):
+                other.export(tmp_path / "more.csv")
         assert not (tmp_path / "more.csv").exists()
 
 

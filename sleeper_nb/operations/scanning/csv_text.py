@@ -19,8 +19,10 @@ from sleeper_nb.column_values import values_of
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.operations.loading.source_files import CsvFormat
 
-_DAYS = (date(1, 1, 1), date(9999, 12, 31))
-_FIRST, _LAST = (day.toordinal() - date(1970, 1, 1).toordinal() for day in _DAYS)
+_WRITTEN_DAYS = (-12_687_428, 11_248_737)
+"""The years -32767 to 32767: of others Arrow writes none, or a wrong one."""
+_DAYS_OF_JSON = (-719_162, 2_932_896)
+"""The years 1 to 9999, which dates of Python have."""
 _MICROSECONDS = 86_400_000_000
 
 
@@ -69,17 +71,8 @@ def _text_of(column: pa.Array, name: str) -> pa.Array:
         return _quoted(pa.array([None if v is None else _base64(v) for v in column.to_pylist()], pa.string()))
     if pa.types.is_string(kind):
         return _quoted(column)
-    texts = column.cast(pa.string())
-    if pa.types.is_temporal(column.type):
-        _check_written(texts, name)
-    return texts
-
-
-def _check_written(texts: pa.Array, name: str) -> None:
-    """Raise for a year of more digits than Arrow writes."""
-    unwritten = pc.index(pc.match_substring(texts, "out of range"), True).as_py()
-    if unwritten >= 0:
-        raise InvalidInput(f"column {name!r} has a date that CSV cannot hold", hint="export to .parquet")
+    _check_years(column, name, _WRITTEN_DAYS)
+    return column.cast(pa.string())
 
 
 def _quoted(texts: pa.Array) -> pa.Array:
@@ -88,21 +81,19 @@ def _quoted(texts: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(quote, doubled, quote, "")
 
 
-def _check_years(column: pa.Array, name: str) -> None:
-    """Raise for a date or moment whose year has more than four digits, or a sign."""
+def _check_years(column: pa.Array, name: str, days: tuple[int, int]) -> None:
+    """Raise for a date or moment that is outside of some days since 1970."""
+    low, high = days
     if pa.types.is_date(column.type):
-        low, high, numbers = _FIRST, _LAST, column.cast(pa.int32())
+        numbers = column.cast(pa.int32())
     elif pa.types.is_timestamp(column.type):
-        low, high, numbers = _FIRST * _MICROSECONDS, (_LAST + 1) * _MICROSECONDS - 1, column.cast(pa.int64())
+        low, high, numbers = low * _MICROSECONDS, (high + 1) * _MICROSECONDS - 1, column.cast(pa.int64())
     else:
         return
     outside = pc.index(pc.or_(pc.less(numbers, low), pc.greater(numbers, high)), True).as_py()
     if outside >= 0:
         value = values_of(column.slice(outside, 1))[0]
-        raise InvalidInput(
-            f"column {name!r} has {value}, which CSV cannot hold in lists and maps: years are 1 to 9999 there",
-            hint="export to .parquet",
-        )
+        raise InvalidInput(f"column {name!r} has {value}, a date that CSV cannot hold", hint="export to .parquet")
 
 
 def _check_years_within(column: pa.Array, name: str) -> None:
@@ -114,7 +105,7 @@ def _check_years_within(column: pa.Array, name: str) -> None:
     elif pa.types.is_nested(kind):
         _check_years_within(column.flatten(), name)
     else:
-        _check_years(column, name)
+        _check_years(column, name, _DAYS_OF_JSON)
 
 
 def _plain(value: Any) -> Any:
