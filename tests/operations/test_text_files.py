@@ -58,6 +58,7 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
     "tab": ("out.csv", {"delimiter": "tab", "null_text": "\\N"}),
     "a number means NULL": ("out.csv", {"null_text": "-999"}),
     "parquet": ("OUT.Parquet", {}),
+    **{f"delimiter {each}": ("out.csv", {"delimiter": each}) for each in ".-: 1en[+Z"},
 }
 
 
@@ -85,6 +86,13 @@ def test_an_exported_table_is_ingested_again_by_its_options(session: sl.Session,
     assert made.added_rows == len(ROWS)
     found = session.table("again").scan().to_arrow().to_pylist()
     assert all(same(a[name], b[name]) for a, b in zip(found, ROWS, strict=True) for name in SCHEMA.names)
+
+
+@pytest.mark.parametrize(("null", "name"), [("0", "whole"), ("true", "yes"), ("2026-02-28", "day"), ("[]", "texts")])
+def test_a_value_that_would_be_read_as_null_is_refused(session: sl.Session, tmp_path: Path, null: str, name: str):
+    with pytest.raises(sl.InvalidInput, match=f"column '{name}' has the value .*which is also the text for NULL"):
+        session.table("given").scan(["k", name], "k > 0").export(tmp_path / "out.csv", null_text=null)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from sleeper_nb.operations.loading.texts import from_base64
 
 BLOCK_BYTES = 8 << 20
 """Bytes that are parsed together; no row can be longer."""
-_END = "\x1fend of the file\x1f"
+_END = "\x1c\x1d\x1e\x1f"  # no character of it can be a delimiter
 _SURE = frozenset({"string", "bytearray"})
 
 

@@ -21,7 +21,7 @@ from sleeper_nb.operations.loading.casting import InexactValueError
 from sleeper_nb.operations.loading.conforming import Difference, RawColumns, inexact
 from sleeper_nb.operations.loading.python_values import NumberText, from_python
 from sleeper_nb.operations.loading.source_files import SourceFile
-from sleeper_nb.operations.loading.texts import from_base64, keeps_digits
+from sleeper_nb.operations.loading.texts import from_base64, to_float
 
 BLOCK_BYTES = 8 << 20
 """Bytes that are parsed together, and the rest of the last line."""
@@ -66,7 +66,7 @@ def _by_arrow(block: bytes, schema: Schema) -> pa.Table | None:
     if any(kind is None for _, kind in known):
         return None
     doubles = any(kind == pa.float64() for _, kind in known)
-    if doubles and not all(keeps_digits(text.decode()) for text in set(_LONG_NUMBER.findall(block))):
+    if doubles and not _fit_doubles(_LONG_NUMBER.findall(block)):
         return None
     options = json.ParseOptions(explicit_schema=pa.schema(known), unexpected_field_behavior="infer")
     try:
@@ -78,6 +78,15 @@ def _by_arrow(block: bytes, schema: Schema) -> pa.Table | None:
     # Arrow adds the columns that it was told of; one without any value is not in the file
     there = [name for name in table.column_names if table[name].null_count < table.num_rows]
     return table.select(there)
+
+
+def _fit_doubles(numbers: list[bytes]) -> bool:
+    """Return whether doubles have all digits of some numbers."""
+    try:
+        to_float(pa.array(numbers, pa.binary()).cast(pa.string()), pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _places(block: bytes, first: int) -> Any:

@@ -63,11 +63,6 @@ def to_float(texts: pa.Array, target: pa.DataType) -> pa.Array:
     return numbers
 
 
-def keeps_digits(text: str) -> bool:
-    """Return whether a double has all digits of a number."""
-    return _keeps_digits(text, float(text))
-
-
 def _keeps_digits(text: str, number: float) -> bool:
     if _NAMED.fullmatch(text):
         return True

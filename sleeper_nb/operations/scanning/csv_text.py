@@ -41,12 +41,13 @@ class CsvWriter:
         Raises
         ------
         InvalidInput
-            For a date or moment outside the years 1 to 9999 within a list or map, or -32767 to 32767 elsewhere.
+            For a value that would be read as NULL; for a date or moment outside the years -32767 to 32767, or 1 to
+            9999 within a list or map.
         """
         if not batch.num_rows:
             return
         columns = [
-            pc.fill_null(_text_of(column, name), self._form.null)
+            pc.fill_null(_text_of(column, name, self._form), self._form.null)
             for name, column in zip(batch.schema.names, batch.columns, strict=True)
         ]
         separator = pa.scalar(self._form.separator, pa.large_string())
@@ -57,22 +58,26 @@ class CsvWriter:
         """Do nothing: the stream is closed by its owner."""
 
 
-def _text_of(column: pa.Array, name: str) -> pa.Array:
+def _text_of(column: pa.Array, name: str, form: CsvFormat) -> pa.Array:
     kind = column.type
-    if pa.types.is_nested(kind):
-        _check_years_within(column, name)
-        return _quoted(
-            pa.array(
-                [None if v is None else json.dumps(_plain(v), ensure_ascii=False) for v in values_of(column)],
-                pa.string(),
-            )
-        )
-    if pa.types.is_binary(kind):
-        return _quoted(pa.array([None if v is None else _base64(v) for v in column.to_pylist()], pa.string()))
     if pa.types.is_string(kind):
         return _quoted(column)
-    _check_years(column, name, _WRITTEN_DAYS)
-    return column.cast(pa.string())
+    if pa.types.is_binary(kind):
+        return _quoted(
+            pa.array([None if value is None else _base64(value) for value in column.to_pylist()], pa.string())
+        )
+    if pa.types.is_nested(kind):
+        _check_years_within(column, name)
+        texts = pa.array([None if value is None else _json(value) for value in values_of(column)], pa.string())
+    else:
+        _check_years(column, name, _WRITTEN_DAYS)
+        texts = column.cast(pa.string())
+    if pc.index(texts, form.null).as_py() >= 0:
+        hint = "give another null text"
+        raise InvalidInput(f"column {name!r} has the value {form.null}, which is also the text for NULL", hint=hint)
+    if pa.types.is_nested(kind):
+        return _quoted(texts)
+    return pc.if_else(pc.match_substring(texts, form.separator), _quoted(texts), texts)
 
 
 def _quoted(texts: pa.Array) -> pa.Array:
@@ -106,6 +111,10 @@ def _check_years_within(column: pa.Array, name: str) -> None:
         _check_years_within(column.flatten(), name)
     else:
         _check_years(column, name, _DAYS_OF_JSON)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(_plain(value), ensure_ascii=False)
 
 
 def _plain(value: Any) -> Any:
