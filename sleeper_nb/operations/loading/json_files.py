@@ -25,7 +25,7 @@ from sleeper_nb.operations.loading.texts import from_base64, to_float
 
 BLOCK_BYTES = 8 << 20
 """Bytes that are parsed together, and the rest of the last line."""
-_LONG_NUMBER = re.compile(rb"-?(?=[0-9.]{16})\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
+_LONG_NUMBER = re.compile(rb"[0-9][0-9.]{15,}(?:[eE][+-]?[0-9]+)?")
 _ARROW = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "boolean": pa.bool_(), "double": pa.float64(),
           "date": pa.string(), "timestamp": pa.string()}  # fmt: skip
 _SPACE = re.compile(r"\s*")
