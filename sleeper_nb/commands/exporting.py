@@ -37,7 +37,7 @@ COMMANDS = (
         ),
         _export,
         ("export trips trips-2026/", "export trips@before-fix trips.csv --columns city,fare",
-         "export trips trips.csv --delimiter ; --null-text NA"),
+         "export trips trips-2026.csv --delimiter ; --null-text NA"),
         words=("dump", "unload", "download"),
     ),
 )  # fmt: skip

@@ -64,7 +64,7 @@ COMMANDS = (
             "ingest trips $df",
             "ingest trips data/2026-11-21.csv --job-id 2026-11-21/trips",
             "ingest trips s3://bucket/2026/*.csv --dry-run",
-            "ingest trips data/2026.tsv --null-text NA",
+            "ingest trips data/2026.tsv --delimiter tab",
         ),
         words=("load", "insert", "import", "bulk-import", "append", "copy"),
     ),

@@ -100,14 +100,18 @@ def bulk_import(
         _discard(store, run_id, ["data"], keep=())
         raise
     _discard(store, run_id, sorted(crowded), keep={reference.filename for reference in references})
-    notes = notes_of(sources, store.load().schema)
-    progress.finish("; ".join(filter(None, (_summary(store, references, began), *notes))))
+    progress.finish("; ".join(_said(store, sources, references, began)))
     return made
 
 
-def _summary(store: StateStore, references: Sequence[FileReference], began: datetime) -> str:
+def _said(
+    store: StateStore, sources: Sequence[Source], references: Sequence[FileReference], began: datetime
+) -> Iterator[str]:
+    """Yield the summary of an import, and what it changed."""
     state = store.load()
-    return summary(references, state.tree, state.schema, (store.clock.now() - began).total_seconds())
+    if line := summary(references, state.tree, state.schema, (store.clock.now() - began).total_seconds()):
+        yield line
+    yield from notes_of(sources, state.schema)
 
 
 def _checked_frame(spark: SparkSession, sources: Sequence[Source], schema: Schema) -> DataFrame:

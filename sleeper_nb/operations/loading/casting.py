@@ -377,6 +377,11 @@ def _rules() -> dict[tuple[str, str], Rule]:
     add("where it fits", _safely, ("decimal",), "int", "long", "decimal")
     add("where it fits", _decimal_to_float, ("decimal",), "float", "double")
     add("where it fits", _number_to_bit, (*whole, *floats, "decimal"), "boolean")
+    _add_others(add)
+    return rules
+
+
+def _add_others(add: Callable[..., None]) -> None:
     add("exact", _safely, ("string",), "string", "bytearray")
     for name, parse in texts.PARSERS.items():
         add("where it fits", _text_to(parse), ("string",), name)
@@ -387,11 +392,8 @@ def _rules() -> dict[tuple[str, str], Rule]:
     add("exact", _moment_to_moment, ("timestamp",), "timestamp")
     add("where it fits", _moment_to_moment, ("timestamp (s, ms, ns)",), "timestamp")
     add("where it fits", _moment_to_date, ("timestamp", "timestamp (s, ms, ns)"), "date")
-    add("where it fits", _list_to_list, ("list", "map"), "list")
+    add("where it fits", _list_to_list, ("list",), "list")
     add("where it fits", _map_to_map, ("map",), "map")
-    # a map is no list, except as the list of pairs that cannot be told from one
-    del rules["map", "list"]
-    return rules
 
 
 RULES = _rules()
