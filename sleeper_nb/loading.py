@@ -11,6 +11,7 @@ from sleeper_nb.model.properties import INGEST_STRATEGY, SAVEPOINT_INTERVAL
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.loading import ingest, sources
 from sleeper_nb.operations.loading.ingest_plan import IngestPlan, plan_ingest
+from sleeper_nb.operations.loading.source_files import CsvFormat
 from sleeper_nb.operations.loading.sources import Source
 from sleeper_nb.operations.tracking import tracking
 from sleeper_nb.operations.versioning import periodic
@@ -22,17 +23,41 @@ class Loading(Oversight):
 
     @overload
     def ingest(
-        self, data: Any, *, message: str | None = None, job_id: str | None = None, dry_run: Literal[False] = False
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: Literal[False] = False,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
     ) -> Snapshot: ...
 
     @overload
     def ingest(
-        self, data: Any, *, message: str | None = None, job_id: str | None = None, dry_run: Literal[True]
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: Literal[True],
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
     ) -> IngestPlan: ...
 
     @checked
     def ingest(
-        self, data: Any, *, message: str | None = None, job_id: str | None = None, dry_run: bool = False
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: bool = False,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
     ) -> Snapshot | IngestPlan:
         """Add rows: in process when they are in memory or small, through Spark otherwise.
 
@@ -40,8 +65,8 @@ class Loading(Oversight):
         ----------
         data
             pandas, Arrow, Polars, DuckDB or Spark rows, a list of dictionaries; the path, folder, glob or ``s3://``
-            address of Parquet, CSV or JSON-lines files; or a list of any of these. Files of 256 MiB and more in all,
-            and Spark DataFrames, go through Spark.
+            address of Parquet, CSV or JSON files (objects by line, or one array); or a list of any of these. Files of
+            256 MiB and more in all, and Spark DataFrames, go through Spark.
         message
             What history shows of it.
         job_id
@@ -50,6 +75,12 @@ class Loading(Oversight):
             to add has not used its id.
         dry_run
             Only return what would be done: rows, leaves, files, and every difference between data and schema.
+        delimiter
+            What separates the values of CSV files: one character, or ``"tab"``; a comma when None, a tab in ``.tsv``.
+        null_text
+            What stands for NULL in CSV files, without quotes; nothing when None.
+        header
+            Whether the first line of CSV files names the columns; otherwise they are the table's, in its order.
 
         Returns
         -------
@@ -61,10 +92,10 @@ class Loading(Oversight):
         Raises
         ------
         InvalidInput
-            When a column is missing, unknown, of a wrong type or has nulls where it must not. Nothing is added. A dry
-            run returns all such differences instead.
+            When a column is missing, unknown, has a value that its type cannot hold exactly, or nulls where it must
+            not. Nothing is added. A dry run returns all such differences instead.
         """
-        given = sources.gather(data, self._store.storage)
+        given = sources.gather(data, self._store.storage, CsvFormat(delimiter, null_text, header))
         through_spark = sources.is_spark(given) or sources.bytes_of(given) >= SPARK_BYTES
         if dry_run:
             return self._plan(given, through_spark=through_spark)
@@ -74,20 +105,44 @@ class Loading(Oversight):
 
     @overload
     def bulk_import(
-        self, data: Any, *, message: str | None = None, job_id: str | None = None, dry_run: Literal[False] = False
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: Literal[False] = False,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
     ) -> Snapshot: ...
 
     @overload
     def bulk_import(
-        self, data: Any, *, message: str | None = None, job_id: str | None = None, dry_run: Literal[True]
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: Literal[True],
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
     ) -> IngestPlan: ...
 
     @checked
     def bulk_import(
-        self, data: Any, *, message: str | None = None, job_id: str | None = None, dry_run: bool = False
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: bool = False,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
     ) -> Snapshot | IngestPlan:
         """Add rows through Spark, whatever their size; as `ingest` otherwise."""
-        given = sources.gather(data, self._store.storage)
+        given = sources.gather(data, self._store.storage, CsvFormat(delimiter, null_text, header))
         if dry_run:
             return self._plan(given, through_spark=True)
         return self._saved_if_due(self._import(given, message, job_id))
@@ -106,7 +161,7 @@ class Loading(Oversight):
             schema = self._store.load().schema
             rows = sources.rows_of(given, schema)
             progress.update(f"writing {rows.num_rows:,} rows")
-            return ingest.ingest_arrow(
+            made = ingest.ingest_arrow(
                 self._store,
                 rows,
                 message=message,
@@ -115,6 +170,9 @@ class Loading(Oversight):
                 settings=ingest.IngestSettings.of(self.properties),
                 rows_schema=schema,
             )
+            if notes := sources.notes_of(given, schema):
+                progress.finish("; ".join(notes))
+            return made
 
     def _import(self, given: Sequence[Source], message: str | None, job_id: str | None) -> Snapshot:
         def add() -> Snapshot:

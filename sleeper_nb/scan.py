@@ -12,6 +12,7 @@ from sleeper_nb.arguments import checked
 from sleeper_nb.clock import Clock
 from sleeper_nb.components import Engines
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.operations.loading.source_files import CsvFormat
 from sleeper_nb.operations.scanning.exporting import ExportReport, export
 from sleeper_nb.operations.scanning.funnel import with_row_groups
 from sleeper_nb.operations.scanning.planning import ScanPlan
@@ -117,8 +118,11 @@ class Scan(Report):
     def export(
         self,
         destination: str | Path,
-        file_format: Literal["parquet", "csv"] | None = None,
+        file_format: Literal["parquet", "csv", "tsv"] | None = None,
         *,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
         progress: Progress = SILENT,
     ) -> ExportReport:
         """Write all rows to files that any tool reads; when anything fails, none is left.
@@ -126,10 +130,16 @@ class Scan(Report):
         Parameters
         ----------
         destination
-            A folder that is empty or not there, for one file a leaf; or a new file that ends in ``.parquet`` or
-            ``.csv``, for all rows in one. Either can be at ``s3://``.
+            A folder that is empty or does not exist, for one file a leaf; or a new file that ends in ``.parquet``,
+            ``.csv`` or ``.tsv``, for all rows in one. Either can be at ``s3://``.
         file_format
             None goes by the destination's ending, and is Parquet for a folder.
+        delimiter
+            What separates the values of a CSV file: one character, or ``"tab"``; a comma when None, a tab in ``.tsv``.
+        null_text
+            What stands for NULL in a CSV file, without quotes; nothing when None. Texts are always in quotes.
+        header
+            Whether the first line of a CSV file names the columns.
         progress
             Watches.
         """
@@ -140,6 +150,7 @@ class Scan(Report):
                 f"{self.table} at {self.resolved}",
                 str(destination),
                 file_format=file_format,
+                csv=CsvFormat(delimiter, null_text, header),
                 columns=self.columns,
                 where=self.where,
                 limit=self.limit,

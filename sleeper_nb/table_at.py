@@ -181,8 +181,11 @@ class TableAt(Report):
     def export(
         self,
         destination: str | Path,
-        file_format: Literal["parquet", "csv"] | None = None,
+        file_format: Literal["parquet", "csv", "tsv"] | None = None,
         *,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
         columns: Sequence[str] | None = None,
         where: str | None = None,
     ) -> ExportReport:
@@ -192,7 +195,9 @@ class TableAt(Report):
         """
         progress = self._components.progress
         try:
-            return self.scan(columns, where).export(destination, file_format, progress=progress)
+            return self.scan(columns, where).export(
+                destination, file_format, delimiter=delimiter, null_text=null_text, header=header, progress=progress
+            )
         finally:
             progress.finish()
 

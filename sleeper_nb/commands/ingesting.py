@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.base import TABLE, Command, flag, option, positional
 from sleeper_nb.commands.context import Context
+from sleeper_nb.commands.csv_options import CSV_OPTIONS, csv_options
 from sleeper_nb.errors import NotFound
 from sleeper_nb.report import Answer, Grid
 
@@ -23,11 +25,11 @@ def _ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | A
     table = context.table(arguments.table)
     given = [_source(context, word) for word in arguments.source]
     data = given[0] if len(given) == 1 else given  # together: all of their rows are added, or none
+    add = partial(table.bulk_import if arguments.spark else table.ingest, **csv_options(arguments))
     if arguments.dry_run:
-        plan: IngestPlan = (table.bulk_import if arguments.spark else table.ingest)(data, dry_run=True)
-        return plan
+        plan: Any = add(data, dry_run=True)
+        return plan  # type: ignore[no-any-return]
     before = table.resolved.snapshot_id
-    add = table.bulk_import if arguments.spark else table.ingest
     snapshot = add(data, message=arguments.message, job_id=arguments.job_id)
     if snapshot.id == before and not isinstance(
         snapshot, MadeBefore
@@ -52,6 +54,7 @@ COMMANDS = (
             positional("source", "a path, a glob, or $name for a variable", "source", metavar="SRC", many=True),
             option("-m", "--message", text="what the history says of it", metavar="MSG"),
             option("--job-id", text="a name for this work: the same again adds nothing", metavar="ID"),
+            *CSV_OPTIONS,
             flag("--spark", "through Spark, whatever the size"),
             flag("--dry-run", "only show what would be added, and every difference to the schema"),
         ),
@@ -61,6 +64,7 @@ COMMANDS = (
             "ingest trips $df",
             "ingest trips data/2026-11-21.csv --job-id 2026-11-21/trips",
             "ingest trips s3://bucket/2026/*.csv --dry-run",
+            "ingest trips data/2026.tsv --delimiter tab",
         ),
         words=("load", "insert", "import", "bulk-import", "append", "copy"),
     ),

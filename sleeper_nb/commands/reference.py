@@ -13,8 +13,35 @@ from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.base import Argument, Command
 from sleeper_nb.errors import ConfirmationNeeded
 from sleeper_nb.model.properties import Property
+from sleeper_nb.model.types import SIMPLE_TYPES
 from sleeper_nb.operations.administration.property_listing import DEFAULTS_NOTE, groups
+from sleeper_nb.operations.loading.casting import KINDS, fit
 
+CAST_TARGETS = (*SIMPLE_TYPES, "decimal", "list", "map")
+"""The columns of the table of casts."""
+CASTS_NOTE = """One rule holds for all data that is loaded, from every input, and for elements of lists and maps as for
+columns: a value becomes exactly itself in the column's type, or the load is refused with its column, row (or line)
+and value. Exact means that casting back gives the value that came; a time without a zone is UTC.
+"""
+CASTS_IN_FILES = """- `unsigned long` is 64 bits; shorter unsigned numbers are `int` and `long`. `other` are times of
+  day, durations, structs, pandas' periods and all else. A column in which all is NULL becomes NULL in every type.
+- A decimal or a text becomes a float or double when that keeps all digits that are written: `0.1` does,
+  `9007199254740993` and `1e400` do not. A double becomes a decimal by its shortest digits: `1.24` fits `decimal(10,2)`,
+  `1.239` does not. A double becomes a float only where 32 bits hold it; `numpy.float32(x)` rounds it.
+- Texts mean `12`, `1.5e3`, `nan`, `inf`, `true`, `false`, `1`, `0`, `2026-11-21`,
+  `2026-11-21T10:30:00.123456+01:00`; spaces around them do not count.
+- Rows of Python: None, `pandas.NaT` and `pandas.NA` are NULL; a float NaN is NaN.
+- pandas: NaN is NULL in columns of numpy's floats and of objects, as pandas marks missing values so. The dry run and
+  the load say how many of them there were. Masked (`Float64`) and Arrow columns keep NaN and NULL apart, as do Arrow,
+  Polars, Parquet and Spark.
+- CSV: NULL is the null text without quotes, an empty value by default; in quotes it is a text, and NULL only in
+  columns other than `string` and `bytearray`. `NaN` is NaN. Bytes are base64; lists are JSON, and maps are lists of
+  pairs or objects.
+- JSON: objects, one a line, or one array of objects. Bytes are base64; maps are objects or lists of pairs; numbers
+  keep all digits that are written. A missing name is NULL.
+- `export` writes CSV that `ingest` reads as the same values; in lists and maps it refuses years outside 1 to 9999, and
+  elsewhere outside -32767 to 32767.
+"""
 PAGE = Path(__file__).parents[1] / "REFERENCE.md"
 BAR = r"\|"
 _HEAD = """# Reference
@@ -30,7 +57,9 @@ Each command is typed behind `%sleeper` in a notebook and behind `sleeper` on a 
 def page() -> str:
     """Return the content of the page."""
     rule = ["## What deletes", *_rule()]
-    return "\n".join([_HEAD, *rule, "## Commands", *_commands(), "## Properties", *_properties()])
+    casts = ["## Casts", *_casts()]
+    return "
+".join([_HEAD, *rule, "## Commands", *_commands(), *casts, "## Properties", *_properties()])
 
 
 def write(path: Path = PAGE) -> None:
@@ -72,6 +101,13 @@ def _examples(command: Command) -> Iterator[str]:
         if body:
             yield ""
     yield ""
+
+
+def _casts() -> Iterator[str]:
+    yield CASTS_NOTE
+    heads = ("data \\ column", *CAST_TARGETS)
+    yield from _table(heads, ((kind, *(fit(kind, name) for name in CAST_TARGETS)) for kind in KINDS))
+    yield CASTS_IN_FILES
 
 
 def _properties() -> Iterator[str]:

@@ -126,7 +126,7 @@ def test_a_file_is_named_with_its_difference(table: Table, tmp_path: Path):
     (tmp_path / "b.json").write_text('{"carrier": "AA", "flight": 1.5, "at": "2026-01-01", "sets": 1}\n')
     plan = table.ingest([str(tmp_path / "a.csv"), tmp_path / "b.json"], dry_run=True)
     assert [(d.column, Path(d.source).name) for d in plan.differences] == [
-        ("flight", "a.csv"), ("seats", "a.csv"), ("at", "a.csv"), ("seats", "b.json"), ("sets", "b.json"),
+        ("flight", "a.csv"), ("at", "a.csv"), ("seats", "a.csv"), ("seats", "b.json"), ("sets", "b.json"),
         ("flight", "b.json"),
     ]  # fmt: skip
     assert "a.csv" in repr(plan)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
@@ -21,7 +21,7 @@ from sleeper_nb.engines.spark.reach import jvm_opens
 from sleeper_nb.engines.spark.session import SparkEngine
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.loading.conforming import Difference, RawColumns, compare
+from sleeper_nb.operations.loading.conforming import Difference, RawColumns, compare, conform, no_place
 from sleeper_nb.operations.loading.file_formats import BATCH_ROWS, open_parquet, pieces_of
 from sleeper_nb.operations.loading.ingest import rows_by_leaf
 from sleeper_nb.operations.loading.ingest_plan import IngestPlan, make_plan
@@ -45,7 +45,7 @@ def frame_of(spark: SparkSession, sources: Sequence[Source], schema: Schema) -> 
         return source.data  # type: ignore[no-any-return]
     files = [source for source in sources if isinstance(source, SourceFile)]
     footers = _footers(files)
-    if len(files) == len(sources) and _read_alike(files, footers):
+    if len(files) == len(sources) and _read_alike(files, footers, schema):
         return spark.read.parquet(*[file.address for file in files])
     # Spark takes nanoseconds for whole numbers, and views of strings not at all: conform first, as in process.
     frames = [
@@ -56,13 +56,35 @@ def frame_of(spark: SparkSession, sources: Sequence[Source], schema: Schema) -> 
     return reduce(lambda left, right: left.unionAll(right), [*_by_tasks(spark, files, footers, schema), *frames])
 
 
+def cast_frame(frame: DataFrame, schema: Schema) -> DataFrame:
+    """Return the rows with the table's types, cast in Python tasks by our own rule; as they are where they have them.
+
+    Spark would cast by itself, and with loss, wherever it compares a key with a split point.
+    """
+    from pyspark.sql.types import StructType
+
+    rows = columns_text(schema.fields)
+    wanted = {
+        field.name: field.dataType.simpleString() for field in cast("StructType", StructType.fromDDL(rows)).fields
+    }
+    there = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    if all(there.get(name, kind) == kind for name, kind in wanted.items()):
+        return frame
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield from conform(pa.Table.from_batches([batch]), schema).to_batches()
+
+    return frame.mapInArrow(task, rows)
+
+
 def plan_frame(engine: SparkEngine, state: TableState, sources: Sequence[Source], *, strategy: str) -> IngestPlan:
     """Return what an import of a Spark DataFrame would do; each task looks at its own rows."""
     schema, tree = state.schema, state.tree
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            found = compare(RawColumns.of(pa.Table.from_batches([batch])), schema)
+            found = compare(RawColumns.of(pa.Table.from_batches([batch]), no_place), schema)
             rows: list[dict[str, Any]] = [{"rows": found.rows}]
             rows += [{"column": d.column, "problem": d.problem, "change": d.change} for d in found.differences]
             if not found.differences:
@@ -112,8 +134,8 @@ def _footers(files: Sequence[SourceFile]) -> dict[str, tuple[pa.Schema, int]]:
         return dict(zip((file.address for file in parquet), pool.map(look, parquet), strict=True))
 
 
-def _read_alike(files: Sequence[SourceFile], footers: dict[str, tuple[pa.Schema, int]]) -> bool:
-    """Return whether Spark's own reader gives the rows of all files, with the values that Arrow gives."""
+def _read_alike(files: Sequence[SourceFile], footers: dict[str, tuple[pa.Schema, int]], schema: Schema) -> bool:
+    """Return whether Spark's own reader gives the rows of all files, with the types and values that the table has."""
     if not files or len(footers) < len({file.address for file in files}):
         return False
     first, *others = (schema for schema, _ in footers.values())
@@ -123,6 +145,7 @@ def _read_alike(files: Sequence[SourceFile], footers: dict[str, tuple[pa.Schema,
         and all(other.equals(first) for other in others)
         and len(set(names)) == len(names)
         and all(_alike(field.type) for field in first)
+        and all(first.field(f.name).type == f.type.arrow for f in schema.fields if f.name in first.names)
     )
 
 

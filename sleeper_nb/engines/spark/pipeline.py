@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark.loading import frame_of
+from sleeper_nb.engines.spark.loading import cast_frame, frame_of
 from sleeper_nb.engines.spark.reach import check_written, hand_over_keys
 from sleeper_nb.engines.spark.session import SparkEngine
 from sleeper_nb.engines.spark.written_files import data_file, result, result_ddl
@@ -43,7 +43,7 @@ from sleeper_nb.operations.loading.ingest import (
 )
 from sleeper_nb.operations.loading.load_summary import summary
 from sleeper_nb.operations.loading.source_files import SourceFile
-from sleeper_nb.operations.loading.sources import Source, bytes_of
+from sleeper_nb.operations.loading.sources import Source, bytes_of, notes_of
 from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.progress import SILENT, Progress, unchecked
 from sleeper_nb.state_store.base import StateStore
@@ -100,20 +100,25 @@ def bulk_import(
         _discard(store, run_id, ["data"], keep=())
         raise
     _discard(store, run_id, sorted(crowded), keep={reference.filename for reference in references})
-    progress.finish(_summary(store, references, began))
+    progress.finish("; ".join(_said(store, sources, references, began)))
     return made
 
 
-def _summary(store: StateStore, references: Sequence[FileReference], began: datetime) -> str:
+def _said(
+    store: StateStore, sources: Sequence[Source], references: Sequence[FileReference], began: datetime
+) -> Iterator[str]:
+    """Yield the summary of an import, and what it changed."""
     state = store.load()
-    return summary(references, state.tree, state.schema, (store.clock.now() - began).total_seconds())
+    if line := summary(references, state.tree, state.schema, (store.clock.now() - began).total_seconds()):
+        yield line
+    yield from notes_of(sources, state.schema)
 
 
 def _checked_frame(spark: SparkSession, sources: Sequence[Source], schema: Schema) -> DataFrame:
     """Return the rows to import; names and kinds of columns are checked before any is read, values by each task."""
     frame = frame_of(spark, sources, schema)
     conform(frame.limit(0).toArrow(), schema)
-    return frame
+    return cast_frame(frame, schema)
 
 
 def run_on_spark(

@@ -1,24 +1,28 @@
-"""Whether data fits a table's schema: every difference with what to change, and columns cast without loss. Pure."""
+"""Whether data fits a table's schema: every difference with what to change, and columns cast exactly. Pure."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.operations.loading.casting import InexactValueError, exactly, fit, kind_of
 from sleeper_nb.report import counted
 
-CSV_NULLS = (
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "N/A", "NA", "NULL",
-    "NaN", "n/a", "nan", "null",
-)  # fmt: skip
-"""What stands for null in a CSV file, in every column but texts."""
-_ZONED = r"[Tt ]\d\d.*([Zz]|[+-]\d\d(:?\d\d)?)$"
+
+def row_number(index: int) -> str:
+    """Return what a row of data in memory is called, from 1."""
+    return f"row {index + 1:,}"
+
+
+def no_place(_: int) -> str:
+    """Return nothing, for rows that have no order."""
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +64,24 @@ class RawColumns:
         The columns that could be read; each has `rows` values.
     differences
         Why the others could not.
+    place
+        What the row of an index is called in messages: ``row 3``, ``line 7``, or nothing.
+    notes
+        What was changed although every value fits, by column: NaN of pandas that became NULL.
     """
 
     names: tuple[str, ...]
     columns: Mapping[str, pa.ChunkedArray]
     rows: int
     differences: tuple[Difference, ...] = ()
+    place: Callable[[int], str] = row_number
+    notes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, table: pa.Table) -> RawColumns:
+    def of(cls, table: pa.Table, place: Callable[[int], str] = row_number) -> RawColumns:
         """Return the columns of an Arrow table."""
         names = tuple(table.column_names)
-        return cls(names, dict(zip(names, table.columns, strict=True)), table.num_rows)
+        return cls(names, dict(zip(names, table.columns, strict=True)), table.num_rows, place=place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +96,14 @@ class Conformed:
         How many rows the data has.
     differences
         Every way in which it does not fit; a run raises the first, and adds nothing.
+    notes
+        What was changed although every value fits.
     """
 
     columns: Mapping[str, pa.ChunkedArray] = field(repr=False)
     rows: int
     differences: tuple[Difference, ...]
+    notes: tuple[str, ...] = ()
 
     def table(self, schema: Schema) -> pa.Table:
         """Return the rows with the schema's columns, order and types; raise the first difference if there is one."""
@@ -116,36 +129,71 @@ def raise_first(differences: Sequence[Difference]) -> None:
 
 
 def conform(table: pa.Table, schema: Schema) -> pa.Table:
-    """Return the table with the schema's columns, order and types; nothing is lost in a cast.
+    """Return the table with the schema's columns, order and types; every value stays exactly what it is.
 
     Raises
     ------
     InvalidInput
-        When a column is missing, unknown, of a type that cannot be cast without loss, or has nulls where it must not.
+        When a column is missing, unknown, has a value that its type cannot hold exactly, or nulls where it must not.
     """
-    return compare(RawColumns.of(table), schema).table(schema)
+    return compare(RawColumns.of(table, no_place), schema).table(schema)
 
 
 def compare(raw: RawColumns, schema: Schema) -> Conformed:
     """Return data as far as it fits a schema, and every way in which it does not: names first, then values."""
+    return compare_parts([raw], schema)
+
+
+def compare_parts(parts: Sequence[RawColumns], schema: Schema) -> Conformed:
+    """Return data that came in parts, one after the other; a part may lack columns, which are null there."""
+    names = dict.fromkeys(name for part in parts for name in part.names)
+    found = compare_names(parts[0].names if len(parts) == 1 else tuple(names), schema)
     columns: dict[str, pa.ChunkedArray] = {}
-    found = [*compare_names(raw.names, schema), *raw.differences]
     for each in schema.fields:
-        if each.name in raw.columns:
-            cast = compare_column(raw.columns[each.name], each)
-            if isinstance(cast, Difference):
-                found.append(cast)
-            else:
-                columns[each.name] = cast
-    return Conformed(columns, raw.rows, tuple(found))
+        if each.name not in names:
+            continue
+        cast = _joined(parts, each)
+        if isinstance(cast, Difference):
+            found.append(cast)
+        else:
+            columns[each.name] = cast
+    known = set(schema.names)
+    found += [each for part in parts for each in part.differences if each.column not in known]
+    notes = tuple(note for part in parts for name, note in part.notes.items() if name in known)
+    return Conformed(columns, sum(part.rows for part in parts), tuple(found), notes)
+
+
+def _joined(parts: Sequence[RawColumns], target: Field) -> pa.ChunkedArray | Difference:
+    """Return one column of all parts, or why it cannot be."""
+    notes = ", ".join(part.notes[target.name] for part in parts if target.name in part.notes)
+    there = [part.columns[target.name] for part in parts if target.name in part.columns]
+    if not target.nullable and (nulls := sum(column.null_count for column in there)):
+        return nulls_refused(target.name, nulls, notes)
+    chunks: list[pa.Array] = []
+    nulls = 0
+    for part in parts:
+        bad = next((each for each in part.differences if each.column == target.name), None)
+        if bad is not None:
+            return bad
+        cast: pa.ChunkedArray | Difference = pa.chunked_array([pa.nulls(part.rows, target.type.arrow)])
+        if target.name in part.columns:
+            cast = cast_column(part.columns[target.name], target, part.place)
+        if isinstance(cast, Difference):
+            return cast
+        nulls += cast.null_count
+        chunks += cast.chunks
+    if nulls and not target.nullable:
+        return nulls_refused(target.name, nulls, notes)
+    return pa.chunked_array(chunks, target.type.arrow)
 
 
 def compare_names(names: Sequence[str], schema: Schema) -> list[Difference]:
     """Return which columns are there twice, missing and unknown; a misspelt one is told with its nearest name."""
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    missing = [f.name for f in schema.fields if f.name not in names and not f.nullable]
-    absent = [f.name for f in schema.fields if f.name not in names]
-    unknown = [name for name in dict.fromkeys(names) if name not in schema.names]
+    times, known = Counter(names), frozenset(schema.names)
+    twice = [name for name, count in times.items() if count > 1]
+    missing = [f.name for f in schema.fields if f.name not in times and not f.nullable]
+    absent = [f.name for f in schema.fields if f.name not in times]
+    unknown = [name for name in times if name not in known]
     found = [
         Difference(name, f"column {name!r} is there twice", "give each column a name of its own") for name in twice
     ]
@@ -170,76 +218,45 @@ def _nearest(name: str, candidates: Sequence[str]) -> str | None:
     return folded[near[0]] if near else None
 
 
-def nulls_refused(name: str, nulls: int) -> Difference:
+def nulls_refused(name: str, nulls: int, note: str = "") -> Difference:
     """Return the difference of a column that has nulls and must not."""
     change = "drop those rows or fill them in; only fields written with ? can be null"
-    return Difference(name, f"column {name!r} has {counted(nulls, 'null')}", change)
+    return Difference(name, f"column {name!r} has {counted(nulls, 'null')}{f' ({note})' if note else ''}", change)
 
 
 def compare_column(column: pa.ChunkedArray, target: Field) -> pa.ChunkedArray | Difference:
     """Return a column cast to its field, or why it cannot be."""
     if column.null_count and not target.nullable:
         return nulls_refused(target.name, column.null_count)
-    try:
-        return _without_loss(column, target.type.arrow)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        problem = (
-            f"column {target.name!r} is {column.type}, which cannot become {target.type} without loss"
-            f": {first_line(error)}"
-        )
-        return Difference(target.name, problem, f"cast or round it to {target.type} first; nothing was ingested")
+    return cast_column(column, target, row_number)
 
 
-def _without_loss(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
-    """Cast, and raise Arrow's own error also where Arrow would lose something without a word."""
-    if column.type == target:
-        return column
-    column = _decoded(column)
-    source = column.type
-    if pa.types.is_timestamp(source) and source.tz is None:
-        column = pc.assume_timezone(column.cast(pa.timestamp("us")), "UTC")  # a time without a zone is UTC
-    numbers = pa.types.is_integer(source) or pa.types.is_floating(source)
-    if numbers and (pa.types.is_timestamp(target) or pa.types.is_date(target)):
-        raise pa.ArrowInvalid("a number does not say in which unit it counts time")
-    cast = column.cast(target)
-    cuts = (numbers and pa.types.is_boolean(target)) or (pa.types.is_timestamp(source) and pa.types.is_date(target))
-    if cuts and cast.cast(column.type) != column:
-        raise pa.ArrowInvalid("something would be cut off")
-    if pa.types.is_floating(source) and pa.types.is_floating(target) and pc.is_inf(cast) != pc.is_inf(column):
-        raise pa.ArrowInvalid("a number is too large")
-    return cast
+def cast_column(column: pa.ChunkedArray, target: Field, place: Callable[[int], str]) -> pa.ChunkedArray | Difference:
+    """Return a column cast to its field, whether it may have nulls or not."""
+    if fit(kind_of(column.type), target.type.name) == "refused" and not len(column):
+        return inexact(InexactValueError(kind_of(column.type), target.type), target, place)
+    chunks, start = [], 0
+    for chunk in column.chunks:
+        try:
+            chunks.append(exactly(chunk, target.type))
+        except InexactValueError as error:
+            here = error if error.index is None else error.at(start + error.index)
+            return inexact(here, target, place)
+        start += len(chunk)
+    return pa.chunked_array(chunks, target.type.arrow)
 
 
-def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the texts of Polars' categories, which are views: Arrow cannot look those up by number, nor cast them."""
-    if not (pa.types.is_dictionary(column.type) and pa.types.is_string_view(column.type.value_type)):
-        return column
-    text = pa.large_string()
-    return pa.chunked_array([chunk.dictionary.cast(text).take(chunk.indices) for chunk in column.chunks], text)
-
-
-def moments_of(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the moments that texts of a file mean, in UTC where they name no zone; what CSV takes for null is null.
-
-    Raises
-    ------
-    ArrowInvalid
-        For a text that is no moment, or finer than a microsecond.
-    """
-    texts = pc.if_else(pc.is_in(texts, value_set=pa.array(CSV_NULLS)), pa.scalar(None, pa.string()), texts)
-    zoned = pc.match_substring_regex(texts, _ZONED)
-    none = pa.scalar(None, pa.string())
-    with_zone = _parsed(pc.if_else(zoned, texts, none), "UTC")
-    without = pc.assume_timezone(_parsed(pc.if_else(zoned, none, texts), None), "UTC")
-    return pc.coalesce(with_zone, without)
-
-
-def _parsed(texts: pa.ChunkedArray, zone: str | None) -> pa.ChunkedArray:
-    target = pa.timestamp("us", zone)
-    try:
-        return texts.cast(target)
-    except pa.ArrowInvalid:
-        return texts.cast(pa.timestamp("ns", zone)).cast(target)  # nine digits of a second, the last three zero
+def inexact(error: InexactValueError, target: Field, place: Callable[[int], str]) -> Difference:
+    """Return the difference of a value that a field cannot hold exactly."""
+    kind = "" if error.kind in {"other", "null"} else f" ({error.kind})"
+    within = "" if error.target == target.type else f" in {target.type}"
+    goal = f"cannot become {error.target}{within} without loss"
+    if error.index is None:
+        problem = f"column {target.name!r}{kind} {goal}"
+    else:
+        where = place(error.index)
+        problem = f"column {target.name!r}{f', {where}' if where else ''}: {error.shown}{kind} {goal}"
+    return Difference(target.name, problem, f"{error.hint}; nothing was ingested")
 
 
 def first_line(error: BaseException) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -59,6 +59,8 @@ class IngestPlan(Report):
         ``one_file_per_leaf`` or ``one_reference_per_leaf``.
     differences
         Every way in which the data does not fit the table. A run would raise the first, and add nothing.
+    notes
+        What would be changed although every value fits: NaN of pandas, which are NULL.
     """
 
     snapshot_id: int
@@ -68,6 +70,7 @@ class IngestPlan(Report):
     through_spark: bool
     strategy: str
     differences: tuple[Difference, ...]
+    notes: tuple[str, ...] = ()
 
     def grid(self) -> Grid:
         """Return the leaves and their rows; where there are differences, those and what to change."""
@@ -79,7 +82,8 @@ class IngestPlan(Report):
         how = "through Spark" if self.through_spark else "in process"
         title = f"ingest: would add {counted(self.rows, 'row')} in {counted(self.files, 'file')}, {how}"
         rows = tuple((leaf.region, leaf.partition_id, leaf.rows) for leaf in self.leaves)
-        return Grid(("keys", "partition", "rows"), rows, title, f"on snapshot {self.snapshot_id}; nothing was changed")
+        footer = "; ".join((f"on snapshot {self.snapshot_id}; nothing was changed", *self.notes))
+        return Grid(("keys", "partition", "rows"), rows, title, footer)
 
 
 def plan_ingest(state: TableState, sources: Sequence[Source], *, strategy: str, through_spark: bool) -> IngestPlan:
@@ -94,7 +98,8 @@ def plan_ingest(state: TableState, sources: Sequence[Source], *, strategy: str, 
     by_leaf = sum((Counter(each.by_leaf) for each in found), Counter[str]())
     differences = tuple(difference for each in found for difference in each.differences)
     rows = sum(each.rows for each in found)
-    return make_plan(state, rows, by_leaf, differences, strategy=strategy, through_spark=through_spark)
+    plan = make_plan(state, rows, by_leaf, differences, strategy=strategy, through_spark=through_spark)
+    return replace(plan, notes=tuple(note for each in found for note in each.notes))
 
 
 def make_plan(
@@ -122,6 +127,7 @@ class _Look:
     rows: int
     by_leaf: Mapping[str, int]
     differences: tuple[Difference, ...]
+    notes: tuple[str, ...]
 
 
 def _look(source: Source, state: TableState) -> _Look:
@@ -135,7 +141,7 @@ def _look(source: Source, state: TableState) -> _Look:
     if not found.differences and found.rows:
         keys = pa.table({key.name: found.columns[key.name] for key in state.schema.row_keys})
         by_leaf = rows_by_leaf(keys, state.tree, state.schema)
-    return _Look(found.rows, by_leaf, found.differences)
+    return _Look(found.rows, by_leaf, found.differences, found.notes)
 
 
 def _look_at_parquet(file: SourceFile, schema: Schema) -> Conformed:

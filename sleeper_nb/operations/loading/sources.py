@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime, time
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.loading.conforming import Conformed, Difference, RawColumns, compare, first_line, raise_first
+from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.operations.loading.casting import BAD_VALUE, InexactValueError
+from sleeper_nb.operations.loading.conforming import (
+    Conformed,
+    Difference,
+    RawColumns,
+    compare,
+    first_line,
+    inexact,
+    raise_first,
+    row_number,
+)
 from sleeper_nb.operations.loading.file_formats import read_file
-from sleeper_nb.operations.loading.source_files import SourceFile, find_files
+from sleeper_nb.operations.loading.python_values import from_python
+from sleeper_nb.operations.loading.source_files import AS_NAMED, CsvFormat, SourceFile, find_files
 from sleeper_nb.storage.filesystem import Storage
 
 
@@ -33,7 +46,7 @@ class InMemory:
 Source = SourceFile | InMemory
 
 
-def gather(data: Any, home: Storage | None = None) -> tuple[Source, ...]:
+def gather(data: Any, home: Storage | None = None, csv: CsvFormat = AS_NAMED) -> tuple[Source, ...]:
     """Return what `data` consists of, files by name; nothing is read yet.
 
     Parameters
@@ -44,18 +57,25 @@ def gather(data: Any, home: Storage | None = None) -> tuple[Source, ...]:
         Parquet, CSV or JSON-lines files; or a list of any of these.
     home
         The table's storage: a bucket's region and server are its, where it is in a bucket itself.
+    csv
+        How CSV files are written.
 
     Raises
     ------
     NotFound
         When a path or glob names no file.
+    InvalidInput
+        When it is said how CSV files are written, and there is none.
     """
     several = isinstance(data, list | tuple) and data and not any(isinstance(each, dict) for each in data)
     parts: list[Source] = []
     for each in data if several else [data]:
-        parts += find_files(each, home) if isinstance(each, str | Path) else [InMemory(each)]
+        found = isinstance(each, str | Path)
+        parts += [replace(file, csv=csv) for file in find_files(each, home)] if found else [InMemory(each)]
     if any(isinstance(part, InMemory) and part.is_spark for part in parts) and len(parts) > 1:
         raise InvalidInput("a Spark DataFrame goes alone", hint="join them by union, or ingest one after the other")
+    if csv != AS_NAMED and not any(isinstance(part, SourceFile) and part.format == "csv" for part in parts):
+        raise InvalidInput("there is no CSV file", hint="leave delimiter, null text and header out")
     return tuple(parts)
 
 
@@ -87,6 +107,12 @@ def rows_of(sources: Iterable[Source], schema: Schema) -> pa.Table:
     return pa.concat_tables([each.table(schema) for each in read])
 
 
+def notes_of(sources: Iterable[Source], schema: Schema) -> tuple[str, ...]:
+    """Return what a load changes although every value fits: NaN of pandas, which are NULL."""
+    frames = [source.data for source in sources if isinstance(source, InMemory) and _is_pandas(source.data)]
+    return tuple(note for frame in frames for note in _nan_notes(frame, schema).values())
+
+
 def check_columns(columns: Iterable[str] | None, schema: Schema) -> None:
     """Raise `NotFound` for a name that is no column, naming the nearest."""
     for name in columns or ():
@@ -94,12 +120,16 @@ def check_columns(columns: Iterable[str] | None, schema: Schema) -> None:
             raise NotFound.of("column", name, schema.names)
 
 
+def _is_pandas(data: Any) -> bool:
+    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
+
+
 def _raw(data: Any, schema: Schema) -> RawColumns:
     library = type(data).__module__.partition(".")[0]
     if isinstance(data, list) and all(isinstance(row, dict) for row in data):
         return _from_rows(data, schema)
-    if library == "pandas" and hasattr(data, "columns"):
-        return _from_pandas(data)
+    if _is_pandas(data):
+        return _from_pandas(data, schema)
     return RawColumns.of(_to_arrow(data, library))
 
 
@@ -124,47 +154,70 @@ def _from_rows(rows: list[dict[str, Any]], schema: Schema) -> RawColumns:
     if not rows:
         return RawColumns.of(schema.arrow.empty_table())
     names = tuple(dict.fromkeys(str(name) for row in rows for name in row))
-    known = {field.name: field.type.arrow for field in schema.fields}
-    columns: dict[str, pa.ChunkedArray] = {}
-    bad: list[Difference] = []
-    for name in names:
-        values = [row.get(name) for row in rows]
-        try:
-            array = pa.array(values, known.get(name))
-        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-            change = f"it is {known[name]}" if name in known else "leave it out"
-            bad.append(Difference(name, f"column {name!r}: {first_line(error)}", change))
-            continue
-        cut = _cut(values, array)
-        if cut:
-            change = f"it is {array.type}: round it first"
-            bad.append(Difference(name, f"column {name!r}: {cut[0]!r} would be cut", change))
-        else:
-            columns[name] = pa.chunked_array([array])
-    return RawColumns(names, columns, len(rows), tuple(bad))
+    made = {f.name: _column([row.get(f.name) for row in rows], f) for f in schema.fields if f.name in names}
+    return _gathered(names, made, len(rows))
 
 
-def _cut(values: list[Any], array: pa.Array) -> list[Any]:
-    """Return what Arrow would cut: the fraction of a number made whole, the time of a moment made a date."""
-    if pa.types.is_integer(array.type):
-        return [v for v, kept in zip(values, array.to_pylist(), strict=True) if v is not None and v != kept]
-    if pa.types.is_date(array.type):
-        return [v for v in values if isinstance(v, datetime) and v.time() != time()]
-    return []
-
-
-def _from_pandas(frame: Any) -> RawColumns:
+def _column(values: list[Any], target: Field) -> pa.ChunkedArray | Difference:
+    """Return values of Python as a column, or why they cannot be."""
     try:
-        return RawColumns.of(pa.Table.from_pandas(frame, preserve_index=False))
-    except (pa.ArrowException, OverflowError, TypeError, ValueError):
-        pass  # one column after the other tells which
-    columns: dict[str, pa.ChunkedArray] = {}
-    bad: list[Difference] = []
+        return pa.chunked_array([from_python(values, target.type)])
+    except InexactValueError as error:
+        return inexact(error, target, row_number)
+
+
+def _gathered(
+    names: tuple[str, ...],
+    made: Mapping[str, pa.ChunkedArray | Difference],
+    rows: int,
+    notes: Mapping[str, str] = MappingProxyType({}),
+) -> RawColumns:
+    bad = tuple(each for each in made.values() if isinstance(each, Difference))
+    columns = {name: each for name, each in made.items() if not isinstance(each, Difference)}
+    return RawColumns(names, columns, rows, bad, notes=notes)
+
+
+def _from_pandas(frame: Any, schema: Schema) -> RawColumns:
+    """Return the columns of a data frame; NaN is NULL, as pandas means it, in all columns that are not masked."""
     names = tuple(str(name) for name in frame.columns)
+    fields = {f.name: f for f in schema.fields}
+    made: dict[str, pa.ChunkedArray | Difference] = {}
     for i, name in enumerate(names):
-        try:
-            columns[name] = pa.Table.from_pandas(frame.iloc[:, [i]], preserve_index=False).column(0)
-        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-            problem = f"column {name!r} of the data frame: {first_line(error)}"
-            bad.append(Difference(name, problem, "give it values of one type"))
-    return RawColumns(names, columns, len(frame), tuple(bad))
+        if name not in fields:
+            continue
+        made[name] = _from_series(frame.iloc[:, i], fields[name])
+    return _gathered(names, made, len(frame), _nan_notes(frame, schema))
+
+
+def _nan_notes(frame: Any, schema: Schema) -> dict[str, str]:
+    """Return by column how many NaN become NULL where the table could hold NaN."""
+    floats = {f.name for f in schema.fields if f.type.name in {"float", "double"}}
+    counts = {str(name): _nans(frame.iloc[:, i]) for i, name in enumerate(frame.columns) if str(name) in floats}
+    return {
+        name: f"column {name!r}: {count} NaN of pandas {'is' if count == 1 else 'are'} NULL"
+        for name, count in counts.items()
+        if count
+    }
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _nans(series: Any) -> int:
+    """Return how many values are NaN of a float, which pandas has for what is missing too."""
+    if series.dtype == object:
+        return sum(_is_nan(value) for value in series)
+    return int(series.isna().sum()) if isinstance(series.dtype, np.dtype) and series.dtype.kind == "f" else 0
+
+
+def _from_series(series: Any, target: Field) -> pa.ChunkedArray | Difference:
+    if series.dtype == object:
+        values = [None if _is_nan(value) else value for value in series]
+        return _column(values, target)
+    try:
+        array = pa.array(series, from_pandas=True)
+    except BAD_VALUE as error:
+        problem = f"column {target.name!r} of the data frame is {series.dtype}: {first_line(error)}"
+        return Difference(target.name, problem, f"convert it to {target.type} first; nothing was ingested")
+    return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import csv
 
 from sleeper_nb.cells import Bytes
-from sleeper_nb.column_values import values_of
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.operations.loading.source_files import AS_NAMED, CsvFormat
 from sleeper_nb.operations.processing.processing import Processor
+from sleeper_nb.operations.scanning.csv_text import CsvWriter
 from sleeper_nb.operations.scanning.planning import PlannedLeaf, ScanPlan
 from sleeper_nb.operations.scanning.reading import asked_fields, leaf_rows
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.storage.filesystem import Storage, open_near
 
-Format = Literal["parquet", "csv"]
-FORMATS: tuple[Format, ...] = ("parquet", "csv")
-_OTHER_FORMAT = re.compile(r"\.(xlsx?|jsonl?|tsv|txt|orc|avro|feather|arrow|ipc|gz|zip)$")
+Format = Literal["parquet", "csv", "tsv"]
+FORMATS: tuple[Format, ...] = ("parquet", "csv", "tsv")
+_OTHER_FORMAT = re.compile(r"\.(xlsx?|jsonl?|ndjson|txt|orc|avro|feather|arrow|ipc|gz|zip)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +72,7 @@ def export(
     destination: str,
     *,
     file_format: str | None = None,
+    csv: CsvFormat = AS_NAMED,
     columns: Sequence[str] | None = None,
     where: str | None = None,
     limit: int | None = None,
@@ -86,27 +85,31 @@ def export(
     source
         What the report calls the rows.
     destination
-        A folder that is empty or not there, for a file a leaf; or a new file that ends in ``.parquet`` or ``.csv``, for
-        all rows in one. Either can be at ``s3://``.
+        A folder that is empty or does not exist, for a file a leaf; or a new file that ends in ``.parquet``, ``.csv``
+        or ``.tsv``, for all rows in one. Either can be at ``s3://``.
     file_format
-        ``"parquet"`` or ``"csv"``; None goes by the destination's ending, and is Parquet for a folder. CSV has byte
-        arrays in base64, and lists and maps as JSON.
+        ``"parquet"``, ``"csv"`` or ``"tsv"``; None goes by the destination's ending, and is Parquet for a folder.
+    csv
+        How CSV is written. It has byte arrays in base64, and lists and maps as JSON; an ingest reads the same values.
 
     Raises
     ------
     InvalidInput
-        When there is no such format, or it is not that of the ending.
+        When there is no such format, or it is not that of the ending; for a date that CSV cannot have.
     AlreadyExists
         When there are files at the destination.
     """
     target, single = _target(destination, storage)
     suffix = _suffix(destination if single else None, file_format)
+    if suffix == "parquet" and csv != AS_NAMED:
+        raise InvalidInput("Parquet has no delimiter, null text or header", hint="leave those out, or export to .csv")
+    form = csv.named(f"x.{suffix}")
     fields = asked_fields(plan.schema.names if columns is None else columns, plan.schema)
     rows = _Rows(plan, storage, fields, where, limit)
     done: list[ExportedFile] = []
     try:
         for name, region, batches in _parts(plan, rows, single, suffix, progress):
-            written = _write(target, name, pa.schema(fields), batches, suffix, even_empty=bool(single))
+            written = _write(target, name, pa.schema(fields), batches, suffix, form, even_empty=bool(single))
             if written is not None:
                 done.append(ExportedFile(target.locate(name), region, written, target.size(name)))
     except BaseException:
@@ -161,7 +164,7 @@ def _target(destination: str, home: Storage) -> tuple[Storage, str]:
     if _OTHER_FORMAT.search(name):
         hint = f"end it in {' or '.join(f'.{each}' for each in FORMATS)}, or give a folder"
         raise InvalidInput(f"cannot write the format of {name!r}", hint=hint)
-    single = name if name.endswith(tuple(f".{each}" for each in FORMATS)) else ""
+    single = name if name.lower().endswith(tuple(f".{each}" for each in FORMATS)) else ""
     above = folder or ("/" if text.startswith("/") else ".")
     target = open_near(above if single else text, home)
     there = _first_file(target, single)
@@ -182,59 +185,34 @@ def _first_file(target: Storage, name: str) -> str:
 
 
 def _suffix(single: str | None, file_format: str | None) -> str:
-    ending = None if single is None else single.rpartition(".")[2]
+    ending = None if single is None else single.rpartition(".")[2].lower()
     if file_format is not None and file_format not in FORMATS:
-        raise InvalidInput(f"no format {file_format!r}", hint=f"the formats are {' and '.join(FORMATS)}")
+        raise InvalidInput(f"no format {file_format!r}", hint=f"the formats are {', '.join(FORMATS)}")
     if ending and file_format and ending != file_format:
         raise InvalidInput(f"a file that ends in .{ending} is not {file_format}", hint="leave the format out")
     return ending or file_format or FORMATS[0]
 
 
 def _write(
-    target: Storage, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], suffix: str, *, even_empty: bool
+    target: Storage,
+    name: str,
+    schema: pa.Schema,
+    batches: Iterator[pa.RecordBatch],
+    suffix: str,
+    form: CsvFormat,
+    *,
+    even_empty: bool,
 ) -> int | None:
     """Write one file and return its rows; None, and no file, when there are none."""
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None and not even_empty:
         return None
     rows = 0
-    plain = pa.schema([_plain_field(field) for field in schema])
     with target.output(name) as stream:
-        if suffix == "parquet":
-            writer = pq.ParquetWriter(stream, schema, compression="zstd")
-        else:
-            writer = csv.CSVWriter(stream, plain)
+        parquet = suffix == "parquet"
+        writer = pq.ParquetWriter(stream, schema, compression="zstd") if parquet else CsvWriter(stream, schema, form)
         with closing(writer):
             for batch in chain([] if first is None else [first], batches):
-                writer.write_batch(batch if suffix == "parquet" else _in_text(batch, plain))
+                writer.write_batch(batch)
                 rows += batch.num_rows
     return rows
-
-
-def _plain_field(field: pa.Field) -> pa.Field:
-    """Return a column as CSV can have it."""
-    needs_text = pa.types.is_nested(field.type) or pa.types.is_binary(field.type)
-    return field.with_type(pa.string()) if needs_text else field
-
-
-def _in_text(batch: pa.RecordBatch, plain: pa.Schema) -> pa.RecordBatch:
-    """Return rows with what CSV cannot have as text."""
-    columns = []
-    for column, field in zip(batch.columns, plain, strict=True):
-        changed = column.type != field.type
-        columns.append(pa.array([_text(value) for value in values_of(column)], pa.string()) if changed else column)
-    return pa.RecordBatch.from_arrays(columns, schema=plain)
-
-
-def _text(value: Any) -> str | None:
-    if value is None:
-        return None
-    return _bytes_text(value) if isinstance(value, bytes) else json.dumps(value, default=_json, ensure_ascii=False)
-
-
-def _json(value: Any) -> str:
-    return _bytes_text(value) if isinstance(value, bytes) else str(value)
-
-
-def _bytes_text(value: bytes) -> str:
-    return base64.b64encode(value).decode()

@@ -1,0 +1,188 @@
+"""Values of Python as columns of a table's types, by the one rule of casts. Pure.
+
+Arrow converts by the type of the table, and cuts what does not fit: nanoseconds, fractions, digits. So the values of
+each Python type become Arrow of their own type first, and are then cast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from functools import partial
+from itertools import accumulate, chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sleeper_nb.model.types import FieldType
+from sleeper_nb.operations.loading.casting import BAD_VALUE, InexactValueError, exactly, first_bad
+from sleeper_nb.operations.loading.texts import to_int
+
+_NO_VALUES = frozenset({type(None), "NaTType", "NAType"})
+_NUMBERS = frozenset({"int", "long", "float", "double", "decimal", "boolean"})
+_ARROW: tuple[tuple[type, str, pa.DataType], ...] = (
+    (bool, "boolean", pa.bool_()), (int, "long", pa.int64()), (float, "double", pa.float64()),
+    (str, "string", pa.string()), (bytes, "bytearray", pa.binary()),
+    (datetime, "timestamp", pa.timestamp("us", "UTC")), (date, "date", pa.date32()),
+)  # fmt: skip
+Base64 = Callable[[str], bytes]
+
+
+class NumberText(str):
+    """A number as a file writes it: all of its digits."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def from_python(values: Sequence[Any], target: FieldType, *, base64: Base64 | None = None) -> pa.Array:
+    """Return values as an array of a field's type, each exactly what it was; None and pandas' NaT and NA are null.
+
+    Parameters
+    ----------
+    base64
+        How a text is read as bytes, where a file writes those as text; None makes them UTF-8.
+
+    Raises
+    ------
+    InexactValueError
+        For the first value that has no exact one.
+    """
+    kinds = set(map(type, values))
+    if len(kinds) == 1 and not _is_null(next(iter(kinds))):
+        return _of_one_type(values, next(iter(kinds)), target, base64)
+    places: dict[type, list[int]] = {kind: [] for kind in kinds}
+    for i, value in enumerate(values):
+        places[type(value)].append(i)
+    made, bad = [], []
+    for kind, where in places.items():
+        if _is_null(kind):
+            made.append(pa.nulls(len(where), target.arrow))
+            continue
+        try:
+            made.append(_of_one_type([values[i] for i in where], kind, target, base64))
+        except InexactValueError as error:
+            bad.append(error.at(where[error.index or 0]))
+    if bad:
+        raise min(bad, key=lambda error: error.index or 0)
+    return _in_order(made, list(chain.from_iterable(places.values())), target)
+
+
+def _is_null(kind: type) -> bool:
+    return kind in _NO_VALUES or (kind.__name__ in _NO_VALUES and kind.__module__.startswith("pandas."))
+
+
+def _in_order(parts: Sequence[pa.Array], places: Sequence[int], target: FieldType) -> pa.Array:
+    if not parts:
+        return pa.nulls(0, target.arrow)
+    if len(parts) == 1:
+        return parts[0]
+    order = np.empty(len(places), np.int64)
+    order[np.array(places)] = np.arange(len(places))
+    return pa.concat_arrays(parts).take(pa.array(order))
+
+
+def _of_one_type(values: Sequence[Any], kind: type, target: FieldType, base64: Base64 | None) -> pa.Array:
+    if issubclass(kind, np.ndarray | list | tuple | dict):
+        return _nested(values, kind, target, base64)
+    if issubclass(kind, NumberText | Decimal):
+        return _numbers(values, target)
+    if issubclass(kind, bytearray | memoryview):
+        values, kind = [bytes(value) for value in values], bytes
+    if issubclass(kind, pa.Scalar):
+        return from_python([value.as_py() for value in values], target, base64=base64)
+    if issubclass(kind, np.generic):
+        return _converted(values, lambda part: pa.array(np.array(part)), target, "other")
+    if kind is str and target.name == "bytearray" and base64 is not None:
+        return _converted(values, lambda part: pa.array([base64(text) for text in part]), target, "string")
+    for base, name, arrow in _ARROW:
+        if issubclass(kind, base):
+            if base is int and target.name in _NUMBERS and not _within_64_bits(values):
+                return _numbers(values, target)
+            return _converted(values, partial(_array_of, kind=kind, arrow=arrow), target, name)
+    raise InexactValueError("other", target, 0, values[0])
+
+
+def _within_64_bits(values: Sequence[int]) -> bool:
+    return min(values) >= -(2**63) and max(values) < 2**63
+
+
+def _array_of(values: Sequence[Any], kind: type, arrow: pa.DataType) -> pa.Array:
+    if kind.__name__ == "Timestamp" and any(value.nanosecond for value in values):
+        raise pa.ArrowInvalid("it has nanoseconds")  # which Arrow would cut
+    return pa.array(values, arrow)
+
+
+def _converted(
+    values: Sequence[Any], convert: Callable[[Sequence[Any]], pa.Array], target: FieldType, kind: str
+) -> pa.Array:
+    try:
+        array = convert(values)
+    except BAD_VALUE as error:
+        index = first_bad(values, convert) or 0
+        raise InexactValueError(kind, target, index, values[index]) from error
+    try:
+        return exactly(array, target)
+    except InexactValueError as error:
+        index = error.index or 0
+        said = kind if kind == "decimal" else error.kind  # whose digits were cast as text
+        raise InexactValueError(said, error.target, index, values[index]) from error
+
+
+def _numbers(values: Sequence[Any], target: FieldType) -> pa.Array:
+    """Return numbers of any size and digits, by their texts."""
+    if target.name not in _NUMBERS:
+        raise InexactValueError("decimal", target, 0, values[0])
+    number = to_int if target.name == "boolean" else None  # whose texts are others, such as true
+
+    def convert(part: Sequence[Any]) -> pa.Array:
+        array = pa.array([str(value) for value in part], pa.string())
+        return number(array, pa.int64()) if number else array
+
+    return _converted(values, convert, target, "decimal")
+
+
+def _nested(values: Sequence[Any], kind: type, target: FieldType, base64: Base64 | None) -> pa.Array:
+    parts = [list(value.items()) if issubclass(kind, dict) else list(value) for value in values]
+    is_map = target.name == "map"
+    if not (is_map or (target.name == "list" and not issubclass(kind, dict))):
+        raise InexactValueError("map" if issubclass(kind, dict) else "list", target, 0, values[0])
+    offsets = pa.array([0, *accumulate(map(len, parts))], pa.int32())
+    if not is_map:
+        inner = _elements(chain.from_iterable(parts), offsets, target.arguments[0], base64)
+        return pa.ListArray.from_arrays(offsets, inner).cast(target.arrow)
+    for row, pairs in enumerate(parts):
+        if not all(_is_pair(pair) for pair in pairs):
+            raise InexactValueError("list", target, row, values[row])
+    pairs = [_pair(pair) for part in parts for pair in part]
+    keys = _elements((key for key, _ in pairs), offsets, target.arguments[0], base64)
+    items = _elements((item for _, item in pairs), offsets, target.arguments[1], base64)
+    if keys.null_count:
+        row = _row(offsets, keys.is_null().index(True).as_py())
+        raise InexactValueError("map", target, row, values[row])
+    return pa.MapArray.from_arrays(offsets, keys, items).cast(target.arrow)
+
+
+def _is_pair(value: Any) -> bool:
+    if isinstance(value, dict):
+        return set(value) == {"key", "value"}
+    return isinstance(value, list | tuple | np.ndarray) and len(value) == 2
+
+
+def _pair(value: Any) -> tuple[Any, Any]:
+    return (value["key"], value["value"]) if isinstance(value, dict) else tuple(value)
+
+
+def _elements(values: Iterable[Any], offsets: pa.Array, target: FieldType, base64: Base64 | None) -> pa.Array:
+    try:
+        return from_python(list(values), target, base64=base64)
+    except InexactValueError as error:
+        raise error.at(_row(offsets, error.index or 0)) from error
+
+
+def _row(offsets: pa.Array, place: int) -> int:
+    return int(np.searchsorted(offsets.to_numpy(), place, side="right")) - 1
