@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from sleeper_nb.clock import Clock
 from sleeper_nb.components import Engines
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.operations.scanning.conditions import Condition
 from sleeper_nb.operations.scanning.exporting import ExportReport, export
 from sleeper_nb.operations.scanning.funnel import with_row_groups
 from sleeper_nb.operations.scanning.planning import ScanPlan
@@ -49,6 +50,7 @@ class Scan(Report):
     columns: tuple[str, ...] | None = None
     where: str | None = None
     limit: int | None = None
+    _condition: Condition | None = None
     display: Display = DEFAULT_DISPLAY
     _first: FirstRows = field(init=False, compare=False)
 
@@ -68,7 +70,7 @@ class Scan(Report):
         if self.where is None and self.limit is None and self._plan.rows is not None:
             return self._plan.rows
         key = self._plan.schema.row_keys[0].name
-        rows = stream(self._plan, self._storage, columns=(key,), where=self.where, limit=self.limit)
+        rows = stream(self._plan, self._storage, columns=(key,), where=self._condition, limit=self.limit)
         with self._guard.during("scan"):
             return sum(batch.num_rows for batch in rows)
 
@@ -76,12 +78,12 @@ class Scan(Report):
         """Return the first rows, in key order within each leaf."""
         limit = rows if self.limit is None else min(rows, self.limit)
         with self._guard.explained():
-            return read(self._plan, self._storage, columns=self.columns, where=self.where, limit=limit)
+            return read(self._plan, self._storage, columns=self.columns, where=self._condition, limit=limit)
 
     def to_arrow(self) -> pa.Table:
         """Read all rows into Arrow: leaf by leaf, in key order within each."""
         with self._guard.during("scan"):
-            return read(self._plan, self._storage, columns=self.columns, where=self.where, limit=self.limit)
+            return read(self._plan, self._storage, columns=self.columns, where=self._condition, limit=self.limit)
 
     def to_pandas(self) -> pd.DataFrame:
         """Read all rows into pandas."""
@@ -138,7 +140,7 @@ class Scan(Report):
                 str(destination),
                 file_format=file_format,
                 columns=self.columns,
-                where=self.where,
+                where=self._condition,
                 limit=self.limit,
                 progress=progress,
             )

@@ -43,7 +43,9 @@ def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Sto
     rows = parts[0]
     for part in parts[1:]:
         rows = rows.union(part)
-    return processing.processed(rows.select(*map(column, plan.schema.names)), plan)
+    if tuple(rows.columns) != plan.schema.names:
+        rows = rows.select(*map(column, plan.schema.names))
+    return processing.processed(rows, plan)
 
 
 def data_files(
