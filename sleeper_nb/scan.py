@@ -94,22 +94,32 @@ class Scan(Report):
         return as_polars(self.to_arrow())
 
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
-        """Return a DuckDB relation that reads the files when it is asked; the condition is computed by DuckDB."""
+        """Return a DuckDB relation that reads the files when it is asked, with this scan's condition and limit.
+
+        The files are kept for as long as the relation, or one made of it, is alive and the session open. What fails
+        while you execute it is an error of DuckDB's own.
+        """
         from sleeper_nb.engines.duckdb import relations
 
-        self._guard.until_closed("relation")
-        rows = relations.relation(self._engines.duckdb(), self._plan, self._storage)
+        connection = self._engines.duckdb()
+        self._guard.while_alive(connection, "relation")
+        with self._guard.explained():
+            rows = relations.relation(connection, self._plan, self._storage)
         rows = rows.filter(self.where) if self.where else rows
         rows = rows.select(*map(relations.column, self.columns)) if self.columns else rows
         return rows if self.limit is None else rows.limit(self.limit)
 
     def to_spark(self) -> DataFrame:
-        """Return a Spark DataFrame; Spark starts now, the rows are read when it is asked."""
+        """Return a Spark DataFrame; Spark starts now, the rows are read when it is asked.
+
+        A condition means what it means in `to_arrow`: DuckDB evaluates it in Spark's Python workers.
+        """
         from sleeper_nb.engines.spark import frames
 
         self._guard.until_closed("data frame")
         rows = frames.data_frame(self._engines.spark().session(self._plan.bytes), self._plan, self._storage)
-        rows = rows.filter(self.where) if self.where else rows
+        if self._condition is not None:
+            rows = frames.met(rows, self._plan.schema, self._condition, self.columns)
         rows = rows.select(*self.columns) if self.columns else rows
         return rows if self.limit is None else rows.limit(self.limit)
 

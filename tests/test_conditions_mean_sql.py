@@ -6,7 +6,7 @@ each row is there once for each of them, and a CASE by the number of the compari
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -201,11 +201,11 @@ class Both:
                 continue
             yield each
 
-    def check(self, expressions: Sequence[str]) -> None:
+    def check(self, expressions: Sequence[str], read: Callable[[Any], pa.Table] = lambda scan: scan.to_arrow()) -> None:
         """Compare what each expression gives for each row."""
         text = "CASE c " + " ".join(f"WHEN {i} THEN ({each})" for i, each in enumerate(expressions)) + " END"
         expected = sorted(self.duckdb.sql(f"SELECT c, k FROM cases WHERE {text}").fetchall())
-        rows = self.cases.scan(["c", "k"], text).to_arrow()
+        rows = read(self.cases.scan(["c", "k"], text))
         found = sorted(zip(rows["c"].to_pylist(), rows["k"].to_pylist(), strict=True))
         wrong = {c for c, _ in set(found) ^ set(expected)}
         assert not wrong, [expressions[c] for c in sorted(wrong)]
@@ -264,6 +264,19 @@ def agree(both: Both, condition: str) -> None:
     assert scan.count() == len(expected)
     assert sorted(scan.to_duckdb().fetchall()) == [(k,) for k in expected], condition
     assert both.table.scan(["k"], condition, limit=2).to_arrow()["k"].to_pylist() == expected[:2]
+
+
+@pytest.mark.spark
+def test_on_spark_every_condition_means_what_it_means_in_duckdb(tmp_path, spark_engine: Any):
+    with sl.connect(tmp_path, spark=spark_engine.session()) as session:
+        both = Both(session)
+        for kind in ("string", "double", "decimal(18,2)", "timestamp", "list<int>", "map<string,int>"):
+            conditions = [each.format(*[NAMED[kind]] * each.count("{}")) for each in FUNCTIONS[kind]]
+            numbers = list(both.bind(literals_of(kind)))[: MOST - len(conditions)] if kind in IS_NUMBER else []
+            both.check([*conditions, *numbers], lambda scan: scan.to_spark().toArrow())
+        frame = both.table.scan(["k"], "c22 = 8270.36", limit=5).to_spark()
+        assert frame.columns == ["k"]
+        assert frame.count() == both.table.scan(where="c22 = 8270.36").count() == 1
 
 
 def test_a_decimal_and_a_long_are_not_compared_as_floats(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 import duckdb
@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sleeper_nb.engines.duckdb import condition_faults as faults
+from sleeper_nb.engines.duckdb.database import connect_anew
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.scanning.gathering import gathered
 
@@ -82,6 +83,10 @@ class DuckDBCondition:
             named = pa.schema([field for field in schema.arrow if field.name.casefold() in parts])
             _bind(connection, text, named, schema.names, nodes)
         return cls(text, frozenset(named.names), named, schema.names, connect)
+
+    def elsewhere(self) -> Self:
+        """Return the condition for tasks in other processes, which have no session: it can be pickled."""
+        return replace(self, connect=connect_anew)
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[OpenedCondition]:

@@ -9,6 +9,11 @@ if TYPE_CHECKING:
     import duckdb
 
 
+def connect_anew() -> duckdb.DuckDBPyConnection:
+    """Return a connection to a database of its own: for tasks in other processes."""
+    return Database().connect()
+
+
 class Database:
     """A DuckDB without a file, so without a lock on one; opened with the first question.
 

@@ -33,5 +33,12 @@ class Condition(Protocol):
     def text(self) -> str:
         """The condition in SQL."""
 
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that it needs."""
+
+    def elsewhere(self) -> Condition:
+        """Return the condition for tasks in other processes."""
+
     def opened(self) -> AbstractContextManager[RowTest]:
         """Return the condition, ready for one read: throughout the read, functions such as `now()` give one value."""
