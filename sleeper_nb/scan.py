@@ -60,7 +60,8 @@ class Scan(Report):
     def plan(self) -> ScanPlan:
         """Return which partitions, files, row groups and bytes will be read, out of what; footers tell, no row is read.
 
-        A condition may leave out more of the row groups while they are read; it is not counted in.
+        Of a condition, comparisons of row keys with numbers or texts that are joined by AND leave out what cannot meet
+        them.
         """
         columns = self.columns if self.where is None else None
         return with_row_groups(self._plan, self._storage, columns)

@@ -22,6 +22,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.compacting.job_plan import plan_compaction
 from sleeper_nb.operations.compacting.strategies import StrategySettings
 from sleeper_nb.operations.loading import sources
+from sleeper_nb.operations.scanning.conditions import regions_of_rows
 from sleeper_nb.operations.scanning.exporting import ExportReport
 from sleeper_nb.operations.scanning.planning import ScanPlan, files_of, plan_scan, regions_of
 from sleeper_nb.operations.system_tables import definitions
@@ -160,10 +161,13 @@ class TableAt(Report):
         """
         c, schema = self._components, self.schema
         began = c.clock.now()
-        plan = self.plan(regions_of(schema, keys, region))
+        regions: Sequence[Region] | None = regions_of(schema, keys, region)
         chosen = None if columns is None else tuple(columns)
         sources.check_columns(chosen, schema)
         condition = None if where is None else c.engines.condition(where, schema)
+        if condition is not None:
+            regions = regions_of_rows(regions, condition.necessary, schema)
+        plan = self.plan(regions)
         given = plan, self._store.storage, c.engines, self.guard(plan.bytes), c.clock, began
         return Scan(self.name, self.resolved, *given, chosen, where, limit, condition)
 

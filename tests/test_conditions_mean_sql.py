@@ -288,6 +288,48 @@ def test_a_decimal_and_a_long_are_not_compared_as_floats(tmp_path):
         assert found == [len(table.scan(where=each).to_duckdb()) for each in conditions] == [1, 0, 1, 0]
 
 
+KEYS = {
+    "i": [str(value) for value in (-(2**31), -1, 0, 5, 2**31 - 1, 2**31, -(2**63), 2**64)],
+    "l": [str(value) for value in (-(2**63), 0, 2**53 + 1, 2**63 - 1, 2**63)],
+    "s": ["''", "'a'", "'a\0'", "'é'", "'\U0001f600'", "'zz'"],
+}
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory):
+    with sl.connect(tmp_path_factory.mktemp("keyed")) as session:
+        table = session.create_table("t", sl.Schema({"i": "int", "l": "long", "s": "string"}), split_points=[-1, 5])
+        numbers, longs = [-(2**31), -1, 0, 5, 2**31 - 1], [-(2**63), 0, 2**53 + 1, 2**63 - 1]
+        rows = [{"i": i, "l": n, "s": s} for i in numbers for n in longs for s in ("", "a", "a\0", "é", "\U0001f600")]
+        table.ingest(rows[::2])
+        table.ingest(rows[1::2])
+        peer = duckdb.connect()
+        peer.register("given", pa.Table.from_pylist(rows, table.schema.arrow))
+        peer.sql("CREATE TABLE t AS FROM given")
+        yield table, peer
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_comparisons_of_keys_leave_out_no_row_that_meets_the_condition(keyed, key: str):
+    table, peer = keyed
+    one = [f"{key} {sign} {value}" for sign in OPERATORS[:6] for value in KEYS[key]]
+    one += [f"{value} {sign} {key.upper()}" for sign in OPERATORS[:6] for value in KEYS[key][:3]]
+    both = [f"{one[n]} AND ({one[-n - 1]} AND i < 5)" for n in range(0, len(one), 3)]
+    for condition in [*one, *both, f"NOT {one[0]}", f"{one[0]} OR i = 0", f"{key} = {KEYS[key][1]} AND random() >= 0"]:
+        expected = peer.sql(f"SELECT * FROM t WHERE {condition} ORDER BY ALL").fetchall()
+        rows = table.scan(where=condition).to_arrow().to_pylist()
+        assert sorted(tuple(row.values()) for row in rows) == expected, condition
+
+
+def test_comparisons_of_row_keys_leave_files_unread(keyed):
+    table, _ = keyed
+    assert table.scan().plan().leaves_of == len(table.scan().plan().leaves) == 3
+    found = {"i = 5": 1, "i < 0 AND l = 0": 2, "3 < i": 2, "i > 7 AND i < 6": 0, "i = 0 OR l = 0": 3}
+    for condition, leaves in found.items():
+        assert len(table.scan(where=condition).plan().leaves) == leaves, condition
+    assert len(table.scan(where="i = 5", region={"i": (None, 0)}).plan().leaves) == 0
+
+
 def test_what_plain_duckdb_cannot_compare_is_refused(both: Both):
     equal = [f"{NAMED['date']} = {other}" for other in COLUMNS] + [
         f"{NAMED['list<int>']} < {other}" for other in COLUMNS

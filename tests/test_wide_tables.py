@@ -1,4 +1,4 @@
-"""What is done with a table grows no faster than its columns: calls of Python and C functions are counted, not seconds."""
+"""Work on a table grows no faster than its columns: calls of functions are counted, not seconds."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 import duckdb
 import numpy as np
@@ -15,11 +15,19 @@ import pyarrow as pa
 from sleeper_nb.engines.duckdb import condition_faults as faults
 from sleeper_nb.engines.duckdb.database import connect_anew
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.scanning.conditions import Comparison
 from sleeper_nb.operations.scanning.gathering import gathered
 
 _ROWS: Final = "rows of the scan"
 _NUMBER: Final = "number of the row"
 """Names with spaces, which no column has."""
+
+_Sign = Literal["=", "<", "<=", ">", ">="]
+_SIGNS: Final[Mapping[str, _Sign]] = {
+    "COMPARE_EQUAL": "=", "COMPARE_LESSTHAN": "<", "COMPARE_LESSTHANOREQUALTO": "<=", "COMPARE_GREATERTHAN": ">",
+    "COMPARE_GREATERTHANOREQUALTO": ">=",
+}  # fmt: skip
+_SWAPPED: Final[Mapping[str, _Sign]] = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 _SEPARATE: Final = {
     "SUBQUERY": "a subquery",
@@ -56,6 +64,8 @@ class DuckDBCondition:
         The Arrow types of these columns.
     names
         All columns of the schema, for errors.
+    necessary
+        Comparisons that hold for every row that meets the condition.
     connect
         Returns a new connection.
     """
@@ -64,6 +74,7 @@ class DuckDBCondition:
     columns: frozenset[str]
     schema: pa.Schema
     names: tuple[str, ...]
+    necessary: tuple[Comparison, ...]
     connect: Callable[[], duckdb.DuckDBPyConnection] = field(compare=False, repr=False)
 
     @classmethod
@@ -77,12 +88,13 @@ class DuckDBCondition:
             compares what cannot be compared, or contains a subquery or a function that does more than compute.
         """
         with contextlib.closing(connect()) as connection:
-            nodes = list(_nodes(_parsed(connection, text, schema.names)))
+            tree = _parsed(connection, text, schema.names)
+            nodes = list(_nodes(tree))
             _judge(text, nodes)
             parts = {part.casefold() for node in nodes for part in node.get("column_names", ())}
             named = pa.schema([field for field in schema.arrow if field.name.casefold() in parts])
             _bind(connection, text, named, schema.names, nodes)
-        return cls(text, frozenset(named.names), named, schema.names, connect)
+        return cls(text, frozenset(named.names), named, schema.names, tuple(_necessary(tree, named)), connect)
 
     def elsewhere(self) -> Self:
         """Return the condition for tasks in other processes, which have no session: it can be pickled."""
@@ -173,6 +185,23 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
             waiting.extend(here.values())
         elif isinstance(here, list):
             waiting.extend(here)
+
+
+def _necessary(tree: Mapping[str, Any], schema: pa.Schema) -> Iterator[Comparison]:
+    """Yield the comparisons that are joined by AND, of columns of whole numbers or texts with literals of the same."""
+    columns = {field.name.casefold(): field for field in schema}
+    for node in tree["children"] if tree["type"] == "CONJUNCTION_AND" else [tree]:
+        left, right, sign = node.get("left", {}), node.get("right", {}), _SIGNS.get(node["type"])
+        if "literal" in left:
+            left, right, sign = right, left, _SWAPPED.get(sign or "")
+        field, literal = columns.get(".".join(left.get("column_names", ())).casefold()), right.get("literal", {})
+        if sign is None or field is None:
+            continue
+        if pa.types.is_integer(field.type) and literal.get("kind") == "INTEGER":
+            if -(2**63) <= (value := int(literal["text"])) < 2**63:
+                yield Comparison(field.name, sign, value)
+        elif pa.types.is_string(field.type) and literal.get("kind") == "STRING":
+            yield Comparison(field.name, sign, literal["text"])
 
 
 def _judge(text: str, nodes: Iterable[Mapping[str, Any]]) -> None:

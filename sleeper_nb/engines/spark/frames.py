@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,8 @@ def met(rows: DataFrame, schema: Schema, condition: Condition, columns: Iterable
     columns
         Those that are asked for; all when None.
     """
+    from pyspark.sql import functions as f
+
     wanted = set(schema.names if columns is None else columns) | condition.columns
     fields, test = [field for field in schema.fields if field.name in wanted], condition.elsewhere()
 
@@ -87,7 +90,14 @@ def met(rows: DataFrame, schema: Schema, condition: Condition, columns: Iterable
         with test.opened() as opened:
             yield from opened.met(batches)
 
+    for each in condition.necessary:  # of these Spark's own reader leaves rows unread
+        rows = rows.filter(_COMPARED[each.sign](f.col(f"`{each.column}`"), f.lit(each.value)))
     return rows.select(*[f"`{field.name}`" for field in fields]).mapInArrow(task, columns_text(fields))
+
+
+_COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
 
 
 def _renamed(rows: DataFrame, schema: Schema) -> DataFrame:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import pyarrow as pa
+
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.keys import check_key, key_after
+from sleeper_nb.model.partitions import Range, Region
+from sleeper_nb.model.schema import Schema
+
+
+class Comparison(NamedTuple):
+    """A column of whole numbers or texts, compared with a value: it means the same to every engine."""
+
+    column: str
+    sign: Literal["=", "<", "<=", ">", ">="]
+    value: int | str
 
 
 class RowTest(Protocol):
@@ -37,8 +50,40 @@ class Condition(Protocol):
     def columns(self) -> frozenset[str]:
         """The columns that it needs."""
 
+    @property
+    def necessary(self) -> tuple[Comparison, ...]:
+        """Comparisons that hold for every row that meets the condition; what is not understood is none."""
+
     def elsewhere(self) -> Condition:
         """Return the condition for tasks in other processes."""
 
     def opened(self) -> AbstractContextManager[RowTest]:
         """Return the condition, ready for one read: throughout the read, functions such as `now()` give one value."""
+
+
+def regions_of_rows(
+    regions: Sequence[Region] | None, comparisons: Iterable[Comparison], schema: Schema
+) -> Sequence[Region] | None:
+    """Return what of some regions can hold rows that comparisons of row keys hold for; None is the whole table."""
+    names = [key.name for key in schema.row_keys]
+    for each in comparisons:
+        if each.column in names and (wanted := _range(each, schema)) is not None:
+            here = Region.whole(schema).narrowed(names.index(each.column), wanted)
+            before = [Region.whole(schema)] if regions is None else regions
+            regions = [both for region in before if (both := region.intersect(here)) is not None]
+    return regions
+
+
+def _range(each: Comparison, schema: Schema) -> Range | None:
+    """Return the keys that a comparison holds for; None where no range says it."""
+    key = next(key for key in schema.row_keys if key.name == each.column)
+    try:
+        value = check_key(key, each.value)
+    except InvalidInput:  # beyond what the key can be
+        return None
+    after = key_after(key, value)
+    if each.sign == ">":
+        return None if after is None else Range(after, None)
+    low = value if each.sign in {"=", ">="} else None
+    high = {"=": after, "<=": after, "<": value}.get(each.sign)
+    return Range(low, high)
