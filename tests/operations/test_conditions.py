@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -113,6 +116,27 @@ def test_every_function_of_duckdb_that_does_more_than_compute_is_refused():
 def test_random_is_another_number_for_each_row(table):
     table.ingest([{"k": i} for i in range(2, 200)])
     assert 0 < table.scan(where="random() < 0.5").count() < 199
+
+
+@contextlib.contextmanager
+def interrupted() -> Iterator[None]:
+    """Interrupt this process soon."""
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_an_interrupt_of_a_condition_is_a_keyboard_interrupt():
+    schema = sl.Schema({"k": "int"})
+    rows = pa.RecordBatch.from_arrays([pa.array(range(65_536), pa.int32())], schema=schema.arrow)
+    slow = condition("len(list_filter(range(5000), lambda x: x % (k + 1) = 3)) > 5", schema)
+    with slow.opened() as test, interrupted():
+        list(test.met([rows]))
 
 
 def test_now_is_one_moment_throughout_a_read():
