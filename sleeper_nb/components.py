@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from sleeper_nb.background import BackgroundJobs
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.clock import Clock
+from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.administration.property_files import PropertyFiles
+from sleeper_nb.operations.scanning.conditions import Condition
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import Progress
 
@@ -25,6 +27,12 @@ class Engines:
 
     spark: Callable[[], SparkEngine]
     duckdb: Callable[[], duckdb.DuckDBPyConnection]
+
+    def condition(self, text: str, schema: Schema) -> Condition:
+        """Return a condition of a user, checked against a schema; `InvalidInput` says what is wrong with it."""
+        from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
+
+        return DuckDBCondition.of(text, schema, self.duckdb)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.components import Engines
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.operations.loading.source_files import CsvFormat
+from sleeper_nb.operations.scanning.conditions import Condition
 from sleeper_nb.operations.scanning.exporting import ExportReport, export
 from sleeper_nb.operations.scanning.funnel import with_row_groups
 from sleeper_nb.operations.scanning.planning import ScanPlan
@@ -51,6 +52,7 @@ class Scan(Report):
     columns: tuple[str, ...] | None = None
     where: str | None = None
     limit: int | None = None
+    _condition: Condition | None = None
     display: Display = DEFAULT_DISPLAY
     _first: FirstRows = field(init=False, compare=False)
 
@@ -60,7 +62,8 @@ class Scan(Report):
     def plan(self) -> ScanPlan:
         """Return which partitions, files, row groups and bytes will be read, out of what; footers tell, no row is read.
 
-        A condition may leave out more of the row groups while they are read; it is not counted in.
+        Of a condition, comparisons of row keys with numbers or texts that are joined by AND leave out what cannot meet
+        them.
         """
         columns = self.columns if self.where is None else None
         return with_row_groups(self._plan, self._storage, columns)
@@ -70,7 +73,7 @@ class Scan(Report):
         if self.where is None and self.limit is None and self._plan.rows is not None:
             return self._plan.rows
         key = self._plan.schema.row_keys[0].name
-        rows = stream(self._plan, self._storage, columns=(key,), where=self.where, limit=self.limit)
+        rows = stream(self._plan, self._storage, columns=(key,), where=self._condition, limit=self.limit)
         with self._guard.during("scan"):
             return sum(batch.num_rows for batch in rows)
 
@@ -79,12 +82,12 @@ class Scan(Report):
         """Return the first rows, in key order within each leaf."""
         limit = rows if self.limit is None else min(rows, self.limit)
         with self._guard.explained():
-            return read(self._plan, self._storage, columns=self.columns, where=self.where, limit=limit)
+            return read(self._plan, self._storage, columns=self.columns, where=self._condition, limit=limit)
 
     def to_arrow(self) -> pa.Table:
         """Read all rows into Arrow: leaf by leaf, in key order within each."""
         with self._guard.during("scan"):
-            return read(self._plan, self._storage, columns=self.columns, where=self.where, limit=self.limit)
+            return read(self._plan, self._storage, columns=self.columns, where=self._condition, limit=self.limit)
 
     def to_pandas(self) -> pd.DataFrame:
         """Read all rows into pandas."""
@@ -95,22 +98,32 @@ class Scan(Report):
         return as_polars(self.to_arrow())
 
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
-        """Return a DuckDB relation that reads the files when it is asked; the condition is computed by DuckDB."""
+        """Return a DuckDB relation that reads the files when it is asked, with this scan's condition and limit.
+
+        The files are kept for as long as the relation, or one made of it, is alive and the session open. What fails
+        while you execute it is an error of DuckDB's own.
+        """
         from sleeper_nb.engines.duckdb import relations
 
-        self._guard.until_closed("relation")
-        rows = relations.relation(self._engines.duckdb(), self._plan, self._storage)
+        connection = self._engines.duckdb()
+        self._guard.while_alive(connection, "relation")
+        with self._guard.explained():
+            rows = relations.relation(connection, self._plan, self._storage)
         rows = rows.filter(self.where) if self.where else rows
         rows = rows.select(*map(relations.column, self.columns)) if self.columns else rows
         return rows if self.limit is None else rows.limit(self.limit)
 
     def to_spark(self) -> DataFrame:
-        """Return a Spark DataFrame; Spark starts now, the rows are read when it is asked."""
+        """Return a Spark DataFrame; Spark starts now, the rows are read when it is asked.
+
+        A condition means what it means in `to_arrow`: DuckDB evaluates it in Spark's Python workers.
+        """
         from sleeper_nb.engines.spark import frames
 
         self._guard.until_closed("data frame")
         rows = frames.data_frame(self._engines.spark().session(self._plan.bytes), self._plan, self._storage)
-        rows = rows.filter(self.where) if self.where else rows
+        if self._condition is not None:
+            rows = frames.met(rows, self._plan.schema, self._condition, self.columns)
         rows = rows.select(*self.columns) if self.columns else rows
         return rows if self.limit is None else rows.limit(self.limit)
 
@@ -152,7 +165,7 @@ class Scan(Report):
                 file_format=file_format,
                 csv=CsvFormat(delimiter, null_text, header),
                 columns=self.columns,
-                where=self.where,
+                where=self._condition,
                 limit=self.limit,
                 progress=progress,
             )

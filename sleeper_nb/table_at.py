@@ -25,7 +25,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.compacting.job_plan import plan_compaction
 from sleeper_nb.operations.compacting.strategies import StrategySettings
 from sleeper_nb.operations.loading import sources
-from sleeper_nb.operations.scanning.conditions import check_condition
+from sleeper_nb.operations.scanning.conditions import regions_of_rows
 from sleeper_nb.operations.scanning.exporting import ExportReport
 from sleeper_nb.operations.scanning.planning import ScanPlan, files_of, plan_scan, regions_of
 from sleeper_nb.operations.system_tables import definitions
@@ -152,8 +152,8 @@ class TableAt(Report):
         columns
             The columns to read; all when None.
         where
-            A condition in SQL on one row: ``"dep_delay > 60"``. Numbers divide to a fraction, and by zero to infinity
-            or NaN, which is greater; with ``%`` by zero it fails. Its functions are DataFusion's.
+            A condition on one row, in DuckDB's SQL: ``"dep_delay > 60"``. It means what it does after ``WHERE`` in
+            `Session.sql` on DuckDB, but has no subquery.
         keys
             One key or a list of keys. A key is a value of the first row key, or a tuple of values of the first few.
         region
@@ -169,13 +169,15 @@ class TableAt(Report):
         """
         c, schema = self._components, self.schema
         began = c.clock.now()
-        plan = self.plan(regions_of(schema, keys, region))
+        regions: Sequence[Region] | None = regions_of(schema, keys, region)
         chosen = None if columns is None else tuple(columns)
         sources.check_columns(chosen, schema)
-        if where is not None:
-            check_condition(where, schema)
+        condition = None if where is None else c.engines.condition(where, schema)
+        if condition is not None:
+            regions = regions_of_rows(regions, condition.necessary, schema)
+        plan = self.plan(regions)
         given = plan, self._store.storage, c.engines, self.guard(plan.bytes), c.clock, began
-        return Scan(self.name, self.resolved, *given, chosen, where, limit)
+        return Scan(self.name, self.resolved, *given, chosen, where, limit, condition)
 
     @checked
     def export(

@@ -14,6 +14,8 @@ import sleeper_nb as sl
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock, ManualClock
+from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
+from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.processing import NOTHING
@@ -28,6 +30,7 @@ from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.loading.ingest import ingest_arrow
 from sleeper_nb.operations.partitioning import splitting
 from sleeper_nb.operations.scanning import planning, reading
+from sleeper_nb.operations.scanning.conditions import Condition
 from sleeper_nb.operations.upkeep import garbage
 from sleeper_nb.operations.versioning import savepoints, versions
 from sleeper_nb.progress import Silent
@@ -86,9 +89,16 @@ def ingest(store: StateStore, data: Any, **options: Any) -> Snapshot:
     return ingest_arrow(store, sources.rows_of(sources.gather(data), schema), **options)
 
 
+def condition(text: str | None, schema: Schema) -> Condition | None:
+    """Return a condition, if there is one, as tables hand it to reads."""
+    return None if text is None else DuckDBCondition.of(text, schema, Database().connect)
+
+
 def scan(store: StateStore, version: Any = None, **options: Any) -> pa.Table:
     """Read rows, at a version when one is given; `keys`, `region` and `processing` go to the plan."""
     state = store.load(version)
+    if "where" in options:
+        options["where"] = condition(options["where"], state.schema)
     regions = planning.regions_of(state.schema, options.pop("keys", None), options.pop("region", None))
     plan = planning.plan_scan(state, regions, options.pop("processing", NOTHING))
     return reading.read(plan, store.storage, **options)

@@ -58,8 +58,7 @@ def page() -> str:
     """Return the content of the page."""
     rule = ["## What deletes", *_rule()]
     casts = ["## Casts", *_casts()]
-    return "
-".join([_HEAD, *rule, "## Commands", *_commands(), *casts, "## Properties", *_properties()])
+    return "\n".join([_HEAD, *rule, "## Commands", *_commands(), *casts, "## Properties", *_properties()])
 
 
 def write(path: Path = PAGE) -> None:

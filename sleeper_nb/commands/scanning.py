@@ -25,7 +25,7 @@ AS = option(
 )
 WHERE: Argument = option(
     "--where",
-    text="a condition in SQL on one row; numbers divide to a fraction; functions are DataFusion's",
+    text="a condition on one row, in DuckDB's SQL",
     metavar='"…"',
 )
 _SHARED = (

@@ -168,15 +168,6 @@ class DataProcessing:
             needed |= set(schema.sort_order)
         return tuple(name for name in schema.names if name in needed)
 
-    def conditions_first(self, schema: Schema) -> tuple[str, ...]:
-        """Return the columns on which a query's condition may be put to rows before they are processed.
-
-        Keys are the same before and behind aggregations; an iterator must get all rows of a row key.
-        """
-        if self.only_filters:
-            return schema.names
-        return tuple(key.name for key in schema.row_keys) if self.iterator else schema.sort_order
-
     def in_compaction(self, schema: Schema) -> DataProcessing:
         """Return what may be done for good, so that every later query answers as if nothing had been done.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -84,6 +85,13 @@ class Schema(Report):
     retired
         Columns that older data files have and that are read no more; no field may use their names there.
 
+    Attributes
+    ----------
+    fields, names
+        All fields, and their names: row keys, sort keys, values.
+    arrow
+        The Arrow schema of the table's rows and data files.
+
     Raises
     ------
     InvalidInput
@@ -96,6 +104,9 @@ class Schema(Report):
     sort_keys: tuple[Field, ...]
     values: tuple[Field, ...]
     retired: tuple[str, ...]
+    fields: tuple[Field, ...] = dataclasses.field(init=False, compare=False)
+    names: tuple[str, ...] = dataclasses.field(init=False, compare=False)
+    arrow: pa.Schema = dataclasses.field(init=False, compare=False)
 
     @checked
     def __init__(
@@ -104,7 +115,11 @@ class Schema(Report):
         for name, fields in (("row_keys", row_keys), ("sort_keys", sort_keys), ("values", values)):
             object.__setattr__(self, name, fields_of(fields))
         object.__setattr__(self, "retired", tuple(retired))
+        # made once: tables may have thousands of columns, and each row that is looked at asks for some of these
+        object.__setattr__(self, "fields", (*self.row_keys, *self.sort_keys, *self.values))
+        object.__setattr__(self, "names", tuple(each.name for each in self.fields))
         self._check()
+        object.__setattr__(self, "arrow", pa.schema([each.arrow for each in self.fields]))
 
     def _check(self) -> None:
         if not self.row_keys:
@@ -136,24 +151,9 @@ class Schema(Report):
                     raise InvalidInput(f"{role} {field.name!r} cannot be nullable", hint="only values can be null")
 
     @property
-    def fields(self) -> tuple[Field, ...]:
-        """All fields: row keys, sort keys, values."""
-        return (*self.row_keys, *self.sort_keys, *self.values)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all fields, in order."""
-        return tuple(field.name for field in self.fields)
-
-    @property
     def sort_order(self) -> tuple[str, ...]:
         """The columns that every data file is sorted by: row keys, then sort keys, ascending."""
         return tuple(field.name for field in (*self.row_keys, *self.sort_keys))
-
-    @property
-    def arrow(self) -> pa.Schema:
-        """The Arrow schema of the table's rows and data files."""
-        return pa.schema([field.arrow for field in self.fields])
 
     @property
     def in_files(self) -> Schema:

@@ -40,6 +40,7 @@ from tests.builders import (
     a_store,
     collect,
     compact,
+    condition,
     forget_all_but_newest,
     ingest,
     on_disk,
@@ -445,7 +446,7 @@ def narrow(folder: Path) -> tuple[StateStore, ScanPlan]:
 
 def test_a_version_of_narrower_types_is_read_with_those_of_now(tmp_path: Path):
     store, plan = narrow(tmp_path)
-    rows = reading.read(plan, store.storage, where="i > 5 and d > 1 and g is null")
+    rows = reading.read(plan, store.storage, where=condition("i > 5 and d > 1 and g is null", plan.schema))
     assert rows.schema == WIDER.arrow
     on_duck = relations.relation(Database().connect(), plan, store.storage).to_arrow_table().to_pylist()
     assert on_duck == rows.to_pylist()

@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import gc
+import threading
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import NotFound, StorageError
-from sleeper_nb.operations.versioning.leases import LONG_READ, Leases, ReadGuard
+from sleeper_nb.operations.versioning.leases import LONG_READ, RELEASING, Leases, ReadGuard
 from sleeper_nb.state_store.base import StateStore
-from tests.builders import collect, compact, forget_all_but_newest, ingest, rows_of
+from tests.builders import KEYED, collect, compact, forget_all_but_newest, ingest, rows_of
 from tests.faults import Trap, TrappedCatalog, lose_answer
 
 QUARTER = timedelta(minutes=15)
@@ -116,3 +120,49 @@ def test_a_lost_answer_leaves_a_lease_that_ends_by_itself(store: StateStore, clo
     clock.advance(QUARTER)
     collect(store)
     assert held(store) == []
+
+
+def released() -> None:
+    """Drop what is unreachable, and wait for the threads that release the leases of it."""
+    gc.collect()
+    for thread in threading.enumerate():
+        if thread.name == RELEASING:
+            thread.join()
+
+
+def test_a_relation_keeps_its_files_for_as_long_as_it_or_one_made_of_it_is_alive(tmp_path: Path, clock: ManualClock):
+    with sl.connect(tmp_path, clock=clock) as session:
+        kept = {"snapshot.time-retained": "1 h", "snapshot.num-retained.min": "1"}
+        table = session.create_table("t", KEYED, properties=kept)
+        table.ingest(rows_of("a"))
+        table.ingest(rows_of("b"))
+        relation = table.scan(["key"], "key >= 'a'").to_duckdb()
+        derived = relation.filter("key = 'a'")
+        del relation
+        released()
+        assert [lease.snapshot_id for lease in table.leases()] == [3]
+        table.compact("all", engine="local")
+        for _ in range(10):
+            clock.advance(timedelta(minutes=10))
+            session.components.leases.renew()
+        table.expire_snapshots(dry_run=False)
+        assert table.collect_garbage(dry_run=False).data_files == ()
+        assert derived.fetchall() == [("a",)]
+        del derived
+        released()
+        assert list(table.leases()) == []
+        assert len(table.collect_garbage(dry_run=False).data_files) == 2
+
+
+def test_a_relation_of_files_that_are_gone_is_an_error_that_names_one(tmp_path: Path):
+    with sl.connect(tmp_path) as session:
+        table = session.create_table("t", KEYED)
+        table.ingest(rows_of("a"))
+        scan, result = table.scan(), session.sql("SELECT * FROM t", engine="duckdb")
+        for file in tmp_path.rglob("data/**/*.parquet"):
+            file.unlink()
+        for read in (scan.to_duckdb, lambda: session.sql("SELECT * FROM t", engine="duckdb"), scan.to_arrow):
+            with pytest.raises(NotFound, match=r"no file .*\.parquet"):
+                read()
+        with pytest.raises(StorageError, match=r"IO Error: .*\.parquet"):
+            result.to_arrow()

@@ -9,14 +9,16 @@ from hypothesis import strategies as st
 
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.partitions import Range, Region
+from sleeper_nb.model.processing import NOTHING
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.loading.ingest import write_sorted
+from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.operations.scanning import reading
 from sleeper_nb.operations.scanning.planning import PlannedFile
 from sleeper_nb.operations.scanning.stretches import stretches
 from sleeper_nb.storage.data_file_settings import DataFileSettings
 from sleeper_nb.storage.filesystem import Storage
-from tests.builders import KEYED, rows_of
+from tests.builders import KEYED, condition, rows_of
 
 SMALL = DataFileSettings(row_group_rows=2)
 KEYS = st.lists(st.tuples(st.sampled_from("abcdeé\U0001f600"), st.integers(0, 3)), min_size=1, max_size=12).map(sorted)
@@ -61,10 +63,13 @@ def test_a_limit_takes_the_first_rows_though_later_row_groups_meet_the_condition
     part = Region.whole(KEYED).narrowed(0, Range("b", None))
     for files, where in (
         ([written(storage, name, keys, part) for name in ("0.parquet", "1.parquet")], None),
-        ([written(storage, name, keys) for name in ("0.parquet", "1.parquet")], "key >= 'b'"),
-        ([written(storage, "0.parquet", keys)], "key >= 'b'"),
+        ([written(storage, "0.parquet", keys, part)], None),
+        ([written(storage, name, keys) for name in ("0.parquet", "1.parquet")], condition("key >= 'b'", KEYED)),
+        ([written(storage, "0.parquet", keys)], condition("key >= 'b'", KEYED)),
     ):
-        rows = [row for b in reading.merged(files, KEYED, storage, where=where, limit=limit) for row in b.to_pylist()]
+        with reading.opened(where) as test:
+            batches = list(reading.leaf_rows(files, Processor.of(NOTHING, KEYED), storage, where=test, limit=limit))
+        rows = [row for batch in batches for row in batch.to_pylist()]
         expected = sorted(key for key in keys * len(files) if key[0] >= "b")
         assert [(row["key"], row["n"]) for row in rows] == expected[:limit]
 
@@ -90,9 +95,9 @@ def test_what_is_small_is_one_stretch_and_no_file_is_opened(tmp_path: Path):
     assert list(stretches(files, KEYED, Storage(tmp_path))) == [tuple(files)]
 
 
-def test_a_harmed_footer_is_told_and_not_blamed_on_the_condition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_harmed_footer_is_an_error_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     storage = Storage(tmp_path)
     storage.write("f.parquet", b"no parquet at all")
     monkeypatch.setattr(reading, "stretches", lambda *given: stretches(*given, most_bytes=1))
     with pytest.raises(StorageError, match="not a parquet file"):
-        list(reading.merged([PlannedFile("f.parquet", 1, 17, None)], KEYED, storage, where="n > 0"))
+        list(reading.merged([PlannedFile("f.parquet", 1, 17, None)], KEYED, storage))

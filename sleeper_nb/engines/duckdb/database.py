@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import duckdb
+
+
+def connect_anew() -> duckdb.DuckDBPyConnection:
+    """Return a connection to a database of its own: for tasks in other processes."""
+    return Database().connect()
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Run a query; an interrupt is a `KeyboardInterrupt`, as everywhere, not DuckDB's `RuntimeError`."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":
+            raise
+        raise KeyboardInterrupt from error
 
 
 class Database:

@@ -14,7 +14,7 @@ from sleeper_nb import errors
 from sleeper_nb.engines.duckdb import processing
 from sleeper_nb.engines.sql.histogram import HIGH, LOW, range_of
 from sleeper_nb.engines.sql.queries import check_query
-from sleeper_nb.errors import InvalidInput, SleeperError
+from sleeper_nb.errors import InvalidInput, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.scanning.planning import ScanPlan
@@ -25,11 +25,26 @@ from sleeper_nb.storage.filesystem import Storage
 # How DuckDB repeats an error of a stream that it reads: the end of a Python stack.
 _OURS = re.compile(r"^sleeper_nb\.errors\.(\w+): (.*)(?:\nhint: (.*))?", re.MULTILINE)
 
+_IO = re.compile(r"\bIO Error: ")
 _MOST_LISTED = 3
 
 
 def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage) -> duckdb.DuckDBPyRelation:
-    """Return the rows of a plan as a relation that reads its files, and processes their rows, when it is asked."""
+    """Return the rows of a plan as a relation that reads its files, and processes their rows, when it is asked.
+
+    Raises
+    ------
+    NotFound, StorageError
+        When a file is gone or cannot be read.
+    """
+    try:
+        return _relation(connection, plan, storage)
+    except duckdb.Error as error:
+        check_files(plan.files, storage)
+        raise explained(error) from error
+
+
+def _relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage) -> duckdb.DuckDBPyRelation:
     if not processing.is_native(plan):
         return connection.from_arrow(processing.ProcessedRows.of(plan, storage))
     if not storage.local:  # Arrow's errors would come late, and from inside DuckDB
@@ -43,7 +58,9 @@ def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Sto
     rows = parts[0]
     for part in parts[1:]:
         rows = rows.union(part)
-    return processing.processed(rows.select(*map(column, plan.schema.names)), plan)
+    if tuple(rows.columns) != plan.schema.names:
+        rows = rows.select(*map(column, plan.schema.names))
+    return processing.processed(rows, plan)
 
 
 def data_files(
@@ -153,6 +170,8 @@ def explained(error: Exception) -> SleeperError:
         return kind(ours[2], hint=ours[3])  # type: ignore[no-any-return]
     lines = [line.strip() for line in str(error).splitlines()]
     first = next(filter(None, lines), type(error).__name__)
+    if _IO.search(first):
+        return StorageError(f"DuckDB: {first}", hint="was the file deleted or changed meanwhile? run it again")
     return InvalidInput(f"DuckDB: {first}", hint=_hint(lines))
 
 

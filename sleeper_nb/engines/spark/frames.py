@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterable, Iterator, Mapping
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.types import FieldType
 from sleeper_nb.operations.processing.processing import Processor, in_microseconds
+from sleeper_nb.operations.scanning.conditions import Condition
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.operations.scanning.reading import leaf_rows
 from sleeper_nb.operations.scanning.tasks import groups_of
@@ -61,6 +63,42 @@ def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFra
         parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
     found = reduce(lambda left, right: left.unionAll(right), parts)
     return reduce(lambda frame, test: frame.filter(test), _kept(plan.processing, plan.schema), found)
+
+
+def met(rows: DataFrame, schema: Schema, condition: Condition, columns: Iterable[str] | None) -> DataFrame:
+    """Return the rows that meet a condition, with the columns that are asked for and those that it needs.
+
+    DuckDB evaluates it in Spark's Python workers: in Spark's own SQL it would mean something else, such as another
+    order of NaN, other casts and other functions.
+
+    Parameters
+    ----------
+    rows
+        As `data_frame` returns them.
+    schema
+        The table's.
+    condition
+        A checked condition.
+    columns
+        Those that are asked for; all when None.
+    """
+    from pyspark.sql import functions as f
+
+    wanted = set(schema.names if columns is None else columns) | condition.columns
+    fields, test = [field for field in schema.fields if field.name in wanted], condition.elsewhere()
+
+    def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with test.opened() as opened:
+            yield from opened.met(batches)
+
+    for each in condition.necessary:  # of these Spark's own reader leaves rows unread
+        rows = rows.filter(_COMPARED[each.sign](f.col(f"`{each.column}`"), f.lit(each.value)))
+    return rows.select(*[f"`{field.name}`" for field in fields]).mapInArrow(task, columns_text(fields))
+
+
+_COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
 
 
 def _renamed(rows: DataFrame, schema: Schema) -> DataFrame:

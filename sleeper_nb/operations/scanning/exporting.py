@@ -16,9 +16,10 @@ from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.operations.loading.source_files import AS_NAMED, CsvFormat
 from sleeper_nb.operations.processing.processing import Processor
+from sleeper_nb.operations.scanning.conditions import Condition, RowTest
 from sleeper_nb.operations.scanning.csv_text import CsvWriter
 from sleeper_nb.operations.scanning.planning import PlannedLeaf, ScanPlan
-from sleeper_nb.operations.scanning.reading import asked_fields, leaf_rows
+from sleeper_nb.operations.scanning.reading import asked_fields, leaf_rows, opened
 from sleeper_nb.progress import Progress
 from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.storage.filesystem import Storage, open_near
@@ -74,7 +75,7 @@ def export(
     file_format: str | None = None,
     csv: CsvFormat = AS_NAMED,
     columns: Sequence[str] | None = None,
-    where: str | None = None,
+    where: Condition | None = None,
     limit: int | None = None,
     progress: Progress,
 ) -> ExportReport:
@@ -105,13 +106,14 @@ def export(
         raise InvalidInput("Parquet has no delimiter, null text or header", hint="leave those out, or export to .csv")
     form = csv.named(f"x.{suffix}")
     fields = asked_fields(plan.schema.names if columns is None else columns, plan.schema)
-    rows = _Rows(plan, storage, fields, where, limit)
     done: list[ExportedFile] = []
     try:
-        for name, region, batches in _parts(plan, rows, single, suffix, progress):
-            written = _write(target, name, pa.schema(fields), batches, suffix, form, even_empty=bool(single))
-            if written is not None:
-                done.append(ExportedFile(target.locate(name), region, written, target.size(name)))
+        with opened(where) as test:
+            rows = _Rows(plan, storage, fields, test, limit)
+            for name, region, batches in _parts(plan, rows, single, suffix, progress):
+                written = _write(target, name, pa.schema(fields), batches, suffix, form, even_empty=bool(single))
+                if written is not None:
+                    done.append(ExportedFile(target.locate(name), region, written, target.size(name)))
     except BaseException:
         for file in done:
             target.delete(file.address.removeprefix(f"{target.root}/"))
@@ -123,7 +125,7 @@ class _Rows:
     """Reads the rows of leaves, one leaf after the other, until there are as many as are wanted."""
 
     def __init__(
-        self, plan: ScanPlan, storage: Storage, fields: Sequence[pa.Field], where: str | None, limit: int | None
+        self, plan: ScanPlan, storage: Storage, fields: Sequence[pa.Field], where: RowTest | None, limit: int | None
     ) -> None:
         self._process, self._storage = Processor.of(plan.processing, plan.schema), storage
         self._schema, self._where, self._left = pa.schema(fields), where, limit

@@ -19,7 +19,7 @@ from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.processing.processing import Processor
-from sleeper_nb.operations.scanning.conditions import condition, is_on, mentioned, met, not_computed
+from sleeper_nb.operations.scanning.conditions import Condition, RowTest
 from sleeper_nb.operations.scanning.planning import PlannedFile, ScanPlan
 from sleeper_nb.operations.scanning.stretches import stretches
 from sleeper_nb.storage.filesystem import Storage
@@ -36,7 +36,7 @@ def read(
     storage: Storage,
     *,
     columns: Sequence[str] | None = None,
-    where: str | None = None,
+    where: Condition | None = None,
     limit: int | None = None,
 ) -> pa.Table:
     """Return the rows of a plan as its processing gives them: leaf by leaf, in key order within each.
@@ -50,7 +50,7 @@ def read(
     columns
         The columns to return, in this order; all when None.
     where
-        A condition in SQL on any columns, their names in any case.
+        A condition on any columns.
     limit
         At most so many rows.
 
@@ -59,7 +59,7 @@ def read(
     NotFound
         When a column or the table's iterator is unknown, or a planned file is gone.
     InvalidInput
-        When a column is named twice, the limit is negative, the condition cannot be read or computed, or rows cannot be
+        When a column is named twice, the limit is negative, the condition cannot be computed, or rows cannot be
         processed.
     StorageError
         When a file cannot be read.
@@ -73,7 +73,7 @@ def stream(
     storage: Storage,
     *,
     columns: Sequence[str] | None = None,
-    where: str | None = None,
+    where: Condition | None = None,
     limit: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows that `read` returns, with their types in the table's schema; it holds a few batches."""
@@ -81,22 +81,36 @@ def stream(
         raise InvalidInput(f"no limit can be {limit}", hint="give 0 or more")
     schema = pa.schema(asked_fields(plan.schema.names if columns is None else columns, plan.schema))
     process, left = Processor.of(plan.processing, plan.schema), limit
-    for leaf in plan.leaves:
-        for batch in leaf_rows(leaf.files, process, storage, where=where, columns=schema.names, limit=left):
-            yield batch.cast(schema)
-            left = None if left is None else left - batch.num_rows
-        if left == 0:
-            break
+    with opened(where) as test:
+        for leaf in plan.leaves:
+            for batch in leaf_rows(leaf.files, process, storage, where=test, columns=schema.names, limit=left):
+                yield batch.cast(schema)
+                left = None if left is None else left - batch.num_rows
+            if left == 0:
+                break
+
+
+@contextlib.contextmanager
+def opened(where: Condition | None) -> Iterator[RowTest | None]:
+    """Open the condition of a read, if there is one."""
+    if where is None:
+        yield None
+    else:
+        with where.opened() as test:
+            yield test
 
 
 def asked_fields(columns: Sequence[str], schema: Schema) -> list[pa.Field]:
     """Return the fields of columns that a user asks for; `NotFound` or `InvalidInput` for what cannot be."""
+    known = dict(zip(schema.names, schema.arrow, strict=True))
+    fields: dict[str, pa.Field] = {}
     for name in columns:
-        if name not in schema.names:
+        if name not in known:
             raise NotFound.of("column", name, schema.names)
-        if list(columns).count(name) > 1:
+        if name in fields:
             raise InvalidInput(f"column {name!r} is asked for twice", hint="name each column once")
-    return [schema.arrow.field(name) for name in columns]
+        fields[name] = known[name]
+    return list(fields.values())
 
 
 def leaf_rows(
@@ -104,25 +118,25 @@ def leaf_rows(
     process: Processor,
     storage: Storage,
     *,
-    where: str | None = None,
+    where: RowTest | None = None,
     columns: Sequence[str] | None = None,
     limit: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one leaf as queries give them, in key order.
 
-    Condition, columns and limit count for processed rows; what can be told before processing is told by the merge.
+    Condition, columns and limit count for processed rows. The whole condition is evaluated here, after processing: what
+    a plan left out before is all that was left out.
     """
     processing, schema = process.processing, process.schema
-    if processing.is_nothing:
-        yield from merged(files, schema, storage, where=where, columns=columns, limit=limit)
+    if processing.is_nothing and where is None:
+        yield from merged(files, schema, storage, columns=columns, limit=limit)
         return
     asked = list(schema.names if columns is None else columns)
-    first = where if where is not None and is_on(where, processing.conditions_first(schema), schema) else None
-    then = where if first is None else None
-    read_columns = processing.columns(schema, [*asked, *mentioned(then, schema)])
-    rows = process(merged(files, schema, storage, where=first, columns=read_columns))
+    needed = {*asked, *(() if where is None else where.columns)}
+    rows: Iterator[pa.RecordBatch] = merged(files, schema, storage, columns=processing.columns(schema, needed))
+    rows = rows if processing.is_nothing else process(rows)
     left = limit
-    for batch in rows if then is None else met(rows, then, schema):
+    for batch in rows if where is None else where.met(rows):
         given = batch.select(asked).slice(0, left)
         yield given
         left = None if left is None else left - given.num_rows
@@ -135,7 +149,6 @@ def merged(
     schema: Schema,
     storage: Storage,
     *,
-    where: str | None = None,
     columns: Sequence[str] | None = None,
     limit: int | None = None,
 ) -> Generator[pa.RecordBatch]:
@@ -147,12 +160,12 @@ def merged(
         The files, each sorted. However large they are, the merge holds a bounded part of each (see `stretches`).
     schema, storage
         Those of the table.
-    where, columns, limit
+    columns, limit
         As `read` takes them.
 
     Raises
     ------
-    InvalidInput, NotFound, StorageError
+    NotFound, StorageError
         As `read` does.
     """
     if not files:
@@ -169,15 +182,15 @@ def merged(
     context = SessionContext(settings.set("datafusion.execution.collect_statistics", "false"))
     _open_buckets(context, storage)
     check_files(files, storage)
-    with _explained(storage, schema, None):
+    with _explained(storage):
         parts = list(stretches(files, schema, storage))
     left = limit
-    with _explained(storage, schema, where):
+    with _explained(storage):
         for stretch in parts:
-            rows = _rows(context, stretch, schema, storage, where, columns)
-            # DataFusion would take the first row groups that meet a condition wholly, whatever comes before them (its
-            # issue 24272); so it is told the limit only where every row counts.
-            if left is not None and where is None and all(file.region is None for file in stretch):
+            rows = _rows(context, stretch, schema, storage, columns)
+            # The filter of a region is pushed into the reader, which would take the first row groups that meet it
+            # wholly, whatever comes before them (DataFusion's issue 24272); so the limit is set only without one.
+            if left is not None and all(file.region is None for file in stretch):
                 rows = rows.limit(left)
             for each in rows.execute_stream():
                 batch = each.to_pyarrow().slice(0, left)
@@ -192,12 +205,9 @@ def _rows(
     files: Sequence[PlannedFile],
     schema: Schema,
     storage: Storage,
-    where: str | None,
     columns: Sequence[str] | None,
 ) -> DataFrame:
     rows = _union([_frame(context, file, schema, storage) for file in files])
-    if where is not None:
-        rows = rows.filter(condition(rows, where, schema))
     rows = rows.sort(*[_column(name).sort(ascending=True) for name in schema.sort_order])
     return rows if columns is None else rows.select(*[_column(name) for name in columns])
 
@@ -233,15 +243,13 @@ def _union(frames: Sequence[DataFrame]) -> DataFrame:
 
 
 @contextlib.contextmanager
-def _explained(storage: Storage, schema: Schema, where: str | None) -> Iterator[None]:
+def _explained(storage: Storage) -> Iterator[None]:
     try:
         yield
     except SleeperError:
         raise
     except Exception as error:  # DataFusion raises a plain Exception for everything
         text = str(error).splitlines()[0]
-        if where is not None and "Invalid Parquet file" not in text:
-            raise not_computed(where, error, schema) from error
         raise StorageError(f"cannot read data files in {storage.root}: {text}", hint="are they whole?") from error
 
 

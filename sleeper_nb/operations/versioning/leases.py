@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -16,6 +17,9 @@ from sleeper_nb.model.leases import Lease
 DURATION = timedelta(minutes=15)
 """How long a lease holds behind its last renewal: how long a reader that was killed keeps files from going."""
 
+
+RELEASING = "sleeper-lease-release"
+"""The name of threads that release a lease whose holder is gone."""
 
 LONG_READ = 128 << 20
 """Bytes from which on a read holds a lease; a shorter one has ended before anybody can take its files."""
@@ -192,6 +196,25 @@ class ReadGuard:
         """Hold the version until the session is closed: what reads it is handed out, and nobody says when it has."""
         if self.is_old or self.is_long:
             self.leases.hold(self.table_id, self.snapshot_id, purpose)
+
+    def while_alive(self, holder: object, purpose: str) -> None:
+        """Hold the version for as long as an object lives, or until the session is closed.
+
+        A version that was not asked for by name, and is read quickly, is read all the same from a catalog that cannot
+        be written.
+        """
+        try:
+            release = self.leases.hold(self.table_id, self.snapshot_id, purpose)
+        except StorageError:
+            if self.is_old or self.is_long:
+                raise
+            return
+        weakref.finalize(holder, _release_aside, release).atexit = False
+
+
+def _release_aside(release: Callable[[], None]) -> None:
+    """Release in a thread: Python finalizes an object in the middle of anything, also of a transaction."""
+    threading.Thread(target=release, name=RELEASING, daemon=True).start()
 
 
 @contextlib.contextmanager
