@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 from sleeper_nb.background import BackgroundJobs
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.clock import Clock
+from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.operations.administration.property_files import PropertyFiles
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import Progress
 
 if TYPE_CHECKING:
-    import duckdb
-
     from sleeper_nb.engines.spark.session import SparkEngine
 
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """What runs Spark, started with its first work; and what gives a new connection to the session's DuckDB."""
+    """What runs Spark, started with its first work; the session's DuckDB; and whether SQL may read local files."""
 
     spark: Callable[[], SparkEngine]
-    duckdb: Callable[[], duckdb.DuckDBPyConnection]
+    duckdb: Database
+    local_files: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,13 +179,31 @@ class QueryResult(Report, ABC):
 
 
 class DuckDBResult(QueryResult):
-    """Rows that DuckDB reads; its connection, and the names in it, are its own."""
+    """Rows that DuckDB reads; its connection, and the names in it, are its own.
 
-    __slots__ = ("_rows", "_spark")
+    Parameters
+    ----------
+    asked
+        What the statement reads, and since when.
+    rows
+        The rows, of a connection that can open nothing but the files of the statement.
+    free_rows
+        Returns the same rows of a connection without limits, for the caller's program.
+    spark
+        Returns what runs Spark.
+    """
 
-    def __init__(self, asked: Asked, rows: duckdb.DuckDBPyRelation, spark: Callable[[], SparkEngine]) -> None:
+    __slots__ = ("_free_rows", "_rows", "_spark")
+
+    def __init__(
+        self,
+        asked: Asked,
+        rows: duckdb.DuckDBPyRelation,
+        free_rows: Callable[[], duckdb.DuckDBPyRelation],
+        spark: Callable[[], SparkEngine],
+    ) -> None:
         super().__init__(asked, "duckdb")
-        self._rows, self._spark = rows, spark
+        self._rows, self._free_rows, self._spark = rows, free_rows, spark
 
     def _first(self, rows: int) -> pa.Table:
         from sleeper_nb.engines.duckdb import relations
@@ -211,9 +229,9 @@ class DuckDBResult(QueryResult):
         return self._rows.explain().rstrip()
 
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
-        """Return the relation itself."""
+        """Return a relation of the rows, which the program may go on from, and may write to files."""
         self._handed_out()
-        return self._rows
+        return self._free_rows()
 
     def to_spark(self) -> DataFrame:  # noqa: D102 - the contract is in QueryResult
         return self._spark().session().createDataFrame(self.to_arrow())

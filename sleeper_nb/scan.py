@@ -96,8 +96,9 @@ class Scan(Report):
         from sleeper_nb.engines.duckdb import relations
 
         self._guard.until_closed("relation")
-        rows = relations.relation(self._engines.duckdb(), self._plan, self._storage)
-        rows = rows.filter(self.where) if self.where else rows
+        connection = self._engines.duckdb.connect()
+        rows = relations.relation(connection, self._plan, self._storage)
+        rows = relations.filtered(connection, rows, self.where) if self.where else rows
         rows = rows.select(*map(relations.column, self.columns)) if self.columns else rows
         return rows if self.limit is None else rows.limit(self.limit)
 

@@ -17,7 +17,7 @@ from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.lookup import lookup_in
 from sleeper_nb.model.jobs import Job
-from sleeper_nb.model.properties import STATE_STORES, InstanceProperties, TableProperties
+from sleeper_nb.model.properties import LOCAL_FILES, STATE_STORES, InstanceProperties, TableProperties
 from sleeper_nb.operations.administration.deletion import finish_deletions
 from sleeper_nb.operations.administration.property_files import PropertyFiles
 from sleeper_nb.operations.scanning.planning import files_of
@@ -67,8 +67,9 @@ class Session(Declaring):
         self._stores: dict[str, StateStore] = {}
         self._views: dict[Engine, dict[str, str]] = {engine: {} for engine in ENGINES}
         leases = Leases(catalog, clock, author)
-        files = PropertyFiles(storage, properties or InstanceProperties({}))
-        engines = Engines(self.spark, Database().connect)
+        settings = properties or InstanceProperties({})
+        files = PropertyFiles(storage, settings)
+        engines = Engines(self.spark, Database(), settings[LOCAL_FILES])
         self.components = Components(catalog, clock, progress, engines, author, BackgroundJobs(), leases, files)
         if spark is not None:
             self.spark()  # a session that is handed in knows ``format("sleeper")`` from now on
