@@ -136,7 +136,8 @@ class _Runner:
 
     def _on_spark(self, bound: Bound, values: Mapping[str, Any]) -> QueryResult:
         engine, size = self.engines.spark(), sum(source.bytes for source in bound.sources)
-        frame = engine.run(lambda session: _frame(session, bound, values), "query", expected_bytes=size)
+        allowed = self.engines.local_files
+        frame = engine.run(lambda session: _frame(session, bound, values, allowed), "query", expected_bytes=size)
         return SparkResult(Asked(bound.sources, self.began, self.clock), frame, engine)
 
 
@@ -163,15 +164,15 @@ def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound, queries
         relations.name_rows(connection, name, rows)
 
 
-def _frame(session: SparkSession, bound: Bound, values: Mapping[str, Any] | None = None) -> DataFrame:
+def _frame(session: SparkSession, bound: Bound, values: Mapping[str, Any], local_files: bool) -> DataFrame:
     from sleeper_nb.engines.spark import frames
 
     named: dict[str, DataFrame] = {}
     for name, what in bound.named.items():
         if isinstance(what, Bound):
-            named[name] = _frame(session, what)
+            named[name] = _frame(session, what, {}, local_files)
         elif isinstance(what.rows, ScanPlan):
             named[name] = frames.data_frame(session, what.rows, what.storage)
         else:
             named[name] = frames.system_table(session, what.rows)
-    return frames.query(session, bound.text, named, values)
+    return frames.query(session, bound.text, named, values, local_files=local_files)

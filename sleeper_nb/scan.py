@@ -107,8 +107,9 @@ class Scan(Report):
         from sleeper_nb.engines.spark import frames
 
         self._guard.until_closed("data frame")
-        rows = frames.data_frame(self._engines.spark().session(self._plan.bytes), self._plan, self._storage)
-        rows = rows.filter(self.where) if self.where else rows
+        session = self._engines.spark().session(self._plan.bytes)
+        rows = frames.data_frame(session, self._plan, self._storage)
+        rows = frames.filtered(session, rows, self.where) if self.where else rows
         rows = rows.select(*self.columns) if self.columns else rows
         return rows if self.limit is None else rows.limit(self.limit)
 

@@ -195,7 +195,8 @@ class Session(Declaring):
             ``'savepoint.1'`` or ``'savepoint.<name>'``, or ``TIMESTAMP AS OF '2026-11-01 10:00:00'``. Behind its name,
             without a space, a system table (`sleeper_nb.operations.system_tables`): ``flights$savepoints``,
             ``$snapshots``, ``$files``, ``$partitions``, ``$schemas``, ``$properties``, ``$jobs``; a version may follow.
-            ``CREATE TEMP VIEW v AS …`` makes a view that the session keeps, for the engine that made it.
+            ``CREATE TEMP VIEW v AS …`` makes a view that the session keeps, for the engine that made it. Nothing is
+            written: a statement that could is refused (``REFERENCE.md``, "What SQL reads").
         engine
             ``"spark"`` or ``"duckdb"``.
         params
