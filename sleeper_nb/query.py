@@ -116,6 +116,7 @@ class _Runner:
 
     def _on_duckdb(self, bound: Bound, values: Mapping[str, Any]) -> QueryResult:
         from sleeper_nb.engines.duckdb import relations
+        from sleeper_nb.engines.duckdb.interrupts import interruptible
         from sleeper_nb.engines.duckdb.local_files import named_files
 
         judge, allowed = self.engines.duckdb.connect(), self.engines.local_files
@@ -131,8 +132,9 @@ class _Runner:
             return relations.query(connection, queries[bound.text], values)
 
         confined = self.engines.duckdb.connect_confined(_folders(bound), files)
-        asked = Asked(bound.sources, self.began, self.clock)
-        return DuckDBResult(asked, rows(confined), lambda: rows(self.engines.duckdb.connect()), self.engines.spark)
+        found = interruptible(confined, lambda: rows(confined))  # a PIVOT reads its columns at once
+        asked, free = Asked(bound.sources, self.began, self.clock), lambda: rows(self.engines.duckdb.connect())
+        return DuckDBResult(asked, confined, found, free, self.engines.spark)
 
     def _on_spark(self, bound: Bound, values: Mapping[str, Any]) -> QueryResult:
         engine, size = self.engines.spark(), sum(source.bytes for source in bound.sources)

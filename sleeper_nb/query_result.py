@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sleeper_nb.cells import data_rows
 from sleeper_nb.clock import Clock
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sleeper_nb.engines.spark.session import SparkEngine
+
+T = TypeVar("T")
 
 Engine = Literal["spark", "duckdb"]
 ENGINES: tuple[Engine, ...] = ("spark", "duckdb")
@@ -185,48 +188,58 @@ class DuckDBResult(QueryResult):
     ----------
     asked
         What the statement reads, and since when.
+    connection
+        One that can open nothing but the files of the statement.
     rows
-        The rows, of a connection that can open nothing but the files of the statement.
+        The rows, of that connection.
     free_rows
         Returns the same rows of a connection without limits, for the caller's program.
     spark
         Returns what runs Spark.
     """
 
-    __slots__ = ("_free_rows", "_rows", "_spark")
+    __slots__ = ("_connection", "_free_rows", "_rows", "_spark")
 
     def __init__(
         self,
         asked: Asked,
+        connection: duckdb.DuckDBPyConnection,
         rows: duckdb.DuckDBPyRelation,
         free_rows: Callable[[], duckdb.DuckDBPyRelation],
         spark: Callable[[], SparkEngine],
     ) -> None:
         super().__init__(asked, "duckdb")
-        self._rows, self._free_rows, self._spark = rows, free_rows, spark
+        self._connection, self._rows, self._free_rows, self._spark = connection, rows, free_rows, spark
 
     def _first(self, rows: int) -> pa.Table:
         from sleeper_nb.engines.duckdb import relations
 
-        return relations.to_arrow(self._rows.limit(rows))
+        return self._run(lambda: relations.to_arrow(self._rows.limit(rows)))
 
     def _all(self) -> pa.Table:
         from sleeper_nb.engines.duckdb import relations
 
-        return relations.to_arrow(self._rows)
+        return self._run(lambda: relations.to_arrow(self._rows))
 
     def _batches(self, rows: int) -> Iterator[pa.Table]:
         from sleeper_nb.engines.duckdb import relations
 
-        return relations.batches(self._rows, rows)
+        with closing(relations.batches(self._rows, rows)) as batches:
+            while (batch := self._run(lambda: next(batches, None))) is not None:
+                yield batch
 
     def _in_ranges(self, column: str) -> pa.Table:
         from sleeper_nb.engines.duckdb import relations
 
-        return relations.counted_in_ranges(self._rows, column, RANGES)
+        return self._run(lambda: relations.counted_in_ranges(self._rows, column, RANGES))
 
     def _plan(self) -> str:
-        return self._rows.explain().rstrip()
+        return self._run(lambda: self._rows.explain().rstrip())
+
+    def _run(self, action: Callable[[], T]) -> T:
+        from sleeper_nb.engines.duckdb.interrupts import interruptible
+
+        return interruptible(self._connection, action)
 
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
         """Return a relation of the rows, which the program may go on from, and may write to files."""

@@ -31,8 +31,8 @@ SQL reads and never writes: in `sql`, `inspect`, `where`, views, and with `--dry
 | | DuckDB | Spark |
 |---|---|---|
 | allowed | `SELECT`, `WITH`, `FROM`, `VALUES`, `TABLE`, `PIVOT`, `UNPIVOT`, `DESCRIBE`, `SUMMARIZE`, `SHOW`, \
-`EXPLAIN` | queries, `DESCRIBE`, `SHOW`, `LIST`, `EXPLAIN`; `SET`, `RESET`, `USE`, `CACHE`, `UNCACHE`, `REFRESH TABLE`, variables \
-and `CREATE TEMP VIEW … USING`, which end with the Spark session |
+`EXPLAIN` | queries, `DESCRIBE`, `SHOW`, `LIST`, `EXPLAIN`; `SET`, `RESET`, `USE`, `CACHE`, `UNCACHE`, \
+`REFRESH TABLE`, variables and `CREATE TEMP VIEW … USING`, which end with the Spark session |
 | refused, also inside another statement | `COPY`, `INSERT`, `UPDATE`, `DELETE`, `MERGE`, `CREATE`, `ALTER`, `DROP`, \
 `ATTACH`, `INSTALL`, `LOAD`, `SET`, `PRAGMA`, `CALL`, secrets; the functions `query`, `query_table`, `nextval`, \
 `setval`, `write_log` and every table function that does more than read | `INSERT`, also `INSERT OVERWRITE DIRECTORY`, \

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -140,7 +140,7 @@ def to_arrow(rows: duckdb.DuckDBPyRelation) -> pa.Table:
         raise explained(error) from error
 
 
-def batches(rows: duckdb.DuckDBPyRelation, size: int) -> Iterator[pa.Table]:
+def batches(rows: duckdb.DuckDBPyRelation, size: int) -> Generator[pa.Table]:
     """Yield the rows of a relation, about so many at a time and one batch at least; none is read before its turn."""
     try:
         with rows.to_arrow_reader(size) as reader:
