@@ -140,7 +140,7 @@ def _in_words(kind: str) -> str:
 
 def _check_nodes(session: SparkSession, plan: Any, *, local_files: bool) -> None:
     """Judge every node of a plan, as Spark writes it in JSON; names of WITH are among its nodes then."""
-    jvm = session._jvm  # noqa: SLF001 - the only way to the JVM
+    jvm: Any = session._jvm  # noqa: SLF001 - the only way to the JVM
     tree = json.loads(jvm.org.apache.spark.sql.catalyst.analysis.CTESubstitution.apply(plan).toJSON())
     waiting = [tree]
     while waiting:
