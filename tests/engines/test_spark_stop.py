@@ -4,8 +4,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from sleeper_nb.clock import Clock
+from sleeper_nb.engines.spark.session import SparkEngine
+from sleeper_nb.progress import Silent
 
 pytestmark = pytest.mark.spark
 
@@ -105,3 +110,19 @@ def test_a_session_that_was_handed_in_lives_and_what_runs_on_is_said(said):
         "end them, stop that Spark session."
     )
     assert said["alive"] == "True True 2"
+
+
+def test_a_jvm_is_not_ended_while_another_job_runs_in_it(monkeypatch):
+    engine, ended, other = SparkEngine(clock=Clock(), progress=Silent()), [], SimpleNamespace()
+    engine._jvm, engine._running = SimpleNamespace(alive=True), [other]
+    monkeypatch.setattr(engine, "_forget", lambda _seconds: ended.append(True))
+    monkeypatch.setattr(engine, "_saved", lambda: ())
+    said = engine._after_deaf(SimpleNamespace(left=1))
+    assert (
+        said == "Still running: a task of Spark, which did not react to the stop. Spark restarts after its other jobs."
+    )
+    assert not ended
+    engine._running.remove(other)
+    engine._end_deaf_jvm()  # as every next use does
+    engine._end_deaf_jvm()
+    assert ended == [True]
