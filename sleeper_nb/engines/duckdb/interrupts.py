@@ -37,6 +37,7 @@ def interruptible(connection: duckdb.DuckDBPyConnection, action: Callable[[], T]
         if not running.stopped_by(connection):
             stop.add_note(_STILL_RUNS)
         raise
+    running.join()  # it has ended but for its last steps
     return running.result()
 
 
