@@ -132,7 +132,8 @@ class _Runner:
             return relations.query(connection, queries[bound.text], values)
 
         confined = self.engines.duckdb.connect_confined(_folders(bound), files)
-        found = interruptible(confined, lambda: rows(confined))  # a PIVOT reads its columns at once
+        is_eager = any(query.is_eager for query in queries.values())
+        found = interruptible(confined, lambda: rows(confined)) if is_eager else rows(confined)
         asked, free = Asked(bound.sources, self.began, self.clock), lambda: rows(self.engines.duckdb.connect())
         return DuckDBResult(asked, confined, found, free, self.engines.spark)
 

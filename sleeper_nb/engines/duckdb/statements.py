@@ -62,11 +62,14 @@ class Query:
         among them.
     parameters
         The parameters whose values are such paths.
+    is_eager
+        Whether it reads rows before its columns are known.
     """
 
     text: str
     files: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
+    is_eager: bool = False
 
 
 def judged(connection: duckdb.DuckDBPyConnection, sql: str) -> Query:
@@ -236,7 +239,7 @@ def _without_tree(connection: duckdb.DuckDBPyConnection, explain: str, text: str
         if token.kind in {"string", "quoted"} and _is_path(plain):
             files.append(plain)
         pieces += [token.text, "" if after is None or token.end == after.start else " "]
-    return Query(explain + "".join(pieces), tuple(files))
+    return Query(explain + "".join(pieces), tuple(files), is_eager=True)
 
 
 def _changing_functions(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
