@@ -106,7 +106,8 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
             raise known from error
         except KeyboardInterrupt as stop:
             if self.traceback == "short":  # or the stop button would answer with the stack of whatever was under way
-                vars(stop)["_render_traceback_"] = lambda: [_STOPPED]
+                lines = [_STOPPED, *getattr(stop, "__notes__", ())]
+                vars(stop)["_render_traceback_"] = lambda: lines
             raise
         finally:
             self._watch.finish()

@@ -78,8 +78,8 @@ def _run(invocation: Invocation) -> int:
                 session.close()
     except SleeperError as error:
         return _complain(error, FAILED)
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
+    except KeyboardInterrupt as stop:
+        sys.stderr.write("\n".join(["interrupted", *getattr(stop, "__notes__", ()), ""]))
         return INTERRUPTED
     except Exception as error:
         known = explained(error)

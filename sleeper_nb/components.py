@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sleeper_nb.background import BackgroundJobs
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.clock import Clock
+from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.administration.property_files import PropertyFiles
 from sleeper_nb.operations.scanning.conditions import Condition
@@ -16,23 +18,22 @@ from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import Progress
 
 if TYPE_CHECKING:
-    import duckdb
-
     from sleeper_nb.engines.spark.session import SparkEngine
 
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """What runs Spark, started with its first work; and what gives a new connection to the session's DuckDB."""
+    """What runs Spark, started with its first work; the session's DuckDB; and whether SQL may read local files."""
 
     spark: Callable[[], SparkEngine]
-    duckdb: Callable[[], duckdb.DuckDBPyConnection]
+    duckdb: Database
+    local_files: bool = True
 
     def condition(self, text: str, schema: Schema) -> Condition:
         """Return a condition of a user, checked against a schema; `InvalidInput` says what is wrong with it."""
         from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
 
-        return DuckDBCondition.of(text, schema, self.duckdb)
+        return DuckDBCondition.of(text, schema, partial(self.duckdb.connect_confined, ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,13 @@ from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.query_result import Asked, DuckDBResult, Engine, QueryResult, SparkResult
 from sleeper_nb.session_views import changed_view
 from sleeper_nb.statement import Binder, Bound, Lookup, explained
+from sleeper_nb.storage.paths import DATA, STATE_STORE
 
 if TYPE_CHECKING:
     import duckdb
     from pyspark.sql import DataFrame, SparkSession
 
+    from sleeper_nb.engines.duckdb.statements import Query
 
 _SHOW_TABLES = re.compile(r"\s*SHOW\s+TABLES\s*;?\s*", re.IGNORECASE)
 _TABLES = "SELECT unnest(CAST(:tables AS VARCHAR[])) AS table_name"
@@ -97,7 +99,6 @@ class _Runner:
     ) -> None:
         self.engine, self.tables, self.parameters, self.engines = engine, tables, parameters, engines
         self.clock, self.began = clock, clock.now()
-        self._duckdb: duckdb.DuckDBPyConnection | None = None
 
     def run(self, bound: Bound) -> QueryResult:
         names = time_travel.bind_names(bound.text, dialect=self.engine)
@@ -115,41 +116,66 @@ class _Runner:
 
     def _on_duckdb(self, bound: Bound, values: Mapping[str, Any]) -> QueryResult:
         from sleeper_nb.engines.duckdb import relations
+        from sleeper_nb.engines.duckdb.interrupts import interruptible
+        from sleeper_nb.engines.duckdb.local_files import named_files
 
-        if self._duckdb is None:
-            self._duckdb = self.engines.duckdb()
-        _name_on_duckdb(self._duckdb, bound)
-        rows = relations.query(self._duckdb, time_travel.to_duckdb_parameters(bound.text), values)
-        return DuckDBResult(Asked(bound.sources, self.began, self.clock), rows, self.engines.spark)
+        judge, allowed = self.engines.duckdb.connect(), self.engines.local_files
+        queries = {
+            each.text: relations.parsed(judge, time_travel.to_duckdb_parameters(each.text)) for each in bound.statements
+        }
+        files = {
+            path for query in queries.values() for path in named_files(judge, query, values, allowed=allowed)
+        }  # fmt: skip
+
+        def rows(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+            _name_on_duckdb(connection, bound, queries)
+            return relations.query(connection, queries[bound.text], values)
+
+        confined = self.engines.duckdb.connect_confined(_folders(bound), files)
+        is_eager = any(query.is_eager for query in queries.values())
+        found = interruptible(confined, lambda: rows(confined)) if is_eager else rows(confined)
+        asked, free = Asked(bound.sources, self.began, self.clock), lambda: rows(self.engines.duckdb.connect())
+        return DuckDBResult(asked, confined, found, free, self.engines.spark)
 
     def _on_spark(self, bound: Bound, values: Mapping[str, Any]) -> QueryResult:
         engine, size = self.engines.spark(), sum(source.bytes for source in bound.sources)
-        frame = engine.run(lambda session: _frame(session, bound, values), "query", expected_bytes=size)
+        allowed = self.engines.local_files
+        frame = engine.run(lambda session: _frame(session, bound, values, allowed), "query", expected_bytes=size)
         return SparkResult(Asked(bound.sources, self.began, self.clock), frame, engine)
 
 
-def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound) -> None:
+def _folders(bound: Bound) -> set[str]:
+    """Return the local folders of the files that a statement's tables have."""
+    return {
+        source.storage.locate(DATA if isinstance(source.rows, ScanPlan) else STATE_STORE)
+        for source in bound.sources
+        if source.storage.local
+    }
+
+
+def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound, queries: Mapping[str, Query]) -> None:
     from sleeper_nb.engines.duckdb import relations
 
     for name, what in bound.named.items():
         if isinstance(what, Bound):
-            _name_on_duckdb(connection, what)
-            relations.name_query(connection, name, what.text)
+            _name_on_duckdb(connection, what, queries)
+            rows = relations.query(connection, queries[what.text])
         elif isinstance(what.rows, ScanPlan):
-            relations.name_rows(connection, name, relations.relation(connection, what.rows, what.storage))
+            rows = relations.relation(connection, what.rows, what.storage)
         else:
-            relations.name_rows(connection, name, relations.system_table(connection, what.rows))
+            rows = relations.system_table(connection, what.rows)
+        relations.name_rows(connection, name, rows)
 
 
-def _frame(session: SparkSession, bound: Bound, values: Mapping[str, Any] | None = None) -> DataFrame:
+def _frame(session: SparkSession, bound: Bound, values: Mapping[str, Any], local_files: bool) -> DataFrame:
     from sleeper_nb.engines.spark import frames
 
     named: dict[str, DataFrame] = {}
     for name, what in bound.named.items():
         if isinstance(what, Bound):
-            named[name] = _frame(session, what)
+            named[name] = _frame(session, what, {}, local_files)
         elif isinstance(what.rows, ScanPlan):
             named[name] = frames.data_frame(session, what.rows, what.storage)
         else:
             named[name] = frames.system_table(session, what.rows)
-    return frames.query(session, bound.text, named, values)
+    return frames.query(session, bound.text, named, values, local_files=local_files)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.cells import data_rows
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sleeper_nb.engines.spark.session import SparkEngine
+
+T = TypeVar("T")
 
 Engine = Literal["spark", "duckdb"]
 ENGINES: tuple[Engine, ...] = ("spark", "duckdb")
@@ -183,41 +186,69 @@ class QueryResult(Report, ABC):
 
 
 class DuckDBResult(QueryResult):
-    """Rows that DuckDB reads; its connection, and the names in it, are its own."""
+    """Rows that DuckDB reads; its connection, and the names in it, are its own.
 
-    __slots__ = ("_rows", "_spark")
+    Parameters
+    ----------
+    asked
+        What the statement reads, and since when.
+    connection
+        One that can open nothing but the files of the statement.
+    rows
+        The rows, of that connection.
+    free_rows
+        Returns the same rows of a connection without limits, for the caller's program.
+    spark
+        Returns what runs Spark.
+    """
 
-    def __init__(self, asked: Asked, rows: duckdb.DuckDBPyRelation, spark: Callable[[], SparkEngine]) -> None:
+    __slots__ = ("_connection", "_free_rows", "_rows", "_spark")
+
+    def __init__(
+        self,
+        asked: Asked,
+        connection: duckdb.DuckDBPyConnection,
+        rows: duckdb.DuckDBPyRelation,
+        free_rows: Callable[[], duckdb.DuckDBPyRelation],
+        spark: Callable[[], SparkEngine],
+    ) -> None:
         super().__init__(asked, "duckdb")
-        self._rows, self._spark = rows, spark
+        self._connection, self._rows, self._free_rows, self._spark = connection, rows, free_rows, spark
 
     def _first(self, rows: int) -> pa.Table:
         from sleeper_nb.engines.duckdb import relations
 
-        return relations.to_arrow(self._rows.limit(rows))
+        return self._run(lambda: relations.to_arrow(self._rows.limit(rows)))
 
     def _all(self) -> pa.Table:
         from sleeper_nb.engines.duckdb import relations
 
-        return relations.to_arrow(self._rows)
+        return self._run(lambda: relations.to_arrow(self._rows))
 
     def _batches(self, rows: int) -> Iterator[pa.Table]:
         from sleeper_nb.engines.duckdb import relations
 
-        return relations.batches(self._rows, rows)
+        with closing(relations.batches(self._rows, rows)) as batches:
+            while (batch := self._run(lambda: next(batches, None))) is not None:
+                yield batch
 
     def _in_ranges(self, column: str) -> pa.Table:
         from sleeper_nb.engines.duckdb import relations
 
-        return relations.counted_in_ranges(self._rows, column, RANGES)
+        return self._run(lambda: relations.counted_in_ranges(self._rows, column, RANGES))
 
     def _plan(self) -> str:
-        return self._rows.explain().rstrip()
+        return self._run(lambda: self._rows.explain().rstrip())
+
+    def _run(self, action: Callable[[], T]) -> T:
+        from sleeper_nb.engines.duckdb.interrupts import interruptible
+
+        return interruptible(self._connection, action)
 
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
-        """Return the relation itself."""
+        """Return a relation of the rows, which the program may go on from, and may write to files."""
         self._handed_out()
-        return self._rows
+        return self._free_rows()
 
     def to_spark(self) -> DataFrame:  # noqa: D102 - the contract is in QueryResult
         return self._spark().session().createDataFrame(self.to_arrow())

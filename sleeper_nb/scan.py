@@ -105,7 +105,7 @@ class Scan(Report):
         """
         from sleeper_nb.engines.duckdb import relations
 
-        connection = self._engines.duckdb()
+        connection = self._engines.duckdb.connect()
         self._guard.while_alive(connection, "relation")
         with self._guard.explained():
             rows = relations.relation(connection, self._plan, self._storage)

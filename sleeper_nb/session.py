@@ -20,7 +20,7 @@ from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.lookup import lookup_in
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, IteratorNames, Permissions
-from sleeper_nb.model.properties import STATE_STORES, InstanceProperties, TableProperties
+from sleeper_nb.model.properties import LOCAL_FILES, STATE_STORES, InstanceProperties, TableProperties
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
@@ -74,8 +74,9 @@ class Session(Declaring):
         self._stores: dict[str, StateStore] = {}
         self._views: dict[Engine, dict[str, str]] = {engine: {} for engine in ENGINES}
         leases = Leases(catalog, clock, author)
-        files = PropertyFiles(storage, properties or InstanceProperties({}), permissions)
-        engines = Engines(self.spark, Database().connect)
+        settings = properties or InstanceProperties({})
+        files = PropertyFiles(storage, settings, permissions)
+        engines = Engines(self.spark, Database(), settings[LOCAL_FILES])
         self.components = Components(catalog, clock, progress, engines, author, BackgroundJobs(), leases, files)
         if spark is not None:
             self.spark()  # a session that is handed in knows ``format("sleeper")`` from now on
@@ -228,7 +229,8 @@ class Session(Declaring):
             ``'savepoint.1'`` or ``'savepoint.<name>'``, or ``TIMESTAMP AS OF '2026-11-01 10:00:00'``. Behind its name,
             without a space, a system table (`sleeper_nb.operations.system_tables`): ``flights$savepoints``,
             ``$snapshots``, ``$files``, ``$partitions``, ``$schemas``, ``$properties``, ``$jobs``; a version may follow.
-            ``CREATE TEMP VIEW v AS …`` makes a view that the session keeps, for the engine that made it.
+            ``CREATE TEMP VIEW v AS …`` makes a view that the session keeps, for the engine that made it. Nothing is
+            written: a statement that could is refused (``REFERENCE.md``, "What SQL reads").
         engine
             ``"spark"`` or ``"duckdb"``.
         params

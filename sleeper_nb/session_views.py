@@ -2,7 +2,7 @@
 
 An engine would keep a view's text, in which our tables are unknown to it. So the session keeps the query as it was
 written, and it is bound each time that the view is read: a table without a clause is the current one of that moment, a
-table with a clause stays at its version. On Spark, views that read no table of ours are Spark's own, as ever.
+table with a clause stays at its version. So it is on both engines, whatever the view reads: it outlives Spark's JVM.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ _CREATE = re.compile(
     re.IGNORECASE,
 )
 _MAKES_VIEW = re.compile(r"\s*CREATE\b[\w\s]*\bVIEW\b", re.IGNORECASE)
+_MAKES_TABLE = re.compile(r"\s*(CREATE|REPLACE)\b[\w\s]*\bTABLE\b", re.IGNORECASE)
+_USING = re.compile(r"\s*(\([^()]*\))?\s*USING\b", re.IGNORECASE)
 _DROP = re.compile(r"\s*DROP\s+VIEW\s+(?P<if_there>IF\s+EXISTS\s)?", re.IGNORECASE)
 _QUERY = re.compile(r"\s*(?P<columns>\([^()]*\))?\s*AS\b(?P<query>.*)", re.IGNORECASE | re.DOTALL)
 
@@ -57,18 +59,24 @@ def changed_view(sql: str, references: tuple[TableReference, ...], binder: Binde
     name = next((reference.name for reference in references if reference.role == "write"), None)
     if name is None:
         return None
-    ours = bool(binder.bind(sql, references).named) or name.casefold() in binder.views
-    if binder.dialect == "spark" and not ours:
-        return None
-    if dropped := _DROP.match(sql):
+    binder.bind(sql, references)  # or it raises: a table of ours is never written to
+    start = time_travel.start_of(sql, dialect=binder.dialect)
+    if dropped := _DROP.match(sql, start):
+        if binder.dialect == "spark" and name.casefold() not in binder.views and not dropped["if_there"]:
+            return None  # it may be one of Spark's own
         return _dropped(name, binder, if_there=bool(dropped["if_there"]))
-    created = _CREATE.match(sql)
+    created = _CREATE.match(sql, start)
     if created is not None and created["temporary"]:
         end = next(reference.end for reference in references if reference.role == "write")
+        if binder.dialect == "spark" and _USING.match(sql, end):
+            return None  # of files and their options, which Spark alone keeps
         return _created(name, created, _QUERY.match(sql, end), binder)
-    if binder.dialect == "duckdb" or _MAKES_VIEW.match(sql):
+    if _MAKES_VIEW.match(sql, start):
         hint = f"write CREATE TEMP VIEW {name} AS …, which the session keeps"
         raise InvalidInput(f"{name!r} would be gone after the statement", hint=hint)
+    if _MAKES_TABLE.match(sql, start):
+        hint = f"make {name} with create and load it with ingest, or write CREATE TEMP VIEW {name} AS …"
+        raise InvalidInput(f"SQL makes no tables: {name!r} would be in no warehouse", hint=hint)
     return None
 
 

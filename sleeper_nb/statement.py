@@ -73,6 +73,12 @@ class Bound:
             found += what.sources if isinstance(what, Bound) else [what]
         return tuple(found)
 
+    @property
+    def statements(self) -> tuple[Bound, ...]:
+        """The statement itself, and those of the views that it reads."""
+        views = (what for what in self.named.values() if isinstance(what, Bound))
+        return (self, *(each for view in views for each in view.statements))
+
 
 @dataclass(frozen=True, slots=True)
 class Binder:

@@ -53,12 +53,37 @@ Each command is typed behind `%sleeper` in a notebook and behind `sleeper` on a 
 `T@12` or `T@v12`, `T@<savepoint>`, `T@savepoint.3`, `T@2026-11-01T10:00`.
 """
 
+_SQL = """## What SQL reads
+SQL reads and never writes: in `sql`, `inspect`, `where`, views, and with `--dry-run`, `--explain`, `--plot` and
+`--interactive`. A statement is judged as a whole by the parser of its engine before it is run.
+
+| | DuckDB | Spark |
+|---|---|---|
+| allowed | `SELECT`, `WITH`, `FROM`, `VALUES`, `TABLE`, `PIVOT`, `UNPIVOT`, `DESCRIBE`, `SUMMARIZE`, `SHOW`, \
+`EXPLAIN` | queries, `DESCRIBE`, `SHOW`, `LIST`, `EXPLAIN`; `SET`, `RESET`, `USE`, `CACHE`, `UNCACHE`, \
+`REFRESH TABLE`, variables and `CREATE TEMP VIEW … USING`, which end with the Spark session |
+| refused, also inside another statement | `COPY`, `INSERT`, `UPDATE`, `DELETE`, `MERGE`, `CREATE`, `ALTER`, `DROP`, \
+`ATTACH`, `INSTALL`, `LOAD`, `SET`, `PRAGMA`, `CALL`, secrets; the functions `query`, `query_table`, `nextval`, \
+`setval`, `write_log` and every table function that does more than read | `INSERT`, also `INSERT OVERWRITE DIRECTORY`, \
+`CREATE`, `ALTER`, `DROP`, `TRUNCATE`, `LOAD DATA`, `MERGE`, `UPDATE`, `DELETE`, `ANALYZE`, `MSCK`, `ADD JAR`, \
+functions, `CALL`, `EXECUTE IMMEDIATE`, scripts; `TRANSFORM … USING`, `reflect`, `java_method` |
+| kept by the session | `CREATE TEMP VIEW … AS`, `DROP VIEW` | `CREATE TEMP VIEW … AS`, `DROP VIEW` |
+| local files | `'data.csv'` and `read_csv`, `read_json`, `read_parquet`, `read_text`, `read_blob`, `glob` and their \
+like, whose paths and patterns are texts or parameters | ``csv.`data.csv` `` and the like |
+
+Files of an instance of a warehouse are read by its tables' names alone. With the instance property
+`sleeper.sql.local.files=false`, or `connect(…, properties={"sleeper.sql.local.files": "false"})` for one session, SQL
+reads no local file. DuckDB runs statements in a database whose settings are locked, without network or extensions, and
+which can open only the files of the statement's tables and the local files that it names. Data frames and relations
+that Python is handed (`to_spark`, `to_duckdb`) have no such limits.
+"""
+
 
 def page() -> str:
     """Return the content of the page."""
     rule = ["## What deletes", *_rule()]
     casts = ["## Casts", *_casts()]
-    return "\n".join([_HEAD, *rule, "## Commands", *_commands(), *casts, "## Properties", *_properties()])
+    return "\n".join([_HEAD, *rule, "## Commands", *_commands(), *casts, _SQL, "## Properties", *_properties()])
 
 
 def write(path: Path = PAGE) -> None:

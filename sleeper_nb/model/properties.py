@@ -176,9 +176,12 @@ PROPERTIES: dict[str, Property] = {
 TRANSACTION_ITEMS = "sleeper.statestore.dynamodb.transaction.max.items"
 OWN_TABLES = "sleeper.statestore.dynamodb.tables"
 SYNC = "sleeper.storage.sync"
+LOCAL_FILES = "sleeper.sql.local.files"
 INSTANCE_PROPERTIES: dict[str, Property] = {
     p.name: p
     for p in (
+        Property(LOCAL_FILES, "true", _truth, "true or false",
+                 "whether SQL may read files of this machine, such as 'data.csv'; it never writes any"),
         Property(SYNC, "true", _truth, "true or false",
                  "whether a commit in a folder waits for the disk; if not, a power cut can cost the last commits"),
         Property(TRANSACTION_ITEMS, "100", _whole(5, 100), "whole number from 5 to 100",

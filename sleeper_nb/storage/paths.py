@@ -25,17 +25,27 @@ import re
 CATALOG = "catalog.sqlite"
 INSTANCE_PROPERTIES = "config/instance.properties"
 CONFIG = ("config", INSTANCE_PROPERTIES, "config/tables")
+DATA = "data"
+STATE_STORE = "statestore"
 SAVEPOINTS = "savepoint"
 SCHEMAS = "schema"
-FOLDERS = ("data", "statestore", "statestore/files", "statestore/partitions", "statestore/log", SAVEPOINTS, SCHEMAS)
+FOLDERS = (
+    DATA,
+    STATE_STORE,
+    f"{STATE_STORE}/files",
+    f"{STATE_STORE}/partitions",
+    f"{STATE_STORE}/log",
+    SAVEPOINTS,
+    SCHEMAS,
+)
 """The folders in a table's folder, but for those in ``data``."""
-_DATA_FILE = re.compile(r"data/partition_[^/]+/[^/]+\.parquet")
+_DATA_FILE = re.compile(rf"{DATA}/partition_[^/]+/[^/]+\.parquet")
 _SCHEMA = re.compile(rf"{SCHEMAS}/schema-(\d+)")
 
 
 def data_file(partition_id: str, name: str) -> str:
     """Return the path of a data file; `name` is unique, the id of the job or a new one."""
-    return f"data/partition_{partition_id}/{name}.parquet"
+    return f"{DATA}/partition_{partition_id}/{name}.parquet"
 
 
 def is_data_file(path: str) -> bool:
@@ -54,17 +64,17 @@ def is_of_table(path: str) -> bool:
 
 def files_metadata(snapshot_id: int, name: str) -> str:
     """Return the path of the Parquet file with all file references of a snapshot."""
-    return f"statestore/files/{snapshot_id:012d}-{name}-files.parquet"
+    return f"{STATE_STORE}/files/{snapshot_id:012d}-{name}-files.parquet"
 
 
 def partitions_metadata(snapshot_id: int, name: str) -> str:
     """Return the path of the Parquet file with the partition tree of a snapshot."""
-    return f"statestore/partitions/{snapshot_id:012d}-{name}-partitions.parquet"
+    return f"{STATE_STORE}/partitions/{snapshot_id:012d}-{name}-partitions.parquet"
 
 
 def log_metadata(snapshot_id: int, name: str) -> str:
     """Return the path of the transactions that lead from older full metadata to a snapshot, one a line."""
-    return f"statestore/log/{snapshot_id:012d}-{name}-log.jsonl"
+    return f"{STATE_STORE}/log/{snapshot_id:012d}-{name}-log.jsonl"
 
 
 def savepoint(savepoint_id: int) -> str:

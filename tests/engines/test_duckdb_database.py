@@ -14,6 +14,10 @@ THREADS = Path("/proc/self/task")
 SCHEMA = sl.Schema({"city": "string"}, {}, {"fare": "double?"})
 
 
+def asked(connection, sql):
+    return relations.query(connection, relations.parsed(connection, sql))
+
+
 @pytest.fixture
 def session(tmp_path):
     with sl.connect(tmp_path) as opened:
@@ -41,10 +45,10 @@ def test_names_are_those_of_one_connection_also_of_rows_from_arrow(session):
     one, other = database.connect(), database.connect()
     relations.name_rows(one, "t", one.from_arrow(SCHEMA.arrow.empty_table()))
     relations.name_rows(other, "t", other.sql("SELECT 7 AS n"))
-    assert relations.query(one, "FROM t").columns == ["city", "fare"]
-    assert relations.query(other, "FROM t").fetchall() == [(7,)]
+    assert asked(one, "FROM t").columns == ["city", "fare"]
+    assert asked(other, "FROM t").fetchall() == [(7,)]
     with pytest.raises(InvalidInput, match="t does not exist"):
-        relations.query(database.connect(), "FROM t")
+        asked(database.connect(), "FROM t")
 
 
 def test_a_table_that_a_program_makes_on_a_relation_hides_none_of_ours(session):
@@ -57,8 +61,8 @@ def test_a_variable_is_no_table_and_times_are_shown_in_utc():
     connection = Database().connect()
     assert rows.num_rows == 0
     with pytest.raises(InvalidInput, match="rows does not exist"):
-        relations.query(connection, "FROM rows")
-    shown = relations.query(connection, "SELECT (TIMESTAMPTZ '2026-11-01 10:00:00+02')::VARCHAR").fetchall()
+        asked(connection, "FROM rows")
+    shown = asked(connection, "SELECT (TIMESTAMPTZ '2026-11-01 10:00:00+02')::VARCHAR").fetchall()
     assert shown == [("2026-11-01 08:00:00+00",)]
 
 

@@ -206,11 +206,15 @@ def test_demo_runs_in_the_folder_that_is_given(sleeper, monkeypatch):
 
 
 def test_an_interrupt_ends_with_its_own_code(sleeper, monkeypatch):
+    stop = KeyboardInterrupt()
+
     def interrupted(folder, progress):
-        raise KeyboardInterrupt
+        raise stop
 
     monkeypatch.setattr("sleeper_nb.demo.run", interrupted)
     assert sleeper("demo") == (130, "", "interrupted\n")
+    stop.add_note("Still running: 2 tasks")
+    assert sleeper("demo") == (130, "", "interrupted\nStill running: 2 tasks\n")
 
 
 def test_the_installed_command_runs():

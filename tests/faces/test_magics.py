@@ -290,6 +290,27 @@ def test_an_interrupt_shows_one_line_unless_stacks_are_wanted(shell, tmp_path, s
     assert ("stopped; what was committed before stays" in said.stdout) is (setting == "short")
 
 
+def test_an_interrupt_says_what_runs_on(shell, tmp_path):
+    class Noted(InterruptedAfter):
+        def update(self, *step, **more):
+            try:
+                super().update(*step, **more)
+            except KeyboardInterrupt as stop:
+                stop.add_note("Still running: 2 tasks")
+                raise
+
+    with sl.connect(tmp_path / "mine", progress=Noted(0)) as session:
+        three_leaves(session)
+        shell.push({"session": session})
+        shell.run_cell("%sleeper use $session")
+        with capture_output() as said:
+            shell.run_cell("%sleeper compact trips --strategy all --engine local")
+    assert said.stdout.splitlines()[-2:] == [
+        "\x1b[31mKeyboardInterrupt\x1b[0m: stopped; what was committed before stays",
+        "Still running: 2 tasks",
+    ]
+
+
 def test_a_session_of_python_can_be_used(run, tmp_path, shell):
     with sl.connect(tmp_path / "mine", clock=ManualClock()) as session:
         shell.user_ns["session"] = session

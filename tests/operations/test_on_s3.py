@@ -95,7 +95,7 @@ def test_duckdb_reads_the_bucket(table: StateStore):
         ingest(table, rows_of(*keys))
     connection = Database().connect()
     relations.relation(connection, plan_scan(table.load()), table.storage).create_view("t")
-    found = relations.query(connection, "SELECT key FROM t WHERE key >= 'b' ORDER BY key")
+    found = relations.query(connection, relations.parsed(connection, "SELECT key FROM t WHERE key >= 'b' ORDER BY key"))
     assert found is not None
     assert keys_in(relations.to_arrow(found)) == ["b", "x", "y"]
 

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from sleeper_nb.engines.duckdb import condition_faults as faults
-from sleeper_nb.engines.duckdb.database import connect_anew, interruptible
+from sleeper_nb.engines.duckdb.database import connect_anew
+from sleeper_nb.engines.duckdb.interrupts import interruptible
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.scanning.conditions import Comparison
 from sleeper_nb.operations.scanning.gathering import gathered
@@ -142,8 +143,8 @@ class OpenedCondition:
         rows = pa.table([*columns, numbers], names=[*schema.names, _NUMBER])
         self.connection.register(_ROWS, rows)
         try:
-            with interruptible():
-                found = self.connection.sql(_select(self.condition.text)).to_arrow_table()
+            query = _select(self.condition.text)
+            found = interruptible(self.connection, lambda: self.connection.sql(query).to_arrow_table())
         except duckdb.Error as error:
             raise faults.explained("compute", self.condition.text, error, self.condition.names) from error
         self.connection.unregister(_ROWS)

@@ -1,14 +1,19 @@
-"""One in-memory DuckDB for all that a session asks of it; each question has a connection, and names, of its own."""
+"""The in-memory DuckDB databases of a session; each question has a connection, and names, of its own."""
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import duckdb
+
+_CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
+    "autoinstall_known_extensions": False,  # nothing is downloaded
+    "autoload_known_extensions": False,
+    "python_enable_replacements": False,  # a misspelt table must not become some variable of ours
+}
 
 
 def connect_anew() -> duckdb.DuckDBPyConnection:
@@ -16,43 +21,63 @@ def connect_anew() -> duckdb.DuckDBPyConnection:
     return Database().connect()
 
 
-@contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Run a query; an interrupt is a `KeyboardInterrupt`, as everywhere, not DuckDB's `RuntimeError`."""
-    try:
-        yield
-    except RuntimeError as error:
-        if str(error) != "Query interrupted":
-            raise
-        raise KeyboardInterrupt from error
-
-
 class Database:
-    """A DuckDB without a file, so without a lock on one; opened with the first question.
+    """DuckDB databases without a file, so without a lock on one; opened with the first question.
 
-    To open one takes longer than a small question, and each has threads and a limit of memory of its own, so that
-    answers which a notebook keeps would add them up. A connection costs nothing. What one calls its views
+    Opening one takes longer than a small question, and each has threads and a memory limit of its own, so that answers
+    which a notebook keeps would add them up. A connection costs nothing. What one calls its views
     (`relations.name_rows`) no other sees, and they go with it; so do they of answers that outlive the session.
+
+    There are two: one without limits, for the relations that a program is handed, which it may write to files; and one
+    that runs the text of statements, and whose settings keep it from all files but those of the tables.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._first: duckdb.DuckDBPyConnection | None = None
+        self._confined: duckdb.DuckDBPyConnection | None = None
+        self._folders: frozenset[str] = frozenset()
 
     def connect(self) -> duckdb.DuckDBPyConnection:
-        """Return a new connection, which shows times in UTC."""
-        import duckdb
-
+        """Return a new connection without limits, which shows times in UTC."""
         with self._lock:
             if self._first is None:
-                self._first = duckdb.connect(
-                    ":memory:",
-                    config={
-                        "autoinstall_known_extensions": False,  # nothing is downloaded
-                        "autoload_known_extensions": False,
-                        "python_enable_replacements": False,  # a misspelt table must not become some variable of ours
-                    },
-                )
-            connection = self._first.cursor()
-        connection.execute("SET TimeZone = 'UTC'")
-        return connection
+                self._first = _opened()
+            return self._first.cursor()
+
+    def connect_confined(self, folders: Iterable[str], files: Iterable[str] = ()) -> duckdb.DuckDBPyConnection:
+        """Return a new connection that can open no file but some, has no network, and whose settings are locked.
+
+        Parameters
+        ----------
+        folders
+            The folders of tables' files. A database whose settings are locked takes no more of them, so a statement
+            that needs another opens a new one, for itself and those after it.
+        files
+            Files that the statement names; it gets a database of its own.
+        """
+        wanted, named = frozenset(folders), sorted(files)
+        if named:
+            return _confined(wanted, named)
+        with self._lock:
+            if self._confined is None or not wanted <= self._folders:
+                self._folders |= wanted
+                self._confined = _confined(self._folders, [])
+            return self._confined.cursor()
+
+
+def _opened() -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    connection = duckdb.connect(":memory:", config=_CONFIG)
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")
+    return connection
+
+
+def _confined(folders: frozenset[str], files: list[str]) -> duckdb.DuckDBPyConnection:
+    connection = _opened()
+    connection.execute("SET GLOBAL allowed_directories = $folders", {"folders": sorted(folders)})
+    connection.execute("SET GLOBAL allowed_paths = $files", {"files": files})
+    connection.execute("SET GLOBAL enable_external_access = false")
+    connection.execute("SET GLOBAL lock_configuration = true")
+    return connection

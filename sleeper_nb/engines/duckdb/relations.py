@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from sleeper_nb import errors
 from sleeper_nb.engines.duckdb import processing
+from sleeper_nb.engines.duckdb.statements import Query, judged
 from sleeper_nb.engines.sql.histogram import HIGH, LOW, range_of
-from sleeper_nb.engines.sql.queries import check_query
 from sleeper_nb.errors import InvalidInput, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
@@ -26,6 +26,9 @@ from sleeper_nb.storage.filesystem import Storage
 _OURS = re.compile(r"^sleeper_nb\.errors\.(\w+): (.*)(?:\nhint: (.*))?", re.MULTILINE)
 
 _IO = re.compile(r"\bIO Error: ")
+# How DuckDB refuses a file that the settings of `Database.connect_confined` keep from it.
+_REFUSED = re.compile(r'^Permission Error: Cannot access \w+ "(.*?)"')
+
 _MOST_LISTED = 3
 
 
@@ -106,20 +109,26 @@ def column(name: str) -> duckdb.Expression:
     return duckdb.ColumnExpression(name)
 
 
+def parsed(connection: duckdb.DuckDBPyConnection, sql: str) -> Query:
+    """Return a statement that only reads; as `judged`, with DuckDB's errors as ours."""
+    try:
+        return judged(connection, sql)
+    except duckdb.Error as error:
+        raise explained(error) from error
+
+
 def query(
-    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Mapping[str, Any] | None = None
+    connection: duckdb.DuckDBPyConnection, sql: Query, parameters: Mapping[str, Any] | None = None
 ) -> duckdb.DuckDBPyRelation:
     """Return the rows of one statement, with ``$name`` parameters bound by value.
 
     Raises
     ------
     InvalidInput
-        With DuckDB's first line, when it cannot be read or refers to what is not there; and before anything is done
-        when it is no query.
+        With DuckDB's first line, when it refers to what is not there.
     """
-    check_query(sql)
     try:
-        return connection.sql(sql, params=dict(parameters)) if parameters else connection.sql(sql)
+        return connection.sql(sql.text, params=dict(parameters)) if parameters else connection.sql(sql.text)
     except duckdb.Error as error:
         raise explained(error) from error
 
@@ -127,11 +136,6 @@ def query(
 def name_rows(connection: duckdb.DuckDBPyConnection, name: str, rows: duckdb.DuckDBPyRelation) -> None:
     """Give rows a name, under which the next statements of the connection, and of no other, read them."""
     connection.register(name, rows)  # a temporary view, which `create_view` does not make
-
-
-def name_query(connection: duckdb.DuckDBPyConnection, name: str, sql: str) -> None:
-    """Give a query a name, as `name_rows` does."""
-    name_rows(connection, name, query(connection, sql))
 
 
 def to_arrow(rows: duckdb.DuckDBPyRelation) -> pa.Table:
@@ -142,7 +146,7 @@ def to_arrow(rows: duckdb.DuckDBPyRelation) -> pa.Table:
         raise explained(error) from error
 
 
-def batches(rows: duckdb.DuckDBPyRelation, size: int) -> Iterator[pa.Table]:
+def batches(rows: duckdb.DuckDBPyRelation, size: int) -> Generator[pa.Table]:
     """Yield the rows of a relation, about so many at a time and one batch at least; none is read before its turn."""
     try:
         with rows.to_arrow_reader(size) as reader:
@@ -169,6 +173,9 @@ def explained(error: Exception) -> SleeperError:
     if ours is not None and isinstance(kind := getattr(errors, ours[1], None), type):
         return kind(ours[2], hint=ours[3])  # type: ignore[no-any-return]
     lines = [line.strip() for line in str(error).splitlines()]
+    if refused := _REFUSED.search(lines[0] if lines else ""):
+        hint = "SQL reads tables, and local files whose paths are written as text or parameters"
+        return InvalidInput(f"SQL may not open {refused[1]!r}", hint=hint)
     first = next(filter(None, lines), type(error).__name__)
     if _IO.search(first):
         return StorageError(f"DuckDB: {first}", hint="was the file deleted or changed meanwhile? run it again")

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from sleeper_nb.engines.spark.reach import hand_over_keys, jvm_opens
+from sleeper_nb.engines.spark.statements import check_reads
 from sleeper_nb.engines.sql.histogram import HIGH, LOW, range_of
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.processing import DataProcessing
@@ -154,12 +155,19 @@ def system_table(spark: SparkSession, rows: SystemRows) -> DataFrame:
 
 
 def query(
-    spark: SparkSession, sql: str, views: Mapping[str, DataFrame], parameters: Mapping[str, Any] | None = None
+    spark: SparkSession,
+    sql: str,
+    views: Mapping[str, DataFrame],
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    local_files: bool = True,
 ) -> DataFrame:
     """Return the rows of a statement that names `views`, with ``:name`` parameters bound by value.
 
-    Spark resolves names when the statement is read, so the views are gone again when this returns.
+    Spark resolves names when the statement is read, so the views are gone again when this returns. A statement that
+    does more than read is refused before it is run; `local_files` as in `check_reads`.
     """
+    check_reads(spark, sql, local_files=local_files)
     for name, frame in views.items():
         frame.createOrReplaceTempView(name)
     try:

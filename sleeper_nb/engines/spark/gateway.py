@@ -65,6 +65,19 @@ def build_session(conf: Mapping[str, str]) -> SparkSession:
     return session
 
 
+def changed_settings(session: SparkSession) -> dict[str, str]:
+    """Return the settings of a session that were changed since its start."""
+    began = session.sparkContext.getConf()
+    return {name: value for name, value in session.conf.getAll.items() if began.get(name) != value}
+
+
+def own_views(session: SparkSession) -> tuple[str, ...]:
+    """Return the temporary views that a session keeps itself."""
+    # not PySpark's own list, which is computed by a job and waits for a core
+    views = session._jsparkSession.sessionState().catalog().listLocalTempViews("*")  # noqa: SLF001
+    return tuple(views.apply(index).table() for index in range(views.size()))
+
+
 def delete_with_jvm(session: SparkSession, folder: Path) -> None:
     """Have the JVM delete the folder as it ends, for the case that this process is killed."""
     gateway = session.sparkContext._gateway  # noqa: SLF001 - the only way to the JVM

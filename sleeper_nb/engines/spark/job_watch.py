@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from sleeper_nb.progress import unchecked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from pyspark import SparkContext, StatusTracker
+    from pyspark import SparkContext, SparkStageInfo, StatusTracker
     from pyspark.sql import SparkSession
 
     from sleeper_nb.progress import Progress
@@ -21,7 +22,10 @@ T = TypeVar("T")
 
 _POLL_SECONDS = 0.2
 _CANCEL_SECONDS = 0.1
-_GIVE_UP_SECONDS = 10
+
+
+PATIENCE_SECONDS: Final = 10.0
+"""How long tasks have to end after a cancel: Spark sets a flag in them, which compiled loops may not look at."""
 
 
 class WatchedAction(Generic[T]):
@@ -40,10 +44,27 @@ class WatchedAction(Generic[T]):
         What Spark calls the jobs.
     tag
         How the name of the group of jobs begins.
+    patience
+        How many seconds tasks have to end after a cancel.
+
+    Attributes
+    ----------
+    left
+        How many tasks run, once the action was cancelled: Spark calls a job cancelled before its tasks have ended.
+    is_deaf
+        Whether the action or its tasks ran on when `cancel` returned.
     """
 
-    def __init__(self, session: SparkSession, action: Callable[[SparkSession], T], description: str, tag: str) -> None:
-        self._session, self._action, self._description = session, action, description
+    def __init__(
+        self,
+        session: SparkSession,
+        action: Callable[[SparkSession], T],
+        description: str,
+        tag: str,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        self._patience, self.left, self.is_deaf = patience, 0, False
+        self._session, self._action, self.description = session, action, description
         # One of its own for as long as its watcher lives, who could else cancel the jobs of an action behind it.
         self._tag = f"{tag}-{id(self):x}"
         self._result: list[T] = []
@@ -51,6 +72,7 @@ class WatchedAction(Generic[T]):
         self.done = self.total = 0
         self.waiting = False
         self._cancel, self._quiet = threading.Event(), threading.Event()
+        self._cancelled = False
         self.ended = threading.Event()
 
     def start(self) -> None:
@@ -61,9 +83,12 @@ class WatchedAction(Generic[T]):
         threading.Thread(target=self._watch, daemon=True).start()
 
     def cancel(self) -> None:
-        """Cancel the jobs, and wait until none runs any more."""
+        """Cancel the jobs, and wait until no task of them runs any more, or patience has ended."""
+        self._cancelled = True
         self._cancel.set()
-        self._quiet.wait(_GIVE_UP_SECONDS)
+        with contextlib.suppress(KeyboardInterrupt):  # a second one: the user has no patience
+            self._quiet.wait(self._patience)
+        self.is_deaf = not self._quiet.is_set()
 
     def result(self) -> T:
         """Return what the action returned, or raise what it raised; call it once it has ended."""
@@ -74,7 +99,7 @@ class WatchedAction(Generic[T]):
 
     def _act(self) -> None:
         try:
-            self._session.sparkContext.setJobGroup(self._tag, self._description, interruptOnCancel=True)
+            self._session.sparkContext.setJobGroup(self._tag, self.description, interruptOnCancel=True)
             self._result.append(self._action(self._session))
         except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
             self._error = error
@@ -90,24 +115,25 @@ class WatchedAction(Generic[T]):
                 self.done, self.total = _tasks(tracker, self._tag)
                 self.waiting = self.done == 0 < self.total and not _has_workers(context)
             # Again and again: an action may submit another job after one was cancelled.
-            while not self.ended.wait(_CANCEL_SECONDS):
+            while not self.ended.wait(_CANCEL_SECONDS) or _is_active(tracker, self._tag):
                 context.cancelJobGroup(self._tag)
-            while _is_active(tracker, self._tag) and not threading.Event().wait(_CANCEL_SECONDS):
-                context.cancelJobGroup(self._tag)
+                self.left = _running(tracker, self._tag)
+            while self._cancelled and (left := _running(tracker, self._tag)):
+                self.left = left
+                threading.Event().wait(_CANCEL_SECONDS)
+            self.left = 0
         except Exception:  # noqa: BLE001, S110 - the JVM is gone, of which the action itself tells
             pass
         finally:
             self._quiet.set()
 
 
-def run_watched(
-    session: SparkSession, action: Callable[[SparkSession], T], description: str, *, tag: str, progress: Progress
-) -> T:
+def run_watched(watched: WatchedAction[T], progress: Progress) -> T:
     """Run an action, and show five times a second how many tasks of its jobs are done; an interrupt cancels them.
 
     A cluster that has no workers for the session, which Spark waits for without an end, is told of meanwhile.
     """
-    watched = WatchedAction(session, action, description, tag)
+    description = watched.description
     try:
         progress.update(description)
         watched.start()
@@ -123,20 +149,13 @@ def run_watched(
 
 
 def run_each(
-    session: SparkSession,
-    actions: Sequence[Callable[[SparkSession], T]],
-    description: str,
-    *,
-    tag: str,
-    check: Callable[[], None] = unchecked,
+    watched: WatchedAction[None], results: SimpleQueue[T], check: Callable[[], None] = unchecked
 ) -> Generator[T]:
-    """Run actions side by side, as many as Spark has cores, and yield each result as it is there.
+    """Run `side_by_side` actions and yield each result as it is there.
 
     An interrupt, an error that `check` raises, or leaving the loop early, cancels those that run. After a failure no
     other action is begun.
     """
-    results: SimpleQueue[T] = SimpleQueue()
-    watched = WatchedAction(session, lambda running: _side_by_side(running, actions, results), description, tag)
     try:
         watched.start()
         while not watched.ended.wait(_CANCEL_SECONDS) or not results.empty():
@@ -149,9 +168,10 @@ def run_each(
     watched.result()
 
 
-def _side_by_side(
+def side_by_side(
     session: SparkSession, actions: Sequence[Callable[[SparkSession], T]], results: SimpleQueue[T]
 ) -> None:
+    """Run actions, as many at once as Spark has cores, and put each result into a queue."""
     from pyspark import InheritableThread
 
     waiting: SimpleQueue[Callable[[SparkSession], T]] = SimpleQueue()
@@ -180,14 +200,20 @@ def _side_by_side(
 
 def _tasks(tracker: StatusTracker, tag: str) -> tuple[int, int]:
     """Return how many of how many tasks are done, over all stages of the group's jobs."""
-    stages = {}
-    for job in tracker.getJobIdsForGroup(tag):
-        known = tracker.getJobInfo(job)
-        for stage in known.stageIds if known else ():
-            if info := tracker.getStageInfo(stage):
-                # By its id, as several jobs share a stage.
-                stages[stage] = (info.numCompletedTasks, info.numTasks)
-    return sum(done for done, _ in stages.values()), sum(total for _, total in stages.values())
+    stages = _stages(tracker, tag).values()
+    return sum(info.numCompletedTasks for info in stages), sum(info.numTasks for info in stages)
+
+
+def _running(tracker: StatusTracker, tag: str) -> int:
+    """Return how many tasks of the group's jobs run, also of jobs that were cancelled."""
+    return sum(info.numActiveTasks for info in _stages(tracker, tag).values())
+
+
+def _stages(tracker: StatusTracker, tag: str) -> dict[int, SparkStageInfo]:
+    """Return the stages of the group's jobs by their ids, as several jobs share a stage."""
+    jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(tag)))
+    found = {stage: tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds}
+    return {stage: info for stage, info in found.items() if info is not None}
 
 
 def _has_workers(context: SparkContext) -> bool:

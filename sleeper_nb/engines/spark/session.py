@@ -7,7 +7,8 @@ import contextlib
 import tempfile
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sleeper_nb.engines.spark.cache import cache_folder
 from sleeper_nb.engines.spark.errors import explain
@@ -15,12 +16,14 @@ from sleeper_nb.engines.spark.gateway import (
     active_session,
     attached,
     build_session,
+    changed_settings,
     delete_with_jvm,
     detach_pyspark,
+    own_views,
     silence_query_context,
 )
 from sleeper_nb.engines.spark.java import find_java
-from sleeper_nb.engines.spark.job_watch import run_each, run_watched
+from sleeper_nb.engines.spark.job_watch import PATIENCE_SECONDS, WatchedAction, run_each, run_watched, side_by_side
 from sleeper_nb.engines.spark.jvm import JIT, flags_without_archive, launch_jvm, plan_jvm
 from sleeper_nb.engines.spark.jvm_archive import ARCHIVE, archive_of, make_in_background
 from sleeper_nb.engines.spark.settings import IgnoredSetting, ignored_settings, own_settings
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
     from sleeper_nb.engines.spark.jvm_archive import JvmArchive
 
 T = TypeVar("T")
+
+_DEAF_SECONDS: Final = 5
+"""How long a JVM that ignores a cancel has to answer, and to end by itself."""
 
 LONG_JOB_BYTES: Final = 512 << 20
 """From this size of the first work on, compiled code that runs faster is worth a start that takes longer."""
@@ -72,6 +78,9 @@ class SparkEngine:
         Told of the start and of every job.
     on_session
         Called once with each session that is used, before its first work.
+    patience
+        How many seconds tasks have to end after a cancel. Then a JVM that was started here is ended, and the next use
+        starts another with the same settings.
     """
 
     def __init__(
@@ -82,8 +91,12 @@ class SparkEngine:
         clock: Clock,
         progress: Progress,
         on_session: Callable[[SparkSession], object] = lambda _: None,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
-        self._session, self._on_session = session, on_session
+        self._session, self._on_session, self._patience = session, on_session, patience
+        self._running: list[WatchedAction[Any]] = []
+        self._deaf: WatchedAction[Any] | None = None
+        self._kept_settings: dict[str, str] = {}
         self._config = dict(config or {})
         self._clock = clock
         self._progress = progress
@@ -123,6 +136,7 @@ class SparkEngine:
             There is no Java, Spark did not start, or the session that was handed in was stopped.
         """
         with self._lock:
+            self._end_deaf_jvm()
             if self._session is not None and self.started:
                 return self._session
             if self._session is not None and not self._ours:
@@ -138,6 +152,7 @@ class SparkEngine:
             finally:
                 self._progress.finish("")
             self._ours = True
+            self._keep_settings(self._session)
             self._on_session(self._session)
             return self._session
 
@@ -156,13 +171,13 @@ class SparkEngine:
         Raises
         ------
         KeyboardInterrupt
-            The user interrupted; no job of the action runs any more.
+            The user interrupted; no task of the action runs any more, or a note of the error says which do.
         SleeperError
             Spark failed: in one line, with Spark's own error as its cause.
         """
-        session = self.session(expected_bytes)
-        with _explained():
-            result = run_watched(session, action, description, tag=self._clock.new_id(), progress=self._progress)
+        watched = self._watched(action, description, expected_bytes)
+        with _explained(), self._counted(watched):
+            result = run_watched(watched, self._progress)
         self._answered()
         return result
 
@@ -178,10 +193,87 @@ class SparkEngine:
 
         `check` is called now and then; when it raises, all jobs are cancelled.
         """
-        session = self.session(expected_bytes)
-        with _explained():
-            yield from run_each(session, actions, description, tag=self._clock.new_id(), check=check)
+        results: SimpleQueue[T] = SimpleQueue()
+        watched = self._watched(lambda session: side_by_side(session, actions, results), description, expected_bytes)
+        with _explained(), self._counted(watched):
+            yield from run_each(watched, results, check)
         self._answered()
+
+    def _watched(self, action: Callable[[SparkSession], T], description: str, expected_bytes: int) -> WatchedAction[T]:
+        session = self.session(expected_bytes)
+        return WatchedAction(session, action, description, self._clock.new_id(), self._patience)
+
+    @contextlib.contextmanager
+    def _counted(self, watched: WatchedAction[Any]) -> Iterator[None]:
+        """Hold that an action runs; when it was cancelled and runs on, say so in a note of the error."""
+        self._running.append(watched)
+        try:
+            yield
+        except BaseException as error:
+            self._running.remove(watched)
+            if watched.is_deaf:
+                said = self._after_deaf(watched)
+                error.add_note(said)
+                if not isinstance(error, KeyboardInterrupt):
+                    self._progress.finish(said)
+            raise
+        else:
+            self._running.remove(watched)
+
+    def _after_deaf(self, watched: WatchedAction[Any]) -> str:
+        """End the JVM of an action that ignores its cancel, if it was started here; return what was done."""
+        what = f"{watched.left} tasks" if watched.left > 1 else "a task" if watched.left else "the driver"
+        with self._lock:
+            if self._jvm is None:
+                return (
+                    f"Still running: {what} of Spark, which did not react to the stop. Later statements wait for their "
+                    "cores. To end them, stop that Spark session."
+                )
+            self._deaf = watched
+            gone = self._end_deaf_jvm()
+        if gone is None:
+            return (
+                f"Still running: {what} of Spark, which did not react to the stop. Spark restarts after its other jobs."
+            )
+        views = f" Gone: Spark's own temporary views {', '.join(gone)}." if gone else ""
+        return (
+            f"{what.capitalize()} of Spark did not react to the stop, so its JVM was ended. The next statement starts "
+            f"another, with the same settings; data frames of the old one are gone.{views}"
+        )
+
+    def _end_deaf_jvm(self) -> tuple[str, ...] | None:
+        """End a JVM in which a cancelled action runs on, unless others run too; return Spark's views that go with it.
+
+        Returns None when it is not ended.
+        """
+        if self._deaf is None or self._running:
+            return None
+        self._deaf = None
+        views = self._saved()
+        self._forget(_DEAF_SECONDS)
+        return views
+
+    def _saved(self) -> tuple[str, ...]:
+        """Keep the settings of a session whose JVM will be ended, and return the views that only it has."""
+        session = self._session
+        views: list[str] = []
+
+        def ask() -> None:
+            with contextlib.suppress(Exception):
+                self._kept_settings = changed_settings(session)  # type: ignore[arg-type]
+                views.extend(own_views(session))  # type: ignore[arg-type]
+
+        asking = threading.Thread(target=ask, daemon=True)  # a JVM that is out of memory never answers
+        asking.start()
+        asking.join(_DEAF_SECONDS)
+        return tuple(views)
+
+    def _keep_settings(self, session: SparkSession) -> None:
+        """Give a new session the settings that the one before it had."""
+        kept, self._kept_settings = self._kept_settings, {}
+        for name, value in kept.items():
+            with contextlib.suppress(Exception):  # of the old JVM alone, such as its port
+                session.conf.set(name, value)
 
     def _answered(self) -> None:
         """Begin what waited for the first answer."""
@@ -210,12 +302,12 @@ class SparkEngine:
                 self._progress.finish(f"Spark runs already, and ignores {asked_for}")
             self._on_session(session)
 
-    def _forget(self) -> None:
-        """Let go of the session, and end the JVM that was ours."""
+    def _forget(self, seconds: float = 20) -> None:
+        """Let go of the session, and end the JVM that was ours, by force when it takes longer than `seconds`."""
         if self._jvm is not None:
             atexit.unregister(self._jvm.release)
             detach_pyspark()
-            self._jvm.stop()
+            self._jvm.stop(seconds)
         self._session, self._jvm, self._ours, self._ignored, self._after_first_answer = None, None, False, (), None
 
     def _start(self, expected_bytes: int) -> SparkSession:

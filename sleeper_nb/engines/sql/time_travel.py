@@ -26,6 +26,7 @@ __all__ = [
     "VersionClause",
     "bind_names",
     "splice",
+    "start_of",
     "statement_alone",
     "table_references",
     "to_duckdb_parameters",
@@ -37,6 +38,11 @@ def statement_alone(sql: str, *, dialect: Dialect) -> str:
     tokens = tokenize(sql, dialect=dialect)
     last = next((index for index in reversed(range(len(tokens))) if not tokens[index].is_symbol(";")), -1)
     return sql[: tokens[last + 1].start] if last + 1 < len(tokens) else sql
+
+
+def start_of(sql: str, *, dialect: Dialect) -> int:
+    """Return where a statement begins, after the comments before it."""
+    return next((token.start for token in tokenize(sql, dialect=dialect)), 0)
 
 
 def splice(sql: str, replacements: Mapping[TableReference, str], *, dialect: Dialect) -> str:

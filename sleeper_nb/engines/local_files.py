@@ -1,0 +1,41 @@
+"""Local files that SQL names: where they are, and that they belong to no warehouse."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.properties import LOCAL_FILES
+from sleeper_nb.storage.paths import CATALOG
+
+
+def refused(path: str) -> InvalidInput:
+    """Return the error of a local file where SQL may read none."""
+    hint = f"set the instance property {LOCAL_FILES} to true to allow it"
+    return InvalidInput(f"SQL may not read local files here: {path!r}", hint=hint)
+
+
+def absolute(path: str) -> str:
+    """Return the absolute path of a file or pattern; the address of a file that is elsewhere stays as it is."""
+    if path.startswith("file:"):
+        path = unquote(urlsplit(path).path)
+    return path if "://" in path else os.path.abspath(Path(path).expanduser())  # noqa: PTH100 - keeps patterns
+
+
+def check_outside(path: str) -> None:
+    """Refuse the files of an instance of a warehouse.
+
+    A database beside SQLite that opens its file and closes it again takes SQLite's locks away from this process, and a
+    data file alone is no version of a table.
+
+    Raises
+    ------
+    InvalidInput
+        Naming the file and the instance's folder.
+    """
+    for folder in Path(os.path.realpath(path)).parents:
+        if (folder / CATALOG).is_file():
+            hint = "read the table by its name, or a system table: flights$files"
+            raise InvalidInput(f"SQL may not read {path!r}, a file of the instance in {folder}", hint=hint)

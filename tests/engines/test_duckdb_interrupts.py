@@ -1,0 +1,87 @@
+"""An interrupt ends a query on DuckDB at once, also one that returns to Python only in hours."""
+
+import _thread
+import threading
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.engines.duckdb import interrupts, relations
+from sleeper_nb.engines.duckdb.database import Database
+
+ENDLESS = (
+    "SELECT count(*) AS n, 1 AS one FROM range(1000000) a, range(1000000) b, range(1000000) c "
+    "WHERE a.range + b.range + c.range < 0"
+)
+
+
+def interrupt():
+    threading.Thread(target=_thread.interrupt_main).start()
+
+
+def run_on():
+    """Return the threads whose work has not ended."""
+    return [thread for thread in threading.enumerate() if thread.name == "sleeper-duckdb" and not thread.ended.is_set()]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda result: result.to_arrow(),
+        lambda result: result.head(),
+        lambda result: next(result.batches()),
+        lambda result: result.plot("hist"),
+    ],
+)
+def test_an_interrupt_ends_an_endless_query_and_the_next_is_answered(tmp_path, monkeypatch, read):
+    def interrupted(name):
+        real = getattr(relations, name)
+        monkeypatch.setattr(relations, name, lambda *given: (interrupt(), real(*given))[1])
+
+    with sl.connect(tmp_path) as session:
+        result = session.sql(ENDLESS, engine="duckdb")
+        interrupted("to_arrow")
+        interrupted("batches")
+        with pytest.raises(KeyboardInterrupt) as stop:
+            read(result)
+        assert not getattr(stop.value, "__notes__", None)
+        assert not run_on()
+        monkeypatch.undo()
+        assert session.sql("SELECT 7 AS n", engine="duckdb").to_dict() == {"n": [7]}
+
+
+def test_a_pivot_that_reads_at_once_is_interrupted_too(tmp_path, monkeypatch):
+    real = relations.query
+    monkeypatch.setattr(relations, "query", lambda *given: (interrupt(), real(*given))[1])
+    with sl.connect(tmp_path) as session, pytest.raises(KeyboardInterrupt):
+        session.sql(f"PIVOT ({ENDLESS}) ON n USING sum(one)", engine="duckdb")
+    assert not run_on()
+
+
+def test_what_does_not_stop_is_said_to_run_on(monkeypatch):
+    monkeypatch.setattr(interrupts, "_GIVE_UP_TRIES", 1)
+    goes_on = threading.Event()
+
+    def deaf():
+        interrupt()
+        goes_on.wait()
+
+    with pytest.raises(KeyboardInterrupt) as stop:
+        interrupts.interruptible(Database().connect(), deaf)
+    assert stop.value.__notes__ == [
+        "DuckDB still computes: a function of the statement cannot be stopped. It ends by itself."
+    ]
+    (worker,) = run_on()
+    goes_on.set()
+    worker.join()
+
+
+def test_errors_and_other_threads_are_as_ever(tmp_path):
+    with sl.connect(tmp_path) as session:
+        with pytest.raises(sl.InvalidInput, match="Conversion Error"):
+            session.sql("SELECT CAST(range::VARCHAR || 'x' AS INT) AS n FROM range(3)", engine="duckdb").to_arrow()
+        found = []
+        thread = threading.Thread(target=lambda: found.append(session.sql("SELECT 7 AS n", engine="duckdb").to_dict()))
+        thread.start()
+        thread.join()
+    assert found == [{"n": [7]}]

@@ -1,0 +1,257 @@
+"""SQL on DuckDB reads and never writes: by DuckDB's own parser, and by the settings of the database that runs it."""
+
+import duckdb
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.engines.duckdb.statements import FILE_FUNCTIONS, judged
+from sleeper_nb.errors import InvalidInput, SleeperError
+from sleeper_nb.widgets.pages_model import PagesModel
+
+SCHEMA = sl.Schema({"city": "string"}, {}, {"fare": "double?"})
+
+WRITES = [
+    "WITH a AS (COPY (SELECT 1) TO '{out}') SELECT 1",
+    "WITH a AS MATERIALIZED (COPY (SELECT 1) TO '{out}') SELECT * FROM a",
+    "SELECT (WITH a AS (COPY (SELECT 1) TO '{out}') SELECT 1)",
+    "FROM (WITH a AS (COPY (SELECT 1) TO '{out}') SELECT 1)",
+    "SELECT 1 UNION ALL (WITH a AS (COPY (SELECT 1) TO '{out}') SELECT 1)",
+    "SELECT 1 ORDER BY (WITH a AS (COPY (SELECT 1) TO '{out}') SELECT 1)",
+    "SELECT 1 LIMIT (WITH a AS (COPY (SELECT 1) TO '{out}') SELECT 1)",
+    "DESCRIBE WITH a AS (COPY (SELECT 1) TO '{out}') SELECT 1",
+    "SUMMARIZE WITH a AS (COPY (SELECT 1) TO '{out}') SELECT 1",
+    "WITH a AS (COPY (SELECT 1 AS x, 2 AS y) TO '{out}') PIVOT (SELECT 1 AS x, 2 AS y) ON x USING sum(y)",
+    "PIVOT (WITH a AS (COPY (SELECT 1) TO '{out}') SELECT 1 AS x, 2 AS y) ON x USING sum(y)",
+    "PIVOT (WITH a AS (COPY (SELECT 1) TO '{out}') SELECT 1 AS x, 2 AS y) ON x IN (1) USING sum(y)",
+    "EXPLAIN WITH a AS (COPY (SELECT 1) TO '{out}') SELECT 1",
+    "EXPLAIN ANALYZE WITH a AS (COPY (SELECT 1) TO '{out}') SELECT 1",
+    "EXPLAIN ANALYZE COPY (SELECT 1) TO '{out}'",
+    "EXPLAIN /* /* */ ANALYZE COPY (SELECT 1) TO '{out}' -- */ */ SELECT 1",
+    "EXPLAIN (ANALYZE) PIVOT (WITH a AS (COPY (SELECT 1) TO '{out}') SELECT 1 AS x, 2 AS y) ON x USING sum(y)",
+    "SELECT 1; COPY (SELECT 1) TO '{out}'",
+    "COPY (SELECT 1) TO '{out}'",
+    "FROM query('COPY (SELECT 1) TO ''{out}''')",
+    "PIVOT (FROM query('SELECT 1 AS x, 2 AS y')) ON x USING sum(y)",
+    "FROM json_execute_serialized_sql(json_serialize_sql('SELECT 1'))",
+    "EXPORT DATABASE '{out}'",
+    "ATTACH '{out}' AS x",
+    "CREATE TABLE x AS SELECT 1",
+    "CREATE SECRET s (TYPE s3, KEY_ID 'a', SECRET 'b')",
+    "CREATE MACRO m() AS 1",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SET threads = 1",
+    "RESET threads",
+    "PRAGMA enable_profiling",
+    "PRAGMA profiling_output = '{out}'",
+    "CALL enable_logging(storage = 'file', storage_config = {{'path': '{out}'}})",
+    "FROM enable_logging('QueryLog')",
+    "FROM checkpoint()",
+    "FROM duckdb_secrets()",
+    "FROM arrow_scan(1::POINTER, 2::POINTER, 3::POINTER)",
+    "SELECT nextval('s')",
+    "SELECT write_log('x')",
+    "SELECT getenv('HOME')",
+    "WITH a AS (INSERT INTO trips VALUES ('x', 1) RETURNING city) FROM a",
+    "WITH a AS (DELETE FROM trips RETURNING city) FROM a",
+    "WITH a AS (UPDATE trips SET fare = 0 RETURNING city) FROM a",
+    "VACUUM",
+    "USE memory",
+    "BEGIN",
+    "PREPARE p AS SELECT 1",
+    "",
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("sql")
+
+
+@pytest.fixture(scope="module")
+def session(folder):
+    with sl.connect(folder / "warehouse") as opened:
+        opened.create_table("trips", SCHEMA, ["m"]).ingest([{"city": "rome", "fare": 1.0}, {"city": "bern"}])
+        yield opened
+
+
+@pytest.fixture
+def files(session, folder, monkeypatch):
+    """The content of every file of the folder that the test stands in."""
+    monkeypatch.chdir(folder)
+    session.sql("FROM trips", engine="duckdb").to_arrow()
+
+    def read():
+        return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    return read
+
+
+@pytest.fixture
+def doors(session):
+    trips = session.table("trips")
+
+    def widget(sql):
+        return PagesModel(session.sql(sql, engine="duckdb")).page(0, 2)
+
+    return [
+        lambda sql: session.sql(sql, engine="duckdb").to_arrow(),
+        lambda sql: session.sql(sql, engine="duckdb", dry_run=True).explain(),
+        lambda sql: session.sql(sql, engine="duckdb").to_duckdb().fetchall(),
+        lambda sql: session.sql(sql, engine="duckdb").plot("bar"),
+        lambda sql: session.sql(f"CREATE OR REPLACE TEMP VIEW v AS {sql}", engine="duckdb"),
+        lambda sql: session.sql(f"FROM trips VERSION AS OF ({sql})", engine="duckdb"),
+        trips.inspect,
+        lambda sql: trips.scan(where=f"({sql}) = 1").to_duckdb().fetchall(),
+        lambda sql: trips.scan(where=f"({sql}) = 1").to_arrow(),
+        lambda sql: trips.scan(where=sql).to_duckdb().fetchall(),
+        widget,
+    ]
+
+
+@pytest.mark.parametrize("sql", WRITES)
+def test_no_door_runs_what_does_more_than_read(files, doors, folder, sql):
+    before, text = files(), sql.format(out=folder / "out.csv")
+    for door in doors:
+        with pytest.raises(SleeperError):
+            door(text)
+    assert files() == before
+
+
+def test_the_statement_that_destroyed_a_warehouse_is_refused_by_name(session):
+    with pytest.raises(InvalidInput, match=r"a query cannot contain 'COPY'|A CTE needs a SELECT"):
+        session.sql(f"WITH a AS (COPY (SELECT 1) TO '{session.location}/catalog.sqlite') SELECT 1", engine="duckdb")
+    assert session.sql("SELECT count(*) AS n FROM trips", engine="duckdb").to_dict() == {"n": [2]}
+
+
+def test_what_the_parser_might_miss_the_database_itself_refuses(session, folder):
+    catalog = f"{session.location}/catalog.sqlite"
+    confined = Database().connect_confined([f"{session.location}/x/data"])
+    for sql in (
+        f"COPY (SELECT 1) TO '{catalog}' (USE_TMP_FILE false, FORMAT csv)",
+        f"COPY (SELECT 1) TO '{session.location}/x/data/../../catalog.sqlite' (USE_TMP_FILE false, FORMAT csv)",
+        f"COPY (SELECT 1) TO '{folder}/out.csv'",
+        f"ATTACH '{folder}/x.duckdb' AS x",
+        f"FROM read_blob('{catalog}')",
+        "SET enable_external_access = true",
+        "SET allowed_paths = ['/']",
+        "RESET lock_configuration",
+        "FROM 'https://example.com/a.csv'",
+    ):
+        with pytest.raises(duckdb.Error):
+            confined.execute(sql)
+    assert session.table("trips").check(deep=True).ok
+
+
+def test_every_table_function_of_this_duckdb_is_known_to_read_or_refused():
+    connection = Database().connect()
+    found = connection.execute("SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'table'")
+    effects = ("enable_", "disable_", "create_", "destroy_", "register_", "deregister_", "truncate_", "force_")
+    for (name,) in found.fetchall():
+        if name.startswith((*effects, "query", "checkpoint", "arrow", "pandas", "python", "json_execute", "seq_")):
+            with pytest.raises(InvalidInput, match="cannot call table function"):
+                judged(connection, f"FROM {name}()")
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [
+        ("FROM 'data.csv'", 2),
+        ("FROM './data.csv' JOIN trips USING (city)", 1),
+        ('SELECT * FROM "data.csv"', 2),
+        ("FROM '{}/data.csv'", 2),
+        ("FROM '*.csv'", 3),
+        ("FROM read_csv(['data.csv', 'more.csv'], delim = ',')", 3),
+        ("FROM read_csv(:path)", 2),
+        ("FROM read_csv(:paths)", 3),
+        ("WITH a AS (FROM 'data.csv') FROM a", 2),
+        ("PIVOT 'data.csv' ON city USING sum(n)", 1),
+        ("DESCRIBE 'data.csv'", 2),
+        ("SELECT (SELECT max(n) FROM 'data.csv')", 1),
+        ("FROM read_text('more.csv')", 1),
+        ("FROM glob('*.csv')", 2),
+        ("FROM read_parquet('rows.parquet')", 2),
+        ("FROM 'rows.parquet'", 2),
+        ("FROM parquet_schema('rows.parquet')", 3),
+        ("EXPLAIN FROM 'data.csv'", 1),
+    ],
+)
+def test_local_files_are_read_and_a_setting_forbids_it(session, folder, monkeypatch, sql, rows):
+    monkeypatch.chdir(folder)
+    (folder / "data.csv").write_text("city,n\nrome,1\nparis,2\n")
+    (folder / "more.csv").write_text("city,n\noslo,3\n")
+    session.sql("FROM trips", engine="duckdb").to_duckdb().write_parquet(
+        "rows.parquet", overwrite=True
+    )  # a program may write
+    asked, params = sql.format(folder), {"path": "data.csv", "paths": ["data.csv", "more.csv"]}
+    assert session.sql(asked, engine="duckdb", params=params).to_arrow().num_rows == rows
+    assert len(session.sql(asked, engine="duckdb", params=params).to_duckdb().fetchall()) == rows
+    with (
+        sl.connect(folder / "warehouse", properties={"sleeper.sql.local.files": "false"}) as strict,
+        pytest.raises(InvalidInput, match=r"local files here.*\nhint: .*sleeper\.sql\.local\.files"),
+    ):
+        strict.sql(asked, engine="duckdb", params=params)
+
+
+def test_a_view_over_a_file_is_read_too(session, folder):
+    (folder / "data.csv").write_text("city,n\nrome,1\n")
+    session.sql(f"CREATE TEMP VIEW given AS FROM '{folder}/data.csv'", engine="duckdb")
+    assert session.sql("FROM trips JOIN given USING (city)", engine="duckdb").to_arrow().num_rows == 1
+
+
+@pytest.mark.parametrize("name", ["catalog.sqlite", "config/instance.properties", "*/data/*/*.parquet"])
+@pytest.mark.parametrize("function", sorted(FILE_FUNCTIONS - {"glob"}))
+def test_the_files_of_an_instance_are_read_by_no_function(session, folder, monkeypatch, function, name):
+    monkeypatch.chdir(folder)
+    if not (folder / "link").exists():
+        (folder / "link").symlink_to(session.location)
+    for place in (session.location, "warehouse/default", "link", f"file://{session.location}"):
+        with pytest.raises(InvalidInput, match=r"a file of the instance.*\nhint: read the table by its name"):
+            session.sql(f"FROM {function}('{place}/{name}')", engine="duckdb")
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("FROM 'nosuch.csv'", "nosuch.csv"),
+        ("FROM read_csv('https://example.com/a.csv')", "example.com/a.csv"),
+        ("FROM read_csv('a' || '.csv')", "SQL may not open 'a.csv'"),
+        ("FROM read_cvs('a.csv')", "did you mean read_csv"),
+        ("SELECT FROM FROM", "syntax error"),
+        (f"SELECT {'(' * 150}1{')' * 150} {'+ 1' * 20_000}", "deep|nested|depth"),
+    ],
+)
+def test_what_cannot_be_read_says_why(session, sql, words):
+    with pytest.raises(SleeperError, match=words):
+        session.sql(sql, engine="duckdb").to_arrow()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT city, row_number() OVER (ORDER BY fare) FROM trips QUALIFY true",
+        "FROM trips SELECT city, COLUMNS('f.*') GROUP BY ALL",
+        "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 3) FROM n",
+        "SELECT [x + 1 FOR x IN [1, 2] IF x > 1], {'a': 1}, MAP {'k': 2}, list_transform([1], lambda x: x)",
+        "FROM trips t ASOF JOIN trips u ON t.city >= u.city",
+        "FROM trips USING SAMPLE 100 PERCENT (bernoulli)",
+        "FROM trips TABLESAMPLE reservoir(10)",
+        "SELECT DISTINCT ON (city) * EXCLUDE (fare) FROM trips ORDER BY city LIMIT 50%",
+        "FROM trips POSITIONAL JOIN trips t",
+        "SELECT TRY_CAST('x' AS INT), 1::DECIMAL(4, 2), 'a' COLLATE NOCASE, INTERVAL 1 DAY, DATE '2026-11-01'",
+        "UNPIVOT trips ON fare INTO NAME n VALUE v",
+        "FROM trips PIVOT (sum(fare) FOR city IN ('rome', 'bern'))",
+        "FROM range(3), LATERAL (SELECT range + 1)",
+        'SELECT unnest([1, 2]), "copy" FROM (SELECT 1 AS "copy")',
+        "PIVOT (SELECT city, fare, 'x--y' AS \"a.b\" FROM trips) ON city USING sum(fare) AS n -- COPY",
+        "SELECT count(*) FILTER (WHERE fare > 0), grouping(city) FROM trips GROUP BY CUBE (city)",
+        "SELECT * FROM trips WHERE city IN (SELECT city FROM trips) AND EXISTS (FROM trips) OR fare BETWEEN 1 AND 2",
+        "SHOW ALL TABLES",
+        "FROM duckdb_settings()",
+        f"SELECT 1 WHERE 1 IN ({', '.join(map(str, range(5000)))})",
+        f"SELECT {' + '.join(['1'] * 300)}",
+    ],
+)
+def test_queries_of_every_kind_are_answered(session, sql):
+    session.sql(sql, engine="duckdb").to_arrow()
