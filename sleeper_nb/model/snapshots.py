@@ -53,6 +53,10 @@ class Snapshot(Report):
         The class of the state store that keeps the snapshot, by its name without a module.
     job_id
         The id that the user gave to what made it, which makes no other snapshot of the table.
+    files_checksum, partitions_checksum, schema_checksum
+        Of the two metadata files and of the schema's; None where none was recorded.
+    processing
+        As of `TableState`: how its rows are processed.
     """
 
     id: int
@@ -72,6 +76,10 @@ class Snapshot(Report):
     message: str | None = None
     author: str | None = None
     job_id: str | None = None
+    files_checksum: str | None = None
+    partitions_checksum: str | None = None
+    schema_checksum: str | None = None
+    processing: str | None = None
 
     @property
     def number(self) -> int:

@@ -449,12 +449,22 @@ def test_a_newer_format_and_a_file_that_is_no_catalog_are_refused(tmp_path: Path
         SqliteCatalog(tmp_path / "file" / "catalog.sqlite")
 
 
+_BEFORE_CHECKSUMS = "".join(
+    f"ALTER TABLE {table} DROP COLUMN {name}; "
+    for table, name in (
+        ("tables", "properties_checksum"),
+        *(("snapshots", n) for n in ("files_checksum", "partitions_checksum", "schema_checksum", "processing")),
+    )
+)
+
+
 def _first_format(path: Path) -> None:
     """Make a catalog as the first format had it: no records of jobs, no ids of theirs, no leases."""
     SqliteCatalog(path).close()
     with sqlite3.connect(path) as behind:
         behind.executescript(
-            "DROP TABLE jobs; DROP TABLE job_ids; ALTER TABLE snapshots DROP COLUMN job_id; DROP TABLE leases; "
+            _BEFORE_CHECKSUMS
+            + "DROP TABLE jobs; DROP TABLE job_ids; ALTER TABLE snapshots DROP COLUMN job_id; DROP TABLE leases; "
             "ALTER TABLE savepoints DROP COLUMN saves; ALTER TABLE savepoints DROP COLUMN log_path; "
             "PRAGMA user_version = 1"
         )
@@ -487,7 +497,8 @@ def test_a_savepoint_of_an_older_format_keeps_its_version_for_readers(tmp_path: 
     catalog.close()
     with sqlite3.connect(path) as behind:
         behind.executescript(
-            "DROP TABLE leases; ALTER TABLE savepoints DROP COLUMN saves; ALTER TABLE savepoints DROP COLUMN log_path; "
+            _BEFORE_CHECKSUMS + "DROP TABLE leases; ALTER TABLE savepoints DROP COLUMN saves; "
+            "ALTER TABLE savepoints DROP COLUMN log_path; "
             "PRAGMA user_version = 2"
         )
     behind.close()
@@ -503,7 +514,10 @@ def test_a_catalog_from_before_deletions_opens_and_deletes(tmp_path: Path):
     catalog.create_table(TableEntry("t", "table"), snapshot(1))
     catalog.close()
     with sqlite3.connect(path) as behind:
-        behind.executescript("DROP TABLE deleted; ALTER TABLE savepoints DROP COLUMN log_path; PRAGMA user_version = 3")
+        behind.executescript(
+            _BEFORE_CHECKSUMS
+            + "DROP TABLE deleted; ALTER TABLE savepoints DROP COLUMN log_path; PRAGMA user_version = 3"
+        )
     behind.close()
     catalog = SqliteCatalog(path)
     catalog.delete_table("t", "table")

@@ -18,7 +18,7 @@ from sleeper_nb.errors import InvalidInput, SleeperError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.scanning.planning import ScanPlan
-from sleeper_nb.operations.scanning.reading import check_files
+from sleeper_nb.operations.scanning.reading import check_contents, check_files
 from sleeper_nb.operations.system_tables.reading import SystemRows
 from sleeper_nb.storage.filesystem import Storage
 
@@ -34,6 +34,7 @@ def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Sto
         return connection.from_arrow(processing.ProcessedRows.of(plan, storage))
     if not storage.local:  # Arrow's errors would come late, and from inside DuckDB
         check_files(plan.files, storage)
+    check_contents(plan.files, storage, is_whole=False)
     parts = []
     for region, filenames in plan.by_region().items():
         part = data_files(connection, storage, filenames, plan.schema)

@@ -68,7 +68,7 @@ class SleeperSource(DataSource):
         try:
             version = table.resolve(asked.version).version
             self.loaded, self.loaded_schema = version.number, version.schema_id
-            return columns_text(table.store.schema(version.schema_id).fields)
+            return columns_text(table.store.schema(version.schema_id, version.schema_checksum).fields)
         finally:
             table.close()
 

@@ -23,10 +23,13 @@ from sleeper_nb.operations.scanning.conditions import condition, is_on, mentione
 from sleeper_nb.operations.scanning.planning import PlannedFile, ScanPlan
 from sleeper_nb.operations.scanning.stretches import stretches
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.integrity import HINT, check_once
 
 if TYPE_CHECKING:
     from datafusion import DataFrame, SessionContext
 
+CHECKED_FILES, CHECKED_BYTES = 64, 4 << 20
+"""Of a read of some columns or rows, the most files and bytes whose checksums are looked at."""
 _FOOTER_BYTES = 65_536
 """More than the footer of a data file takes that has a few dozen row groups and columns."""
 
@@ -169,10 +172,12 @@ def merged(
     context = SessionContext(settings.set("datafusion.execution.collect_statistics", "false"))
     _open_buckets(context, storage)
     check_files(files, storage)
-    with _explained(storage, schema, None):
+    is_whole = where is None and limit is None and len(columns or schema.names) == len(schema.names)
+    check_contents(files, storage, is_whole=is_whole)
+    with _explained(files, storage, schema, None):
         parts = list(stretches(files, schema, storage))
     left = limit
-    with _explained(storage, schema, where):
+    with _explained(files, storage, schema, where):
         for stretch in parts:
             rows = _rows(context, stretch, schema, storage, where, columns)
             # DataFusion would take the first row groups that meet a condition wholly, whatever comes before them (its
@@ -224,6 +229,35 @@ def check_files(files: Sequence[PlannedFile], storage: Storage) -> None:
             )
 
 
+def check_contents(files: Sequence[PlannedFile], storage: Storage, *, is_whole: bool) -> None:
+    """Raise for a local file whose content is not what was written: engines would give other rows.
+
+    DataFusion and DuckDB do not look at the checksums of pages, so the checksum of the whole file is used. A file is
+    read for it once in a process, unless it changes. Where it costs more than a twentieth of the read, nothing is
+    looked at: large files of which only a part is read. Objects in buckets are left to their store, which checks them.
+
+    Parameters
+    ----------
+    files
+        What is to be read.
+    storage
+        The table's folder.
+    is_whole
+        Whether all columns of all rows are.
+
+    Raises
+    ------
+    StorageError
+        Naming the first such file, and what to do.
+    """
+    few = len(files) <= CHECKED_FILES and sum(file.bytes for file in files) <= CHECKED_BYTES
+    if not storage.local or not (is_whole or few):
+        return
+    for file in files:
+        if file.checksum is not None:
+            check_once(storage, file.filename, file.checksum)
+
+
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
     """Return the rows of all frames; by halves, as DataFusion's planning is quadratic in the depth of a plan."""
     if len(frames) == 1:
@@ -233,16 +267,19 @@ def _union(frames: Sequence[DataFrame]) -> DataFrame:
 
 
 @contextlib.contextmanager
-def _explained(storage: Storage, schema: Schema, where: str | None) -> Iterator[None]:
+def _explained(files: Sequence[PlannedFile], storage: Storage, schema: Schema, where: str | None) -> Iterator[None]:
     try:
         yield
     except SleeperError:
         raise
-    except Exception as error:  # DataFusion raises a plain Exception for everything
-        text = str(error).splitlines()[0]
-        if where is not None and "Invalid Parquet file" not in text:
+    except BaseException as error:  # DataFusion raises a plain Exception, and what damage makes of it is a panic
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        check_contents(files, storage, is_whole=True)  # raises when one is damaged, and names it
+        text = str(error).partition("\n")[0]
+        if where is not None and isinstance(error, Exception) and "Invalid Parquet file" not in text:
             raise not_computed(where, error, schema) from error
-        raise StorageError(f"cannot read data files in {storage.root}: {text}", hint="are they whole?") from error
+        raise StorageError(f"cannot read data files in {storage.root}: {text}", hint=HINT) from error
 
 
 def _frame(context: SessionContext, file: PlannedFile, schema: Schema, storage: Storage) -> DataFrame:

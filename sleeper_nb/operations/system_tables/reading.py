@@ -84,8 +84,9 @@ class KnownAt:
     @property
     def schemas(self) -> Mapping[int, Schema]:
         """The schemas that those snapshots and savepoints are read with, by id."""
-        ids = {version.schema_id for version in (*self.snapshots, *self.savepoints, self.resolved.version)}
-        return {schema_id: self.store.schema(schema_id) for schema_id in ids}
+        versions = (*self.snapshots, *self.savepoints, self.resolved.version)
+        checksums = {version.schema_id: version.schema_checksum for version in versions}
+        return {schema_id: self.store.schema(schema_id, checksum) for schema_id, checksum in checksums.items()}
 
     @property
     def jobs(self) -> tuple[Job, ...]:

@@ -225,7 +225,7 @@ def appended(state: TableState, appends: Sequence[Snapshot]) -> Iterator[Append]
         yield Append(snapshot.id, tuple(leaves), snapshot.id if snapshot.id in replaced else state.snapshot_id)
 
 
-_READ = ("filename", "partition_id", "rows", "bytes", "rows_exact", "only_this_partition", "added_snapshot")
+_READ = ("filename", "partition_id", "rows", "bytes", "rows_exact", "only_this_partition", "added_snapshot", "checksum")
 
 
 def _rows_of(state: TableState, appends: Sequence[Snapshot]) -> dict[int, dict[str, list[PlannedFile]]]:
@@ -243,4 +243,4 @@ def _rows_of(state: TableState, appends: Sequence[Snapshot]) -> dict[int, dict[s
 
 def _planned(row: dict[str, Any], state: TableState) -> PlannedFile:
     region = None if row["only_this_partition"] else state.tree[row["partition_id"]].region
-    return PlannedFile(row["filename"], row["rows"], row["bytes"], region, row["rows_exact"])
+    return PlannedFile(row["filename"], row["rows"], row["bytes"], region, row["rows_exact"], row["checksum"])

@@ -54,6 +54,10 @@ def create_savepoint(
         author=author,
         periodic=periodic,
         log=metadata.log,
+        files_checksum=metadata.files_checksum,
+        partitions_checksum=metadata.partitions_checksum,
+        schema_checksum=snapshot.schema_checksum,
+        processing=snapshot.processing,
     )
     try:
         _publish(store, savepoint)
@@ -66,7 +70,12 @@ def create_savepoint(
 def _with_lists_of_its_own(store: StateStore, savepoint: Savepoint, snapshot: Snapshot) -> Savepoint:
     metadata = Metadata.kept(store.materialised(snapshot))
     return replace(
-        savepoint, full_manifest_list=metadata.files_path, partitions_path=metadata.partitions_path, log=None
+        savepoint,
+        full_manifest_list=metadata.files_path,
+        partitions_path=metadata.partitions_path,
+        log=None,
+        files_checksum=metadata.files_checksum,
+        partitions_checksum=metadata.partitions_checksum,
     )
 
 
