@@ -112,7 +112,7 @@ class Maintenance(Oversight):
             progress=progress,
             author=self._components.author,
             tracker=tracker,
-            processing=DataProcessing.of(self.properties, self._store.load().schema, self._components.clock.now()),
+            processing=DataProcessing.of(self._properties_now, self._store.load().schema, self._components.clock.now()),
             **options,
         )
 

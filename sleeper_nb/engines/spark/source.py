@@ -117,7 +117,7 @@ class VersionReader(DataSourceReader):
             state = table.store.load(found.version)
             plan = plan_scan(state, pushed_filters.regions_of(self.filters, state.schema))
             lease = table.handed_on(state.snapshot_id, plan.bytes)
-            return table.tasks(plan.leaves, state.schema, self.source.parallelism, lease)
+            return table.tasks(plan.leaves, state.schema, state.processing, self.source.parallelism, lease)
         finally:
             table.close()
 

@@ -31,6 +31,7 @@ from sleeper_nb.model.transactions import (
     MigrateStateStore,
     ReplaceFileReferences,
     Rollback,
+    SetProcessing,
     SplitPartitions,
 )
 from sleeper_nb.operations.scanning.planning import PlannedFile, PlannedLeaf
@@ -38,7 +39,8 @@ from sleeper_nb.operations.scanning.planning import PlannedFile, PlannedLeaf
 APPEND: Final = AddFiles.operation
 """The operation of snapshots that added rows and did nothing else, however they were loaded."""
 SAME_ROWS: Final = frozenset(
-    kind.operation for kind in (ReplaceFileReferences, SplitPartitions, DeleteFiles, MigrateStateStore, SetSchema)
+    kind.operation
+    for kind in (ReplaceFileReferences, SplitPartitions, DeleteFiles, MigrateStateStore, SetSchema, SetProcessing)
 )
 """Operations of snapshots behind which the table has the same rows."""
 ROLLBACK: Final = Rollback.operation
