@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.components import Components
-from sleeper_nb.errors import NotFound
+from sleeper_nb.errors import NotFound, SleeperError
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.leases import Lease
 from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
@@ -111,6 +111,18 @@ class Oversight:
         found = property_state.waiting(files.of_entry(self.entry), self._store.load(), self.name, path)
         return (*([hand] if hand else []), *found)
 
+    def _property_findings(self) -> Iterator[findings.Finding]:
+        """Yield what is wrong with the file of the properties; an unreadable current version is found elsewhere."""
+        means = "what the file says and what the table does differ"
+        try:
+            self._components.property_files.of_entry(self.entry)
+            self._store.load()
+        except SleeperError as error:
+            if self._components.property_files.path(self.entry.id) in error.message:
+                yield findings.Finding("properties", error.message, "", means)
+            return
+        yield from (findings.Finding("properties", note, "", means) for note in self.property_notes())
+
     @property
     def _properties_now(self) -> TableProperties:
         """The properties, with the filters, iterator and aggregations that the current version records."""
@@ -182,7 +194,7 @@ class Oversight:
         """
         with self._watched() as progress:
             report = checking.check_table(self._store, self.name, deep=deep, progress=progress)
-        return replace(report, findings=(*report.findings, *map(_property_finding, self.property_notes())))
+        return replace(report, findings=(*report.findings, *self._property_findings()))
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[Progress]:
@@ -196,7 +208,3 @@ class Oversight:
 def _with(properties: TableProperties, changes: Mapping[str, str | None]) -> TableProperties:
     texts = {**properties.texts, **changes}
     return TableProperties({name: text for name, text in texts.items() if text is not None}, properties.defaults)
-
-
-def _property_finding(note: str) -> findings.Finding:
-    return findings.Finding("properties", note, "", "what the file says and what the table does differ")

@@ -34,7 +34,8 @@ def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Sto
         return connection.from_arrow(processing.ProcessedRows.of(plan, storage))
     if not storage.local:  # Arrow's errors would come late, and from inside DuckDB
         check_files(plan.files, storage)
-    check_contents(plan.files, storage, is_whole=False)
+    else:
+        check_contents(plan.files, storage, is_whole=False)
     parts = []
     for region, filenames in plan.by_region().items():
         part = data_files(connection, storage, filenames, plan.schema)

@@ -171,9 +171,8 @@ def merged(
     # Without files' statistics: DataFusion takes a column of equal least and greatest value for a constant, NaN or not.
     context = SessionContext(settings.set("datafusion.execution.collect_statistics", "false"))
     _open_buckets(context, storage)
-    check_files(files, storage)
     is_whole = where is None and limit is None and len(columns or schema.names) == len(schema.names)
-    check_contents(files, storage, is_whole=is_whole)
+    check_files(files, storage, is_whole=is_whole)
     with _explained(files, storage, schema, None):
         parts = list(stretches(files, schema, storage))
     left = limit
@@ -207,8 +206,10 @@ def _rows(
     return rows if columns is None else rows.select(*[_column(name) for name in columns])
 
 
-def check_files(files: Sequence[PlannedFile], storage: Storage) -> None:
+def check_files(files: Sequence[PlannedFile], storage: Storage, *, is_whole: bool = False) -> None:
     """Raise for a file that is gone or has another size than planned: engines take some of them for ones without rows.
+
+    Its content is checked too, as `check_contents` says.
 
     Raises
     ------
@@ -227,6 +228,7 @@ def check_files(files: Sequence[PlannedFile], storage: Storage) -> None:
                 f"data file {storage.locate(file.filename)} has {sizes[file.filename]:,} bytes, not {file.bytes:,}",
                 hint="was it changed by hand? restore it from a copy",
             )
+    check_contents(files, storage, is_whole=is_whole)
 
 
 def check_contents(files: Sequence[PlannedFile], storage: Storage, *, is_whole: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import ConflictError, NotFound, StorageError
@@ -39,7 +39,6 @@ def create_savepoint(
     if not isinstance(snapshot, Snapshot):
         raise NotFound(f"snapshot {saved.snapshot_id} has expired", hint="it is saved already, see savepoints")
     metadata = store.savable(snapshot)
-    now = store.clock.now()
     savepoint = Savepoint(
         id=store.catalog.reserve_savepoint_id(store.table_id),
         saved_snapshot_id=snapshot.id,
@@ -47,7 +46,7 @@ def create_savepoint(
         full_manifest_list=metadata.files_path,
         partitions_path=metadata.partitions_path,
         record_count=snapshot.rows,
-        save_time=now - timedelta(microseconds=now.microsecond % 1000),
+        save_time=_to_the_millisecond(store.clock.now()),
         snapshot_time=snapshot.time,
         name=name,
         message=message,
@@ -65,6 +64,10 @@ def create_savepoint(
         savepoint = _with_lists_of_its_own(store, savepoint, snapshot)
         _publish(store, savepoint)
     return savepoint
+
+
+def _to_the_millisecond(time: datetime) -> datetime:
+    return time - timedelta(microseconds=time.microsecond % 1000)
 
 
 def _with_lists_of_its_own(store: StateStore, savepoint: Savepoint, snapshot: Snapshot) -> Savepoint:
