@@ -7,7 +7,7 @@ What a version means to each, when one is named:
 * ``$savepoints`` are those of snapshots up to it, whenever they were made, so that a savepoint's own version shows it;
   of a moment, only those that were made by then.
 * ``$jobs`` are the runs that were created by the moment, or by the version's commit; with what became of them since.
-* ``$properties`` have no versions: filters and the like apply to old versions as they are today.
+* ``$properties`` are those of now, but for filters, iterator and aggregations, which are the version's.
 
 Without a version they are all that there are now.
 """
