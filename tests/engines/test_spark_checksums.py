@@ -31,5 +31,5 @@ def test_files_of_spark_have_checksums_and_damaged_pages_are_errors(tmp_path: Pa
         path = folder / table.state.files.active["filename"][0].as_py()
         whole = path.read_bytes()
         path.write_bytes(whole[:300] + bytes([whole[300] ^ 1]) + whole[301:])
-        with pytest.raises(Exception, match="(?i)crc|checksum"):
+        with pytest.raises(Exception, match=r"(?i)crc|checksum"):
             table.scan().to_spark().toArrow()
