@@ -662,3 +662,31 @@ def test_a_hidden_snapshot_cannot_be_saved(catalog: Catalog):
     with pytest.raises(NotFound):
         catalog.add_savepoint("t", savepoint(number, first))
     assert catalog.garbage("t") == ()
+
+
+def test_checksums_and_processing_are_kept_and_read_back(catalog: Catalog, opened: Callable[[], Catalog]):
+    two = snapshot(2, files_checksum="a", partitions_checksum="b", schema_checksum="c", processing="")
+    bare = snapshot(3, files_path=None, partitions_path=None, schema_checksum="c", processing="x=y\n")
+    assert catalog.commit("t", catalog.current("t"), two)
+    assert catalog.commit("t", two, bare)
+    assert catalog.materialise("t", 3, "files-3", "partitions-3", "d", "e")
+    found = opened().snapshots("t")
+    assert found[1] == two
+    assert (found[0].files_checksum, found[0].partitions_checksum, found[0].processing) == ("d", "e", "x=y\n")
+    assert found[2].processing is None
+
+
+def test_the_checksum_of_a_properties_file_is_kept_with_its_table(catalog: Catalog, opened: Callable[[], Catalog]):
+    catalog.create_table(TableEntry("u", "other", properties_checksum="first"), snapshot(1, "another"))
+
+    def noted() -> list[str | None]:
+        entries = [opened().find_table("other"), *opened().tables()]
+        return [entry.properties_checksum for entry in entries if entry is not None]
+
+    assert noted() == ["first", "first", None]
+    catalog.note_properties("u", "second")
+    catalog.rename_table("u", "other", "OTHER")
+    assert noted() == ["second", "second", None]
+    with pytest.raises(NotFound):
+        catalog.note_properties("v", "third")
+    assert len(opened().tables()) == 2

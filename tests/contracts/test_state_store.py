@@ -25,11 +25,12 @@ from sleeper_nb.errors import (
     StateRuleBroken,
     StorageError,
 )
+from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.file_reference import files_schema
 from sleeper_nb.model.partitions import PartitionSplit, PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.model.transactions import AddFiles, SplitPartitions
+from sleeper_nb.model.transactions import AddFiles, SetProcessing, SplitPartitions
 from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.history import Metadata
@@ -41,6 +42,7 @@ from tests.builders import (
     a_file,
     a_store,
     a_tree,
+    compact,
     ingest,
     keys_in,
     on_disk,
@@ -511,3 +513,15 @@ def test_storage_replaces_whole_files(tmp_path: Path):
     storage.write("a/b", b"two")
     assert storage.read("a/b") == b"two"
     assert [file.path for file in storage.list()] == ["a/b"]
+
+
+def test_the_checksum_of_a_data_file_and_the_processing_are_read_back(store: StateStore):
+    ingest(store, rows_of("a"))
+    store.commit(SetProcessing("sleeper.table.filters=ageOff(n,1)\n"))
+    ingest(store, rows_of("b"))
+    compact(store)
+    for table in (reopened(store).load(), reopened(store).load(store.catalog.snapshots(store.table_id)[1])):
+        for row in table.files.active.to_pylist():
+            assert row["checksum"] == checksum_of(store.storage.read(row["filename"]))
+        assert table.processing == "sleeper.table.filters=ageOff(n,1)\n"
+    assert store.load(store.catalog.snapshots(store.table_id)[3]).processing is None
