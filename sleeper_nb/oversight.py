@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.components import Components
-from sleeper_nb.errors import NotFound, SleeperError
+from sleeper_nb.errors import ConfirmationNeeded, NotFound, SleeperError
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.leases import Lease
 from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
@@ -137,6 +137,17 @@ class Oversight:
         """Commit how rows are processed from now on, unless that is so already."""
         if new(state := self._store.load()) != state.processing:
             self._store.commit(lambda state: SetProcessing(new(state)), author=self._components.author)
+
+    def _check_properties(self, dry_run: bool) -> None:
+        """Raise before versions or files are deleted by properties that may be damaged, such as those of a cut file."""
+        files = self._components.property_files
+        path, recorded = files.path(self.entry.id), files.recorded(self.entry.id)
+        note = property_state.edited(files.content(self.entry.id), recorded, self.name, path)
+        if note is not None and not dry_run:
+            raise ConfirmationNeeded(
+                f"{path} was changed by hand, or damaged: nothing is deleted by what it says",
+                hint=f"look through it, then: properties {self.name} --accept",
+            )
 
     def _check_online(self, work: str, dry_run: bool) -> None:
         if not dry_run:

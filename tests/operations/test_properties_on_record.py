@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.errors import InvalidInput, SleeperError
+from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, SleeperError
 from sleeper_nb.model.processing import AGGREGATIONS, FILTERS
 from sleeper_nb.model.properties import STATE_STORE, TABLE_SCHEMA, schema_line
 from sleeper_nb.progress import Silent
@@ -200,3 +200,20 @@ def test_a_filter_that_came_later_leaves_old_versions_alone(session: sl.Session)
     table.ingest([{"key": "a", "at": 0}])
     table.set_properties({FILTERS: "ageOff(at,1000)"})
     assert (table.scan().count(), table.scan(version=2).count()) == (0, 1)
+
+
+@pytest.mark.parametrize("work", ["expire_snapshots", "collect_garbage", "maintain"])
+def test_nothing_is_deleted_by_a_properties_file_that_was_cut(session: sl.Session, work: str):
+    """Of a cut file the last lines are lost: those that say how long versions stay."""
+    table = session.create_table("t", SCHEMA, properties={"snapshot.num-retained.min": "100"})
+    table.ingest(ROWS)
+    path = file_of(session)
+    without(path, "snapshot.num-retained.min")
+    assert TABLE_SCHEMA in path.read_text()
+    table = session.table("t")
+    getattr(table, work)(dry_run=True)
+    with pytest.raises(ConfirmationNeeded, match="was changed by hand, or damaged"):
+        getattr(table, work)(dry_run=False)
+    assert [each.id for each in table.snapshots()] == [2, 1]
+    table.accept_properties()
+    getattr(table, work)(dry_run=False)
