@@ -11,6 +11,7 @@ from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.components import Components
 from sleeper_nb.errors import AlreadyExists, ConfirmationNeeded, InvalidInput
+from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import STATE_STORE, TABLE_SCHEMA, TableProperties, schema_line
@@ -87,9 +88,11 @@ class Administration(ABC):
         settings, tree = self._checked(name, schema, split_points, state_store, properties)
         table_id = self.components.clock.new_id()[:8]
         store = self._store(table_id, settings, settings[STATE_STORE])
-        self.components.property_files.add(table_id, settings.to_text())
+        content = settings.to_text()
+        self.components.property_files.add(table_id, content)
+        recorded = {"processing": settings.processing, "properties_checksum": checksum_of(content.encode())}
         try:
-            store.create(name, schema, tree, author=self.components.author)
+            store.create(name, schema, tree, author=self.components.author, **recorded)
         except AlreadyExists:
             self._storage.delete(paths.table_properties(table_id))
             raise
@@ -218,7 +221,7 @@ class Administration(ABC):
                 "split points are given, but the partitions stay", hint="set delete_partitions, or leave them out"
             )
         if changed:
-            Processor.of(DataProcessing.of(table.properties, changed, now), changed)  # or raises
+            Processor.of(DataProcessing.of(table.at().answering, changed, now), changed)  # or raises
         fresh, author = reinitialising.Fresh(changed, points), self.components.author
         store = self._stores[table.entry.id]
         return reinitialising.reinitialise(store, table.name, fresh, force=force, dry_run=dry_run, author=author)
@@ -267,10 +270,10 @@ class Administration(ABC):
             When there is no such class; the nearest one is named.
         """
         table_id = self.table(name).entry.id
-        store, properties = self._stores[table_id], paths.table_properties(table_id)
+        store, files = self._stores[table_id], self.components.property_files
         # also of a move whose process ended behind its commit
-        migration.note_state_store(self._storage, properties, store.head().state_store)
+        files.change(table_id, {STATE_STORE: store.head().state_store}, lambda _: None)
         snapshot = migration.migrate_state_store(store, to, author=self.components.author, message=message)
-        migration.note_state_store(self._storage, properties, snapshot.state_store)
+        files.change(table_id, {STATE_STORE: snapshot.state_store}, lambda _: None)
         self._stores[table_id] = store.named(snapshot.state_store)
         return snapshot

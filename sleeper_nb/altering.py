@@ -63,7 +63,7 @@ class Altering(Oversight):
             self._store,
             self.name,
             changes,
-            DataProcessing.of(self.properties, schema, components.clock.now()),
+            DataProcessing.of(self._properties_now, schema, components.clock.now()),
             dry_run=dry_run,
             author=components.author,
             message=message,

@@ -9,6 +9,7 @@ from sleeper_nb.arguments import checked
 from sleeper_nb.model.jobs import JobKind, check_job_id
 from sleeper_nb.model.properties import INGEST_STRATEGY, SAVEPOINT_INTERVAL
 from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.operations.administration import property_state
 from sleeper_nb.operations.loading import ingest, sources
 from sleeper_nb.operations.loading.ingest_plan import IngestPlan, plan_ingest
 from sleeper_nb.operations.loading.source_files import CsvFormat
@@ -203,5 +204,8 @@ class Loading(Oversight):
         return tracking.tracked(self._store, kind, job_id, self._components.author, add)
 
     def _saved_if_due(self, loaded: Snapshot) -> Snapshot:
+        path = self._components.property_files.path(self.entry.id)
+        for note in property_state.waiting(self.properties, self._store.load(), self.name, path):
+            self._components.progress.finish(f"note: {note}")
         interval = self.properties[SAVEPOINT_INTERVAL]
         return periodic.saved_if_due(self._store, loaded, interval, self._components.author)

@@ -115,7 +115,7 @@ class Maintenance(Oversight):
             progress=progress,
             author=self._components.author,
             tracker=tracker,
-            processing=DataProcessing.of(self.properties, self._store.load().schema, self._components.clock.now()),
+            processing=DataProcessing.of(self._properties_now, self._store.load().schema, self._components.clock.now()),
             **options,
         )
 
@@ -191,6 +191,7 @@ class Maintenance(Oversight):
         ``snapshot.num-retained.max``. Savepoints stay, and so do the files that they need.
         """
         self._check_online("rid of snapshots", dry_run)
+        self._check_properties(dry_run)
         retention = expiry.Retention.of(self.properties, time_retained, num_retained_min, num_retained_max)
         return expiry.expire_snapshots(self._store, retention, dry_run=dry_run)
 
@@ -207,6 +208,7 @@ class Maintenance(Oversight):
             ``sleeper.table.gc.delay.minutes`` (15).
         """
         self._check_online("rid of garbage", dry_run)
+        self._check_properties(dry_run)
         wait = garbage.delay_of(self.properties) if delay is None else delay
         return garbage.collect_garbage(self._store, delay=wait, dry_run=dry_run, author=self._components.author)
 
@@ -241,6 +243,7 @@ class Maintenance(Oversight):
             Only return what would be done.
         """
         self._check_online("maintained", dry_run)
+        self._check_properties(dry_run)
 
         def compact(dry_run: bool, but: Collection[str]) -> compaction.CompactionReport:
             with self._watched() as progress:

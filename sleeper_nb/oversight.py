@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.components import Components
-from sleeper_nb.errors import NotFound
+from sleeper_nb.errors import ConfirmationNeeded, NotFound, SleeperError
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.leases import Lease
-from sleeper_nb.model.processing import DataProcessing
+from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
 from sleeper_nb.model.properties import TableProperties
-from sleeper_nb.operations.administration import property_files, property_listing
+from sleeper_nb.model.state import TableState
+from sleeper_nb.model.transactions import SetProcessing
+from sleeper_nb.operations.administration import property_files, property_listing, property_state
 from sleeper_nb.operations.health import checking, findings, status
 from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.operations.tracking import job_listing
@@ -71,13 +74,84 @@ class Oversight:
             When a value is none of its property or does not fit the schema, or when the property is never changed by
             itself, as the state store's class: the hint says what to type instead. Nothing is changed then.
         """
-        files, schema = self._components.property_files, self._store.load().schema
-        now = self._components.clock.now()
+        files = self._components.property_files
         property_files.check_changes(self.name, self.properties, changes)
-        self.properties = files.change(
-            self.entry.id, changes, lambda found: Processor.of(DataProcessing.of(found, schema, now), schema)
-        )
+        new = {name: text for name, text in changes.items() if name in PROCESSING_PROPERTIES}
+
+        def recorded(found: TableProperties) -> None:
+            self._check_fit(found)
+            if new:
+                self._record_processing(lambda state: _with(found.processed_as(state.processing), new).processing)
+
+        self.properties = files.change(self.entry.id, changes, recorded)
         return self.property_values(changes)
+
+    def accept_properties(self) -> Listing[property_listing.PropertyValue]:
+        """Take over the file of the table's properties as it is, after it was changed by hand; return what it sets.
+
+        Filters, iterator and aggregations count from a new snapshot on; older versions keep theirs.
+
+        Raises
+        ------
+        InvalidInput, NotFound
+            When the file cannot be read, or does not fit the schema. Nothing is changed then.
+        """
+        files = self._components.property_files
+        found = files.of_entry(self.entry)
+        self._check_fit(found)
+        self._record_processing(lambda _: found.processing)
+        files.accept(self.entry.id)
+        self.properties = found
+        return self.property_values([name for name in found.defined if name in found.texts])
+
+    def property_notes(self) -> tuple[str, ...]:
+        """Return what the file of the table's properties says that does not count, and whether it was changed by hand.
+
+        It is read anew.
+        """
+        files = self._components.property_files
+        path = files.path(self.entry.id)
+        hand = property_state.edited(files.content(self.entry.id), files.recorded(self.entry.id), self.name, path)
+        found = property_state.waiting(files.of_entry(self.entry), self._store.load(), self.name, path)
+        return (*([hand] if hand else []), *found)
+
+    def _property_findings(self) -> Iterator[findings.Finding]:
+        """Yield what is wrong with the file of the properties; an unreadable current version is found elsewhere."""
+        means = "what the file says and what the table does differ"
+        try:
+            self._components.property_files.of_entry(self.entry)
+            self._store.load()
+        except SleeperError as error:
+            if self._components.property_files.path(self.entry.id) in error.message:
+                yield findings.Finding("properties", error.message, "", means)
+            return
+        yield from (findings.Finding("properties", note, "", means) for note in self.property_notes())
+
+    @property
+    def _properties_now(self) -> TableProperties:
+        """The properties, with the filters, iterator and aggregations that the current version records."""
+        return self.properties.processed_as(self._store.load().processing)
+
+    def _check_fit(self, properties: TableProperties) -> None:
+        """Raise when properties do not fit the table's schema."""
+        schema, now = self._store.load().schema, self._components.clock.now()
+        Processor.of(DataProcessing.of(properties, schema, now), schema)
+
+    def _record_processing(self, new: Callable[[TableState], str]) -> None:
+        """Commit how rows are processed from now on, unless that is so already."""
+        if new(state := self._store.load()) != state.processing:
+            self._store.commit(lambda state: SetProcessing(new(state)), author=self._components.author)
+
+    def _check_properties(self, dry_run: bool) -> None:
+        """Raise before versions or files are deleted by properties that may be damaged, such as those of a cut file."""
+        files = self._components.property_files
+        path, recorded = files.path(self.entry.id), files.recorded(self.entry.id)
+        note = property_state.edited(files.content(self.entry.id), recorded, self.name, path)
+        if note is not None and not dry_run:
+            raise ConfirmationNeeded(
+                f"{path} was changed by hand, or damaged: nothing is deleted by what it says",
+                hint=f"look through it, then: properties {self.name} --accept",
+            )
 
     def _check_online(self, work: str, dry_run: bool) -> None:
         if not dry_run:
@@ -124,7 +198,8 @@ class Oversight:
 
     def status(self) -> status.TableStatus:
         """Return how the table is, what waits, and what to do next. Nothing is changed, and no Spark is started."""
-        return status.table_status(self._store, self.name, status.Housekeeping.of(self.properties))
+        found = status.table_status(self._store, self.name, status.Housekeeping.of(self.properties))
+        return replace(found, notes=self.property_notes())
 
     @checked
     def check(self, deep: bool = False) -> findings.CheckReport:
@@ -136,7 +211,8 @@ class Oversight:
             Also read every data file: its rows, their order and their keys.
         """
         with self._watched() as progress:
-            return checking.check_table(self._store, self.name, deep=deep, progress=progress)
+            report = checking.check_table(self._store, self.name, deep=deep, progress=progress)
+        return replace(report, findings=(*report.findings, *self._property_findings()))
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[Progress]:
@@ -145,3 +221,8 @@ class Oversight:
             yield self._components.progress
         finally:
             self._components.progress.finish()
+
+
+def _with(properties: TableProperties, changes: Mapping[str, str | None]) -> TableProperties:
+    texts = {**properties.texts, **changes}
+    return TableProperties({name: text for name, text in texts.items() if text is not None}, properties.defaults)

@@ -75,7 +75,7 @@ class Session(Declaring):
         self._views: dict[Engine, dict[str, str]] = {engine: {} for engine in ENGINES}
         leases = Leases(catalog, clock, author)
         settings = properties or InstanceProperties({})
-        files = PropertyFiles(storage, settings, permissions)
+        files = PropertyFiles(storage, settings, permissions, catalog)
         engines = Engines(self.spark, Database(), settings[LOCAL_FILES])
         self.components = Components(catalog, clock, progress, engines, author, BackgroundJobs(), leases, files)
         if spark is not None:
@@ -162,7 +162,7 @@ class Session(Declaring):
         return tuple(entry.name for entry in self.components.catalog.tables())
 
     def _opened(self, entry: TableEntry) -> Table:
-        settings = self.components.property_files.of_table(entry.id)
+        settings = self.components.property_files.of_entry(entry)
         return Table(entry, self._store(entry.id, settings), self.components, settings)
 
     @checked
@@ -177,12 +177,13 @@ class Session(Declaring):
         found = tuple(table for table, _, _ in read)
         sizes = [files_of(state) for _, _, state in read]  # a snapshot counts a file once for each partition's use
         cells = tuple(
-            (t.name, h.number, state.totals().rows, files, Bytes(size), len(state.tree.leaves), h.committed)
+            (t.name, h.number, state.totals().rows, files, Bytes(size), len(state.tree.leaves), h.committed, t.entry.id)
             for (t, h, state), (files, size) in zip(read, sizes, strict=True)
         )
-        columns = ("table", "snapshot", "rows", "files", "bytes", "partitions", "last change")
+        columns = ("table", "snapshot", "rows", "files", "bytes", "partitions", "last change", "id")
         offline = ", ".join(table.name for table in found if not table.entry.online)
-        footer = f"offline, so no maintenance touches them: {offline}" if offline else ""
+        footer = f"offline, so no maintenance touches them: {offline} · " if offline else ""
+        footer += f"properties: {self.components.property_files.path('<id>')}"
         return Listing(found, columns, cells, f"tables of {self.instance}", footer)
 
     @checked

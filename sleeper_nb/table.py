@@ -408,7 +408,9 @@ class Table(Loading, Maintenance, Altering, Report):
     def _comparison(self, before: TableAt, after: TableAt) -> Comparison:
         now = self._components.clock.now()  # one for both: no row may become too old between them
         old, new = in_newer_schema(before.state, after.state)
-        processing = (DataProcessing.of(self.properties, state.schema, now) for state in (old, new))
+        processing = (
+            DataProcessing.of(self.properties.processed_as(state.processing), state.schema, now) for state in (old, new)
+        )
         return compare(old, new, *processing)
 
 

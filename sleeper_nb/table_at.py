@@ -22,6 +22,7 @@ from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.snapshots import VersionReference
 from sleeper_nb.model.state import TableState
+from sleeper_nb.operations.administration import property_state
 from sleeper_nb.operations.compacting.job_plan import plan_compaction
 from sleeper_nb.operations.compacting.strategies import StrategySettings
 from sleeper_nb.operations.loading import sources
@@ -49,9 +50,9 @@ _CARD_ROWS = 10
 class TableAt(Report):
     """One version of a table, to read.
 
-    Made by `Table.at`. Each call reads the same version, whatever is committed meanwhile. Filters, iterator and
-    aggregations are the table's of today, at the moment of the call: an old version too shows no row that is too old
-    by now.
+    Made by `Table.at`. Each call reads the same version, whatever is committed meanwhile, with the filters, iterator
+    and aggregations that the version records. Ages count at the moment of the call: an old version too shows no row
+    that is too old by now.
     """
 
     _read_with: Schema | None = None  # None for the version's own
@@ -112,6 +113,15 @@ class TableAt(Report):
             found = versions.resolve(self._components.catalog, self._store.table_id, self.name, asked)
         return TableAt(self.name, found, self._store, self._components, self.properties, self._read_with)
 
+    @property
+    def answering(self) -> TableProperties:
+        """The table's properties, with the filters, iterator and aggregations of the version.
+
+        Read with the schema of now, an old version has those of now too.
+        """
+        version = self.resolved.version if self._read_with is None else self._store.head()
+        return self.properties.processed_as(version.processing)
+
     @checked
     def plan(self, regions: Sequence[Region] | None = None) -> ScanPlan:
         """Return what a query of some regions opens, of the whole version when None, and what it does with the rows.
@@ -131,7 +141,7 @@ class TableAt(Report):
         return ReadGuard(leases, self._store.table_id, self.resolved.snapshot_id, is_old, size, self.name)
 
     def _processing(self, schema: Schema) -> DataProcessing:
-        return DataProcessing.of(self.properties, schema, self._components.clock.now())
+        return DataProcessing.of(self.answering, schema, self._components.clock.now())
 
     @checked
     def scan(
@@ -292,6 +302,9 @@ class TableAt(Report):
                 ("rows in files" if done else "rows", state.totals().rows),
                 ("bytes", Bytes(size)),
                 *offline,
+                ("id", self._store.table_id),
+                ("properties file", self._components.property_files.path(self._store.table_id)),
+                *(("waits", note) for note in self._waiting()),
             ),
             title=f"table {self.name}",
         )
@@ -318,8 +331,15 @@ class TableAt(Report):
     @cached_property
     def _known(self) -> KnownAt:
         """What the system tables are made of, so that all that one statement names are of one moment."""
-        return KnownAt(self._store, self.resolved, self.properties)
+        return KnownAt(self._store, self.resolved, self.answering)
+
+    def _waiting(self) -> tuple[str, ...]:
+        """Return what the file of the properties says that the current version does not do; nothing of older ones."""
+        if self.resolved.asked is not None:
+            return ()
+        path = self._components.property_files.path(self._store.table_id)
+        return property_state.waiting(self.properties, self._store.load(), self.name, path)
 
     def _done(self) -> dict[str, str]:
         """Return the properties of the table's processing; as they are written, as they may be what is wrong."""
-        return {name: text for name in PROCESSING_PROPERTIES if (text := self.properties.texts.get(name))}
+        return {name: text for name in PROCESSING_PROPERTIES if (text := self.answering.texts.get(name))}

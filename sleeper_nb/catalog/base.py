@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from sleeper_nb.clock import Clock
@@ -18,11 +18,22 @@ from sleeper_nb.model.snapshots import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """A table in the index: its id never changes, its name can."""
+    """A table in the index: its id never changes, its name can.
+
+    Parameters
+    ----------
+    id, name
+        The table's.
+    online
+        Whether maintenance may work on it.
+    properties_checksum
+        Of the file with its properties, as it was written last by a command; None where none was recorded.
+    """
 
     id: str
     name: str
     online: bool = True
+    properties_checksum: str | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +112,10 @@ class Catalog(ABC):
         """Say whether maintenance may work on a table; `NotFound` when the table is gone."""
 
     @abstractmethod
+    def note_properties(self, table_id: str, checksum: str) -> None:
+        """Note the checksum of the file with a table's properties; `NotFound` when the table is gone."""
+
+    @abstractmethod
     def tables(self) -> tuple[TableEntry, ...]:
         """Return all tables, by name."""
 
@@ -146,7 +161,15 @@ class Catalog(ABC):
         """
 
     @abstractmethod
-    def materialise(self, table_id: str, snapshot_id: int, files_path: str, partitions_path: str) -> bool:
+    def materialise(
+        self,
+        table_id: str,
+        snapshot_id: int,
+        files_path: str,
+        partitions_path: str,
+        files_checksum: str | None = None,
+        partitions_checksum: str | None = None,
+    ) -> bool:
         """Note the full metadata of a snapshot that had none as Parquet; return False when it has some, or is gone."""
 
     @abstractmethod

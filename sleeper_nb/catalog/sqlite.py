@@ -16,6 +16,7 @@ from sleeper_nb.catalog.sqlite_tables import (
     INSERT_SNAPSHOT,
     RETAINED,
     SELECT_CURRENT,
+    SELECT_ENTRY,
     SELECT_NAMED,
     SELECT_NAMED_LIKE,
     SELECT_SNAPSHOT,
@@ -23,6 +24,7 @@ from sleeper_nb.catalog.sqlite_tables import (
     collect,
     forget_rows,
     snapshot_row,
+    to_entry,
     to_snapshot,
 )
 from sleeper_nb.catalog.turns import Turns
@@ -56,8 +58,8 @@ class SqliteCatalog(Catalog):
             if run.execute(TAKEN, {"name": entry.name, "id": entry.id}).fetchone():
                 raise AlreadyExists(f"table {entry.name!r} is there already", hint="choose another name")
             run.execute(
-                "INSERT INTO tables VALUES (?, ?, ?, ?, ?)",
-                (entry.id, entry.name, entry.online, first.id, first.commit_id),
+                "INSERT INTO tables VALUES (?, ?, ?, ?, ?, ?)",
+                (entry.id, entry.name, entry.online, first.id, first.commit_id, entry.properties_checksum),
             )
             run.execute(INSERT_SNAPSHOT, (entry.id, *snapshot_row(first)))
 
@@ -90,14 +92,19 @@ class SqliteCatalog(Catalog):
             if not run.execute("UPDATE tables SET online = ? WHERE id = ?", (online, table_id)).rowcount:
                 raise _gone(table_id)
 
+    def note_properties(self, table_id: str, checksum: str) -> None:
+        with self._file.transaction() as run:
+            change = "UPDATE tables SET properties_checksum = ? WHERE id = ?"
+            if not run.execute(change, (checksum, table_id)).rowcount:
+                raise _gone(table_id)
+
     def tables(self) -> tuple[TableEntry, ...]:
-        rows = self._file.rows("SELECT id, name, online FROM tables ORDER BY name")
-        return tuple(TableEntry(table_id, name, bool(online)) for table_id, name, online in rows)
+        return tuple(map(to_entry, self._file.rows(f"{SELECT_ENTRY} ORDER BY name")))
 
     def find_table(self, name: str) -> TableEntry | None:
         # By the index on names first: only a name in another case, or none of a table's, has all of them looked at.
         rows = self._file.rows(SELECT_NAMED, (name,)) or self._file.rows(SELECT_NAMED_LIKE, (name,))
-        return next((TableEntry(table_id, found, bool(online)) for table_id, found, online in rows), None)
+        return next(map(to_entry, rows), None)
 
     def current(self, table_id: str) -> Snapshot:
         rows = self._file.rows(SELECT_CURRENT, (table_id, table_id))
@@ -141,12 +148,20 @@ class SqliteCatalog(Catalog):
             raise NotFound(f"no metadata of snapshot {at} is left", hint="it has expired; read a retained snapshot")
         return to_snapshot(rows[0])
 
-    def materialise(self, table_id: str, snapshot_id: int, files_path: str, partitions_path: str) -> bool:
+    def materialise(
+        self,
+        table_id: str,
+        snapshot_id: int,
+        files_path: str,
+        partitions_path: str,
+        files_checksum: str | None = None,
+        partitions_checksum: str | None = None,
+    ) -> bool:
         with self._file.transaction() as run:
             changed = run.execute(
-                "UPDATE snapshots SET files_path = ?, partitions_path = ? "
+                "UPDATE snapshots SET files_path = ?, partitions_path = ?, files_checksum = ?, partitions_checksum = ? "
                 "WHERE table_id = ? AND id = ? AND files_path IS NULL AND NOT expired",
-                (files_path, partitions_path, table_id, snapshot_id),
+                (files_path, partitions_path, files_checksum, partitions_checksum, table_id, snapshot_id),
             ).rowcount
             return bool(changed)
 

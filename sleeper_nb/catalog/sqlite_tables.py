@@ -7,20 +7,22 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
+from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 
 FORMAT_VERSION = 6
 TABLES = """
 CREATE TABLE IF NOT EXISTS tables (
   id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, online INTEGER NOT NULL, current_snapshot INTEGER NOT NULL,
-  current_commit TEXT NOT NULL) STRICT;
+  current_commit TEXT NOT NULL, properties_checksum TEXT) STRICT;
 CREATE TABLE IF NOT EXISTS snapshots (
   table_id TEXT NOT NULL, id INTEGER NOT NULL, commit_id TEXT NOT NULL UNIQUE, time INTEGER NOT NULL,
   operation TEXT NOT NULL, schema_id INTEGER NOT NULL, files INTEGER NOT NULL, rows INTEGER NOT NULL,
   bytes INTEGER NOT NULL, added_files INTEGER NOT NULL, removed_files INTEGER NOT NULL, added_rows INTEGER NOT NULL,
   files_path TEXT, partitions_path TEXT, state_store TEXT NOT NULL, message TEXT, author TEXT,
   expired INTEGER NOT NULL DEFAULT 0, job_id TEXT, "references" INTEGER, added_references INTEGER,
-  removed_references INTEGER, PRIMARY KEY (table_id, id)) STRICT;
+  removed_references INTEGER, files_checksum TEXT, partitions_checksum TEXT, schema_checksum TEXT, processing TEXT,
+  PRIMARY KEY (table_id, id)) STRICT;
 CREATE TABLE IF NOT EXISTS log (
   table_id TEXT NOT NULL, id INTEGER NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (table_id, id)) STRICT;
 CREATE TABLE IF NOT EXISTS savepoints (
@@ -48,13 +50,15 @@ SELECT 1 FROM tables WHERE casefold(name) = casefold(:name) OR id = :id
 UNION ALL SELECT 1 FROM deleted WHERE id = :id
 """
 """Whether a table can have a name and an id; `casefold` is Python's."""
-SELECT_NAMED = "SELECT id, name, online FROM tables WHERE name = ?"
-SELECT_NAMED_LIKE = "SELECT id, name, online FROM tables WHERE casefold(name) = casefold(?)"
+SELECT_ENTRY = "SELECT id, name, online, properties_checksum FROM tables"
+SELECT_NAMED = f"{SELECT_ENTRY} WHERE name = ?"
+SELECT_NAMED_LIKE = f"{SELECT_ENTRY} WHERE casefold(name) = casefold(?)"
 
 _SNAPSHOT = (
     "id", "commit_id", "time", "operation", "schema_id", "files", "rows", "bytes", "added_files", "removed_files",
     "added_rows", "files_path", "partitions_path", "state_store", "message", "author", "job_id",
     "references", "added_references", "removed_references",
+    "files_checksum", "partitions_checksum", "schema_checksum", "processing",
 )  # fmt: skip
 _COLUMNS = ", ".join(f'"{name}"' for name in _SNAPSHOT)
 SELECT_SNAPSHOT = f"SELECT {_COLUMNS} FROM snapshots WHERE table_id = ?"  # noqa: S608 - our own column names
@@ -90,6 +94,9 @@ def upgrade(run: sqlite3.Connection) -> None:
     if version in {1, 2, 3, 4, 5}:
         for name in ("references", "added_references", "removed_references"):
             run.execute(f'ALTER TABLE snapshots ADD COLUMN "{name}" INTEGER')
+        run.execute("ALTER TABLE tables ADD COLUMN properties_checksum TEXT")
+        for name in ("files_checksum", "partitions_checksum", "schema_checksum", "processing"):
+            run.execute(f"ALTER TABLE snapshots ADD COLUMN {name} TEXT")
     run.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
 
 
@@ -109,6 +116,12 @@ def to_snapshot(row: tuple[Any, ...]) -> Snapshot:
     """Return what a row of `SELECT_SNAPSHOT` holds."""
     fields = dict(zip(_SNAPSHOT, row, strict=True))
     return Snapshot(**{**fields, "time": from_micros(fields["time"])})
+
+
+def to_entry(row: tuple[Any, ...]) -> TableEntry:
+    """Return what a row of `SELECT_ENTRY` holds."""
+    table_id, name, online, checksum = row
+    return TableEntry(table_id, name, bool(online), checksum)
 
 
 def collect(run: sqlite3.Connection, table_id: str, paths: Collection[str], now: datetime) -> None:

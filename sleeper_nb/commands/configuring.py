@@ -18,6 +18,8 @@ def _run(context: Context, arguments: Namespace) -> Listing[PropertyValue] | Pro
     table, words = _placed(arguments)
     if arguments.describe:
         return _described(words, arguments.unset)
+    if arguments.accept:
+        return _accepted(context, table, words, arguments.unset)
     of = context.opened() if table is None else context.table(table)
     changes = _changes(words, arguments.unset)
     names = [*(text.partition("=")[0].strip() for text in words), *arguments.unset]
@@ -25,6 +27,12 @@ def _run(context: Context, arguments: Namespace) -> Listing[PropertyValue] | Pro
         return of.property_values(names)
     told = of.set_properties(changes)
     return told if set(names) == set(changes) else of.property_values(names)
+
+
+def _accepted(context: Context, table: str | None, words: list[str], unset: list[str]) -> Listing[PropertyValue]:
+    if table is None or words or unset:
+        raise InvalidInput("--accept takes over the file of one table as it is", hint="properties T --accept")
+    return context.table(table).accept_properties()
 
 
 def _placed(arguments: Namespace) -> tuple[str | None, list[str]]:
@@ -69,6 +77,7 @@ COMMANDS = (
                        many=True, optional=True),
             option("--unset", text="let the instance's value or the default count again", metavar="KEY",
                    kind="property", many=True),
+            flag("--accept", "take over the table's file as it is, after it was edited by hand"),
             flag("--describe", "show what each property is: its type, default and effect"),
         ),
         _run,
@@ -76,6 +85,7 @@ COMMANDS = (
             "properties trips",
             "properties trips 'snapshot.time-retained=30 d'",
             "properties trips --unset snapshot.time-retained",
+            "properties trips --accept",
             "properties sleeper.default.table.gc.delay.minutes=60",
             "properties --describe",
             "properties --describe sleeper.storage.sync",

@@ -60,4 +60,5 @@ class ClearTable(Transaction):
             tree=self.tree or state.tree,
             schema=self.schema or state.schema,
             schema_id=self.schema_id or state.schema_id,
+            schema_checksum=self.schema.checksum if self.schema else state.schema_checksum,
         )

@@ -79,7 +79,8 @@ class SetSchema(Transaction):
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
         """Change the schema."""
-        return state.at(point, schema=self.schema, schema_id=self.schema_id)
+        checksum = self.schema.checksum
+        return state.at(point, schema=self.schema, schema_id=self.schema_id, schema_checksum=checksum)
 
 
 def evolved(schema: Schema, changes: Iterable[SchemaChange], schema_id: int) -> Schema:

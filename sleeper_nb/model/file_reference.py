@@ -32,6 +32,7 @@ _COLUMNS = (
     pa.field("only_this_partition", pa.bool_(), nullable=False),
     pa.field("bytes", pa.int64(), nullable=False),
     pa.field("job_id", pa.string()),  # the compaction job that wrote the file; null for ingested files
+    pa.field("checksum", pa.string()),  # of the whole file; null for files of releases that kept none
     pa.field("status", pa.string(), nullable=False),
     pa.field("added_snapshot", pa.int64(), nullable=False),
     pa.field("removed_snapshot", pa.int64()),
@@ -59,6 +60,8 @@ class FileReference:
         Whether all rows of the file are in this partition's region; if not, a reader filters.
     job_id
         The compaction job that wrote the file.
+    checksum
+        Of the whole file (`sleeper_nb.model.checksums`); None for files of releases that kept none.
     """
 
     filename: str
@@ -70,12 +73,21 @@ class FileReference:
     rows_exact: bool = field(default=True, kw_only=True)
     only_this_partition: bool = field(default=True, kw_only=True)
     job_id: str | None = field(default=None, kw_only=True)
+    checksum: str | None = field(default=None, kw_only=True)
 
 
 def files_schema(schema: Schema) -> pa.Schema:
     """Return the columns of `FileReferences.table`: those above, then typed ``min_…`` and ``max_…`` of each row key."""
     keys = [pa.field(f"{end}_{f.name}", f.type.arrow) for f in schema.row_keys for end in ("min", "max")]
     return pa.schema([*_COLUMNS, *keys])
+
+
+def completed(references: pa.Table) -> pa.Table:
+    """Return references as an older release wrote them with the columns that it did not have, which are null."""
+    for place, column in enumerate(_COLUMNS):
+        if column.nullable and column.name not in references.column_names:
+            references = references.add_column(place, column, pa.nulls(references.num_rows, column.type))
+    return references
 
 
 def of_other_keys(removed: pa.Table, schema: Schema) -> pa.Table:
@@ -100,6 +112,7 @@ def to_values(rows: pa.Table) -> Iterator[FileReference]:
             rows_exact=row["rows_exact"],
             only_this_partition=row["only_this_partition"],
             job_id=row["job_id"],
+            checksum=row["checksum"],
         )
 
 

@@ -24,6 +24,7 @@ from sleeper_nb.model.transactions import (
     MigrateStateStore,
     ReplaceFileReferences,
     Rollback,
+    SetProcessing,
     SplitPartitions,
     Transaction,
 )
@@ -39,6 +40,7 @@ _KINDS: Mapping[str, type[Transaction]] = {
         DeleteFiles,
         MigrateStateStore,
         SetSchema,
+        SetProcessing,
     )
 }
 _PARTS: Mapping[str, tuple[Any, tuple[str, ...]]] = {

@@ -18,10 +18,11 @@ from sleeper_nb.model.processing import (
     FILTERS,
     ITERATOR,
     ITERATOR_CONFIG,
+    PROCESSING_PROPERTIES,
     parse_aggregations,
     parse_filters,
 )
-from sleeper_nb.model.properties_text import changed, entries, line_of
+from sleeper_nb.model.properties_text import entries, line_of
 
 if TYPE_CHECKING:
     from sleeper_nb.model.schema import Schema
@@ -297,6 +298,20 @@ class TableProperties(_Properties):
                 hint=f"set {RETAINED_MIN} to {most} or less, or {RETAINED_MAX} to {least} or more",
             )
 
+    @property
+    def processing(self) -> str:
+        """What is set of how rows are processed, as lines of a properties file; a version of a table records it."""
+        names = (name for name in PROCESSING_PROPERTIES if self.texts.get(name))
+        return TableProperties({name: self.texts[name] for name in names}).to_text()
+
+    def processed_as(self, recorded: str | None) -> TableProperties:
+        """Return the properties with the processing that a version records (`processing`); None records nothing."""
+        if recorded is None:
+            return self
+        others = {name: text for name, text in self.texts.items() if name not in PROCESSING_PROPERTIES}
+        texts = TableProperties.from_text(recorded, "the recorded processing").texts
+        return TableProperties({**others, **texts}, self.defaults)
+
     def origin(self, name: str) -> Origin:
         """Return who set the value that counts."""
         return "table" if name in self.texts else "instance" if name in self.defaults else "default"
@@ -319,8 +334,3 @@ class InstanceProperties(_Properties):
 def schema_line(schema: Schema) -> str:
     """Return a schema as the value of ``sleeper.table.schema``: its JSON in one line."""
     return json.dumps(json.loads(schema.to_json()))
-
-
-def with_line(content: str, name: str, text: str) -> str:
-    """Return the content of a ``.properties`` file with one property set; every other line stays as it is."""
-    return changed(content, {name: text})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.snapshots import (
@@ -73,11 +74,26 @@ class SavedLog:
         The snapshot before the first of them.
     schema_id
         The schema of that snapshot.
+    checksum, schema_checksum
+        Of the file, and of the schema's; None where none was recorded.
     """
 
     path: str
     after: int
     schema_id: int
+    checksum: str | None = None
+    schema_checksum: str | None = None
+
+
+_LOG = {
+    "path": "path", "after": "after", "schemaId": "schema_id", "checksum": "checksum",
+    "schemaChecksum": "schema_checksum",
+}  # fmt: skip
+_LATER = {
+    "filesChecksum": "files_checksum", "partitionsChecksum": "partitions_checksum",
+    "schemaChecksum": "schema_checksum", "processing": "processing",
+}  # fmt: skip
+"""The JSON names of fields that savepoints of older releases do not have."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
@@ -109,6 +125,10 @@ class Savepoint(Report):
     log
         What was committed between the lists and the saved version; None when there is nothing. So a savepoint of a
         table with a million files costs what one with ten does, on `TransactionLogStateStore` too.
+    files_checksum, partitions_checksum, schema_checksum
+        Of the two lists and of the schema's file; None where none was recorded.
+    processing
+        As of the snapshot: how its rows are processed.
     """
 
     id: int
@@ -124,6 +144,10 @@ class Savepoint(Report):
     author: str | None = None
     periodic: bool = False
     log: SavedLog | None = None
+    files_checksum: str | None = None
+    partitions_checksum: str | None = None
+    schema_checksum: str | None = None
+    processing: str | None = None
 
     @property
     def number(self) -> int:
@@ -176,7 +200,8 @@ class Savepoint(Report):
                 "message": self.message,
                 "author": self.author,
                 "periodic": self.periodic,
-                "log": self.log and {"path": self.log.path, "after": self.log.after, "schemaId": self.log.schema_id},
+                "log": self.log and {name: getattr(self.log, field) for name, field in _LOG.items()},
+                **{name: getattr(self, field) for name, field in _LATER.items()},
             },
             indent=2,
         )
@@ -211,7 +236,8 @@ class Savepoint(Report):
                 message=body.get("message"),
                 author=body.get("author"),
                 periodic=body.get("periodic") is True,  # savepoints of older releases have no such field
-                log=log and SavedLog(str(log["path"]), int(log["after"]), int(log["schemaId"])),
+                log=log and _saved_log(log),
+                **{field: body.get(name) for name, field in _LATER.items()},
             )
         except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
             hint = "was the file savepoint-<id> changed by hand?"
@@ -251,6 +277,27 @@ class Savepoint(Report):
         if self.message:
             rows.append(("message", self.message))
         return Grid(("", ""), tuple(rows), title=f"savepoint {self.id}{named}")
+
+
+def _saved_log(log: Mapping[str, Any]) -> SavedLog:
+    told = str(log["path"]), int(log["after"]), int(log["schemaId"])
+    return SavedLog(*told, log.get("checksum"), log.get("schemaChecksum"))
+
+
+def is_file_of(savepoint: Savepoint, content: bytes) -> bool:
+    """Return whether a file's content is that of a savepoint, written by this release or an older one.
+
+    An older release wrote fewer fields. Every other difference counts, so that no changed byte goes unseen.
+    """
+    written = savepoint.to_json()
+    if content == written.encode():
+        return True
+    try:
+        body = json.loads(content)
+        same = json.dumps(body, indent=2).encode() == content and body.keys() <= json.loads(written).keys()
+        return same and Savepoint.from_json(content.decode()) == savepoint
+    except (ValueError, AttributeError, InvalidInput):
+        return False
 
 
 _SAVEPOINT_NAME = re.compile(r"[^\W\d_][\w.-]*")

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sleeper_nb.arguments import checked, described
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.types import ROW_KEY_TYPES, SORT_KEY_TYPES, FieldType, parse_type
 from sleeper_nb.report import Grid, Report
 
@@ -178,6 +179,11 @@ class Schema(Report):
         if any(field.name == name for field in self.row_keys):
             return "row key"
         return "sort key" if any(field.name == name for field in self.sort_keys) else "value"
+
+    @property
+    def checksum(self) -> str:
+        """The checksum of the file that the schema is written to."""
+        return checksum_of(self.to_json().encode())
 
     def to_json(self) -> str:
         """Return Sleeper's JSON of the schema; what it has no word for is there only where a table was altered."""

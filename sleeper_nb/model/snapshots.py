@@ -62,6 +62,10 @@ class Snapshot(Report):
     references, added_references, removed_references
         References of partitions to data files. None in a snapshot that an earlier build made, whose files and bytes
         count each reference.
+    files_checksum, partitions_checksum, schema_checksum
+        Of the two metadata files and of the schema's; None where none was recorded.
+    processing
+        As of `TableState`: how its rows are processed.
     """
 
     id: int
@@ -84,6 +88,10 @@ class Snapshot(Report):
     references: int | None = None
     added_references: int | None = None
     removed_references: int | None = None
+    files_checksum: str | None = None
+    partitions_checksum: str | None = None
+    schema_checksum: str | None = None
+    processing: str | None = None
 
     @property
     def number(self) -> int:

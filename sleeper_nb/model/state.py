@@ -24,6 +24,18 @@ class TableState:
 
     One number versions files and partitions together, so a query never sees the files of one moment under the
     partitions of another.
+
+    Parameters
+    ----------
+    snapshot_id
+        The number of the snapshot.
+    schema_id, schema, tree, files
+        What it holds.
+    schema_checksum
+        That of the schema's file; None where none was recorded.
+    processing
+        The properties that say how its rows are processed, as lines of a properties file; None where the snapshot was
+        made by a release that did not record them.
     """
 
     snapshot_id: int
@@ -31,6 +43,8 @@ class TableState:
     schema: Schema
     tree: PartitionTree
     files: FileReferences
+    schema_checksum: str | None = None
+    processing: str | None = None
 
     def at(self, point: CommitPoint, **changes: object) -> TableState:
         """Return the state that `point` publishes, with some fields changed."""

@@ -43,10 +43,10 @@ class Transaction(ABC):
         """Return the state after the change."""
 
 
-def initial_state(schema: Schema, tree: PartitionTree, point: CommitPoint) -> TableState:
+def initial_state(schema: Schema, tree: PartitionTree, point: CommitPoint, processing: str | None = None) -> TableState:
     """Return the state that creates a table: partitions, and no files."""
     tree.check()
-    return TableState(point.snapshot_id, 1, schema, tree, FileReferences.none(schema))
+    return TableState(point.snapshot_id, 1, schema, tree, FileReferences.none(schema), schema.checksum, processing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +249,27 @@ class DeleteFiles(Transaction):
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
         """Forget the files."""
         return state.at(point, files=state.files.without(self.filenames))
+
+
+@dataclass(frozen=True, slots=True)
+class SetProcessing(Transaction):
+    """Rows are processed in another way from this snapshot on; older snapshots keep theirs.
+
+    Parameters
+    ----------
+    processing
+        As `TableState.processing`.
+    """
+
+    processing: str
+    operation: ClassVar[str] = "properties"
+
+    def validate(self, state: TableState) -> None:
+        """Whether it fits the schema was checked with the properties that it comes from."""
+
+    def apply(self, state: TableState, point: CommitPoint) -> TableState:
+        """Change the processing."""
+        return state.at(point, processing=self.processing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,8 +110,26 @@ class StateStore(ABC):
         """Remove what crashed writers left in this store, which nobody sees; return of how many commits."""
         return 0
 
-    def create(self, name: str, schema: Schema, tree: PartitionTree, *, author: str | None = None) -> Snapshot:
+    def create(
+        self,
+        name: str,
+        schema: Schema,
+        tree: PartitionTree,
+        *,
+        author: str | None = None,
+        processing: str | None = None,
+        properties_checksum: str | None = None,
+    ) -> Snapshot:
         """Make the table: schema, metadata, and last its entry in the catalog, so that no half-made table ever shows.
+
+        Parameters
+        ----------
+        name, schema, tree, author
+            The table's, and who made it.
+        processing
+            As of `TableState`.
+        properties_checksum
+            Of the file with the table's properties.
 
         Raises
         ------
@@ -120,7 +138,7 @@ class StateStore(ABC):
         """
         if self.catalog.has_table(self.table_id):  # its files must stay as they are
             raise AlreadyExists(f"there is a table with id {self.table_id!r} already", hint="open it by its name")
-        state = initial_state(schema, tree, point := CommitPoint(1, self.clock.now()))
+        state = initial_state(schema, tree, point := CommitPoint(1, self.clock.now()), processing)
         schema_path = paths.schema(state.schema_id)
         try:
             metadata_files.write_schema(self.storage, state.schema_id, schema)
@@ -129,8 +147,9 @@ class StateStore(ABC):
             self.storage.delete(schema_path)
             raise
         described = snapshot_of(state, None, point, self.clock.new_id(), self.name, "create", None, author)
-        snapshot = replace(described, files_path=metadata.files_path, partitions_path=metadata.partitions_path)
-        publish = partial(self.publish_first, TableEntry(self.table_id, name), snapshot, state)
+        snapshot = metadata.on(described)
+        entry = TableEntry(self.table_id, name, properties_checksum=properties_checksum)
+        publish = partial(self.publish_first, entry, snapshot, state)
         self.settle(snapshot, publish, {*metadata.paths, schema_path})
         return snapshot
 
@@ -142,9 +161,9 @@ class StateStore(ABC):
         """Return the current snapshot."""
         return self.catalog.current(self.table_id)
 
-    def schema(self, schema_id: int) -> Schema:
-        """Return one of the table's schemas."""
-        return self.history.schema(schema_id)
+    def schema(self, schema_id: int, checksum: str | None = None) -> Schema:
+        """Return one of the table's schemas; its file has the given checksum, or `StorageError` is raised."""
+        return self.history.schema(schema_id, checksum)
 
     def load(self, version: Snapshot | Savepoint | None = None) -> TableState:
         """Return the state at a version; the current one when None."""
@@ -154,11 +173,12 @@ class StateStore(ABC):
             return state
         metadata = Metadata.of(version)
         if metadata is not None:
-            state = self.history.read(version.number, version.schema_id, metadata)
+            state = self.history.read(version.number, version.schema_id, metadata, version.schema_checksum)
         else:
             assert isinstance(version, Snapshot)  # noqa: S101 - a savepoint always has its metadata
             keeper = self.named(version.state_store)
             state = self.rebuild(version) if keeper is self else keeper.load(version)
+        state = replace(state, schema_checksum=version.schema_checksum, processing=version.processing)
         return self.history.states.put(state)
 
     def materialised(self, snapshot: Snapshot) -> Snapshot:

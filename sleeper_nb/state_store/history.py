@@ -35,20 +35,26 @@ class Metadata:
         Parquet files with all file references and all partitions.
     log
         The transactions that lead from there to the version; None when it is the version itself.
+    files_checksum, partitions_checksum
+        Of the two files; None where none was recorded.
     """
 
     files_path: str
     partitions_path: str
     log: SavedLog | None = None
+    files_checksum: str | None = None
+    partitions_checksum: str | None = None
 
     @classmethod
     def of(cls, version: Snapshot | Savepoint) -> Metadata | None:
         """Return where the metadata of a version lies; None while it is not kept in files."""
         if isinstance(version, Savepoint):
-            return cls(version.full_manifest_list, version.partitions_path, version.log)
+            lists = version.full_manifest_list, version.partitions_path
+            return cls(*lists, version.log, version.files_checksum, version.partitions_checksum)
         if version.files_path is None or version.partitions_path is None:
             return None
-        return cls(version.files_path, version.partitions_path)
+        checksums = version.files_checksum, version.partitions_checksum
+        return cls(version.files_path, version.partitions_path, None, *checksums)
 
     @classmethod
     def kept(cls, version: Snapshot | Savepoint) -> Metadata:
@@ -56,6 +62,16 @@ class Metadata:
         metadata = cls.of(version)
         assert metadata is not None  # noqa: S101 - what makes it a checkpoint, or was just written
         return metadata
+
+    def on(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot whose metadata this is."""
+        return replace(
+            snapshot,
+            files_path=self.files_path,
+            partitions_path=self.partitions_path,
+            files_checksum=self.files_checksum,
+            partitions_checksum=self.partitions_checksum,
+        )
 
     @property
     def paths(self) -> frozenset[str]:
@@ -74,15 +90,16 @@ class History:
 
     def __init__(self, table_id: str, catalog: Catalog, storage: Storage, clock: Clock) -> None:
         self._table_id, self._catalog, self._storage, self._clock = table_id, catalog, storage, clock
-        self._schemas: dict[int, Schema] = {}
+        self._schemas: dict[tuple[int, str | None], Schema] = {}
         self._last_tree: tuple[str, PartitionTree] | None = None
         self.states = StateCache()
 
-    def schema(self, schema_id: int) -> Schema:
-        """Return one of the table's schemas."""
-        if schema_id not in self._schemas:
-            self._schemas[schema_id] = metadata_files.read_schema(self._storage, schema_id)
-        return self._schemas[schema_id]
+    def schema(self, schema_id: int, checksum: str | None = None) -> Schema:
+        """Return one of the table's schemas, whose file has the given checksum."""
+        key = schema_id, checksum
+        if key not in self._schemas:
+            self._schemas[key] = metadata_files.read_schema(self._storage, schema_id, checksum)
+        return self._schemas[key]
 
     def new_schema(self, make: Callable[[int], Schema], above: int) -> tuple[int, Schema]:
         """Write a schema under the next id that nobody has taken; return both.
@@ -100,25 +117,29 @@ class History:
                 return schema_id, schema
         raise AssertionError
 
-    def read(self, snapshot_id: int, schema_id: int, metadata: Metadata) -> TableState:
-        """Return the state that metadata files hold."""
+    def read(
+        self, snapshot_id: int, schema_id: int, metadata: Metadata, schema_checksum: str | None = None
+    ) -> TableState:
+        """Return the state that metadata files hold, which are checked against the checksums that are known."""
         if metadata.log is not None:
             log = metadata.log
-            entries = saved_log.read(self._storage, log.path)
-            return replayed(self.read(log.after, log.schema_id, replace(metadata, log=None)), entries)
+            entries = saved_log.read(self._storage, log.path, log.checksum)
+            start = self.read(log.after, log.schema_id, replace(metadata, log=None), log.schema_checksum)
+            return replayed(start, entries)
         try:
-            schema = self.schema(schema_id)
-            files = metadata_files.read_files(self._storage, metadata.files_path)
-            return TableState(snapshot_id, schema_id, schema, self._tree(metadata.partitions_path, schema), files)
+            schema = self.schema(schema_id, schema_checksum)
+            files = metadata_files.read_files(self._storage, metadata.files_path, metadata.files_checksum)
+            return TableState(snapshot_id, schema_id, schema, self._tree(metadata, schema), files, schema_checksum)
         except NotFound:
             self._catalog.current(self._table_id)  # says so when the table was deleted
             raise
 
-    def _tree(self, path: str, schema: Schema) -> PartitionTree:
+    def _tree(self, metadata: Metadata, schema: Schema) -> PartitionTree:
         """Return the tree of a partitions file; one is that of many snapshots, so the last is remembered."""
-        remembered = self._last_tree
+        remembered, path = self._last_tree, metadata.partitions_path
         if remembered is None or remembered[0] != path:
-            self._last_tree = remembered = path, metadata_files.read_partitions(self._storage, path, schema)
+            tree = metadata_files.read_partitions(self._storage, path, schema, metadata.partitions_checksum)
+            self._last_tree = remembered = path, tree
         return remembered[1]
 
     def replay(self, snapshot: Snapshot) -> TableState:
@@ -130,7 +151,7 @@ class History:
             except NotFound:  # the log was cut, or begins, behind the state
                 pass
         start = self._catalog.checkpoint(self._table_id, snapshot.id)
-        before = self.read(start.id, start.schema_id, Metadata.kept(start))
+        before = self.read(start.id, start.schema_id, Metadata.kept(start), start.schema_checksum)
         return replayed(before, self._log(start.id, snapshot))
 
     def _log(self, after: int, until: Snapshot) -> tuple[bytes, ...]:
@@ -143,20 +164,22 @@ class History:
         """
         name = self._clock.new_id()
         if before is not None and at is not None and state.tree is before.tree:
-            partitions_path = at.partitions_path
+            partitions_path, partitions_checksum = at.partitions_path, at.partitions_checksum
         else:
             partitions_path = paths.partitions_metadata(state.snapshot_id, name)
-            metadata_files.write_partitions(self._storage, partitions_path, state.tree, state.schema)
+            partitions_checksum = metadata_files.write_partitions(
+                self._storage, partitions_path, state.tree, state.schema
+            )
         if before is not None and at is not None and state.files is before.files:
-            return Metadata(at.files_path, partitions_path)
+            return Metadata(at.files_path, partitions_path, None, at.files_checksum, partitions_checksum)
         files_path = paths.files_metadata(state.snapshot_id, name)
         try:
-            metadata_files.write_files(self._storage, files_path, state.files)
+            files_checksum = metadata_files.write_files(self._storage, files_path, state.files)
         except BaseException:
             if at is None or partitions_path != at.partitions_path:
                 self._storage.delete(partitions_path)
             raise
-        return Metadata(files_path, partitions_path)
+        return Metadata(files_path, partitions_path, None, files_checksum, partitions_checksum)
 
     def materialised(self, snapshot: Snapshot, state: TableState) -> Snapshot:
         """Return a snapshot with its full metadata as Parquet, which is written first if need be.
@@ -170,16 +193,18 @@ class History:
             return snapshot
         written = self.write(state, None, None)
         try:
-            if self._catalog.materialise(self._table_id, snapshot.id, written.files_path, written.partitions_path):
-                return replace(snapshot, files_path=written.files_path, partitions_path=written.partitions_path)
+            found = written.files_path, written.partitions_path
+            checksums = written.files_checksum, written.partitions_checksum
+            if self._catalog.materialise(self._table_id, snapshot.id, *found, *checksums):
+                return written.on(snapshot)
         except BaseException:
             self._discard_unless_named(snapshot, written)
             raise
         self.discard(written.paths)
-        found = next((s for s in self._catalog.snapshots(self._table_id) if s.id == snapshot.id), None)
-        if found is None:
+        other = next((s for s in self._catalog.snapshots(self._table_id) if s.id == snapshot.id), None)
+        if other is None:
             raise NotFound(f"snapshot {snapshot.id} has expired", hint="choose one that history shows")
-        return found
+        return other
 
     def _discard_unless_named(self, snapshot: Snapshot, written: Metadata) -> None:
         """Delete what was written, but not when the catalog has it after all: only its answer was lost."""
@@ -206,8 +231,8 @@ class History:
         if sum(map(len, entries)) > SAVED_LOG_BYTES:
             return None
         path = paths.log_metadata(snapshot.id, self._clock.new_id())
-        saved_log.write(self._storage, path, entries)
-        return replace(metadata, log=SavedLog(path, start.id, start.schema_id))
+        checksum = saved_log.write(self._storage, path, entries)
+        return replace(metadata, log=SavedLog(path, start.id, start.schema_id, checksum, start.schema_checksum))
 
     def discard(self, written: Iterable[str]) -> None:
         """Delete metadata that nothing names."""

@@ -7,7 +7,6 @@ to the number of files of the table; a compaction can have any number of inputs,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.state_store.base import StateStore
@@ -22,7 +21,7 @@ class S3StateStore(StateStore):
         (step,) = steps
         at = Metadata.of(head)
         metadata = self.history.write(step.after, step.before, at)
-        new = replace(step.snapshot, files_path=metadata.files_path, partitions_path=metadata.partitions_path)
+        new = metadata.on(step.snapshot)
         written = {*metadata.paths} - (at.paths if at else set())
         won = self.settle(new, lambda: self.catalog.commit(self.table_id, head, new), written)
         return (new,) if won else None

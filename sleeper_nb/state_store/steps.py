@@ -81,4 +81,6 @@ def snapshot_of(
         message=message,
         author=author,
         job_id=job_id,
+        schema_checksum=after.schema_checksum,
+        processing=after.processing,
     )

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 from sleeper_nb.errors import NotFound, StorageError
@@ -55,9 +54,7 @@ class TransactionLogStateStore(StateStore):
             for step in steps:
                 metadata = self.history.write(step.after, None, None)
                 written |= metadata.paths
-                new.append(
-                    replace(step.snapshot, files_path=metadata.files_path, partitions_path=metadata.partitions_path)
-                )
+                new.append(metadata.on(step.snapshot))
         except BaseException:
             self.history.discard(written)
             raise

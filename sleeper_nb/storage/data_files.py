@@ -11,10 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sleeper_nb.errors import StorageError
+from sleeper_nb.model.checksums import Checksum
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.storage.data_file_settings import DataFileSettings
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.integrity import ChecksummedStream
 from sleeper_nb.storage.sorted_keys import SortedKeys
 
 AS_DEFAULT = DataFileSettings()
@@ -22,13 +24,14 @@ AS_DEFAULT = DataFileSettings()
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A finished data file: path below the table's folder, rows, bytes, least and greatest value of each row key."""
+    """A finished data file: path below the table's folder, rows, bytes, ends of each row key, and its checksum."""
 
     filename: str
     rows: int
     bytes: int
     min_key: tuple[KeyValue, ...]
     max_key: tuple[KeyValue, ...]
+    checksum: str | None = None
 
 
 class DataFileWriter:
@@ -53,6 +56,7 @@ class DataFileWriter:
         self._fields, self._schema = schema, schema.in_files
         self._stack = contextlib.ExitStack()
         self._writer: pq.ParquetWriter | None = None
+        self._checksum: Checksum | None = None
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
         self._keys = SortedKeys(schema)
@@ -78,11 +82,11 @@ class DataFileWriter:
     def finish(self) -> DataFile | None:
         """Write what is left and return the finished file; None, and no file, when there was no row."""
         self._flush(whole_groups_only=False)
-        if self._writer is None:
+        if self._writer is None or self._checksum is None:
             return None
         self._stack.close()
-        size = self._storage.size(self._filename)
-        return DataFile(self._filename, self._keys.rows, size, tuple(self._keys.least), tuple(self._keys.greatest))
+        size, ends = self._storage.size(self._filename), (tuple(self._keys.least), tuple(self._keys.greatest))
+        return DataFile(self._filename, self._keys.rows, size, *ends, self._checksum.text)
 
     def _flush(self, *, whole_groups_only: bool) -> None:
         if not self._waiting:
@@ -109,13 +113,15 @@ class DataFileWriter:
         self._writer.write_table(rows, row_group_size=rows.num_rows)
 
     def _open(self) -> pq.ParquetWriter:
-        stream = self._stack.enter_context(self._storage.output(self._filename))
+        stream = ChecksummedStream(self._stack.enter_context(self._storage.output(self._filename)))
+        self._checksum = stream.checksum
         order = [pq.SortingColumn(self._schema.names.index(name)) for name in self._schema.sort_order]
         return self._stack.enter_context(
             pq.ParquetWriter(
                 stream,
                 self._schema.arrow,
                 write_page_index=True,
+                write_page_checksum=True,
                 sorting_columns=order,
                 write_statistics=_with_statistics(self._schema),
                 **self._settings.writer_options(self._schema),

@@ -130,7 +130,10 @@ class Storage:
         located = [f"{self.place.prefix}/{path}" for path in files]
         with self._explained(files[0]):
             filesystem = self.place.filesystem
-            return dataset.dataset(located, schema=schema, filesystem=filesystem, format="parquet")
+            # the checksums of pages are looked at, where files have them
+            options = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
+            parquet = dataset.ParquetFileFormat(default_fragment_scan_options=options)
+            return dataset.dataset(located, schema=schema, filesystem=filesystem, format=parquet)
 
     @contextlib.contextmanager
     def output(self, path: str) -> Iterator[pa.NativeFile]:

@@ -36,7 +36,7 @@ class ManifestList:
             When one is not there, or damaged.
         """
         path, log = savepoint.full_manifest_list, savepoint.log
-        files = metadata_files.read_files(self._storage, path)
+        files = metadata_files.read_files(self._storage, path, savepoint.files_checksum)
         waiting = pc.equal(files.table["status"], READY_FOR_GC)
         read = pc.unique(files.table["filename"].filter(pc.invert(waiting)))
         unread = _without(pc.unique(files.table["filename"].filter(waiting)), read)
@@ -46,10 +46,12 @@ class ManifestList:
         return (listed,) if log is None else (listed, self._logged(savepoint, log, files, read))
 
     def _logged(self, savepoint: Savepoint, log: SavedLog, files: Any, before: Any) -> ManifestFileMeta:
-        schema = metadata_files.read_schema(self._storage, log.schema_id)
-        tree = metadata_files.read_partitions(self._storage, savepoint.partitions_path, schema)
+        schema = metadata_files.read_schema(self._storage, log.schema_id, log.schema_checksum)
+        expected = savepoint.partitions_checksum
+        tree = metadata_files.read_partitions(self._storage, savepoint.partitions_path, schema, expected)
         start = TableState(log.after, log.schema_id, schema, tree, files)
-        after = pc.unique(replayed(start, saved_log.read(self._storage, log.path)).files.active["filename"])
+        entries = saved_log.read(self._storage, log.path, log.checksum)
+        after = pc.unique(replayed(start, entries).files.active["filename"])
         added, gone = _without(after, before), _without(before, after)
         return ManifestFileMeta(log.path, self._storage.size(log.path), len(added), len(gone), savepoint.schema_id)
 

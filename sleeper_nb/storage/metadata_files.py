@@ -7,28 +7,32 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sleeper_nb.errors import StorageError
+from sleeper_nb.errors import SleeperError, StorageError
+from sleeper_nb.model.file_reference import completed
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range, Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.integrity import HINT, ChecksummedStream, checked, read_checked
 
 FORMAT_VERSION = "1"
 FEW_ROWS = 10_000
 """Up to so many, threads and strong compression take longer than they save."""
+CHECKED_BYTES = 1 << 20
+"""The checksum of a local file of more bytes would take more than a twentieth of the time to read it."""
 _REPEATED = ("partition_id", "status", "job_id")
 _VERSION_KEY = b"sleeper_nb.format"
 
 
-def write_files(storage: Storage, path: str, files: FileReferences) -> None:
-    """Write all references of a snapshot, in the columns of `files_schema`."""
-    _write(storage, path, files.table)
+def write_files(storage: Storage, path: str, files: FileReferences) -> str:
+    """Write all references of a snapshot, in the columns of `files_schema`; return the file's checksum."""
+    return _write(storage, path, files.table)
 
 
-def read_files(storage: Storage, path: str) -> FileReferences:
+def read_files(storage: Storage, path: str, checksum: str | None = None) -> FileReferences:
     """Read what `write_files` wrote."""
-    return FileReferences.of(_read(storage, path))
+    return FileReferences.of(completed(_read(storage, path, checksum)))
 
 
 def partitions_table(tree: PartitionTree, schema: Schema) -> pa.Table:
@@ -57,12 +61,12 @@ def partitions_table(tree: PartitionTree, schema: Schema) -> pa.Table:
     return pa.table([pa.array(column, f.type) for column, f in zip(values, columns, strict=True)], schema=columns)
 
 
-def write_partitions(storage: Storage, path: str, tree: PartitionTree, schema: Schema) -> None:
-    """Write the whole partition tree of a snapshot."""
-    _write(storage, path, partitions_table(tree, schema))
+def write_partitions(storage: Storage, path: str, tree: PartitionTree, schema: Schema) -> str:
+    """Write the whole partition tree of a snapshot; return the file's checksum."""
+    return _write(storage, path, partitions_table(tree, schema))
 
 
-def read_partitions(storage: Storage, path: str, schema: Schema) -> PartitionTree:
+def read_partitions(storage: Storage, path: str, schema: Schema, checksum: str | None = None) -> PartitionTree:
     """Read what `write_partitions` wrote."""
     names = [key.name for key in schema.row_keys]
     return PartitionTree(
@@ -74,7 +78,7 @@ def read_partitions(storage: Storage, path: str, schema: Schema) -> PartitionTre
                 tuple(row["child_partition_ids"]),
                 row["dimension"],
             )
-            for row in _read(storage, path).to_pylist()
+            for row in _read(storage, path, checksum).to_pylist()
         )
     )
 
@@ -89,14 +93,27 @@ def write_new_schema(storage: Storage, schema_id: int, schema: Schema) -> bool:
     return storage.write_new(paths.schema(schema_id), schema.to_json().encode())
 
 
-def read_schema(storage: Storage, schema_id: int) -> Schema:
-    """Read what `write_schema` wrote."""
-    return Schema.from_json(storage.read(paths.schema(schema_id)).decode())
+def read_schema(storage: Storage, schema_id: int, checksum: str | None = None) -> Schema:
+    """Read what `write_schema` wrote.
+
+    Raises
+    ------
+    StorageError
+        When the file has another checksum than the given one, or holds no schema; it is named.
+    """
+    path = paths.schema(schema_id)
+    content = read_checked(storage, path, checksum)
+    try:
+        return Schema.from_json(content.decode())
+    except (UnicodeDecodeError, SleeperError) as error:
+        why = error.message if isinstance(error, SleeperError) else "it is not UTF-8"
+        raise StorageError(f"{storage.locate(path)} holds no schema: {why}", hint=HINT) from error
 
 
-def _write(storage: Storage, path: str, table: pa.Table) -> None:
+def _write(storage: Storage, path: str, table: pa.Table) -> str:
     stamped = table.replace_schema_metadata({_VERSION_KEY: FORMAT_VERSION})
-    with storage.output(path) as stream:
+    with storage.output(path) as plain:
+        stream = ChecksummedStream(plain)
         pq.write_table(
             stamped,
             stream,
@@ -105,17 +122,22 @@ def _write(storage: Storage, path: str, table: pa.Table) -> None:
             use_dictionary=[name for name in _REPEATED if name in table.column_names],
             write_page_checksum=True,
         )
+    return stream.checksum.text
 
 
-def _read(storage: Storage, path: str) -> pa.Table:
+def _read(storage: Storage, path: str, checksum: str | None) -> pa.Table:
     # Of a bucket the whole file in one request, so that a server's error is told as one, not as a damaged file.
-    source = storage.input(path) if storage.local else pa.BufferReader(storage.read(path))
+    if not storage.local or (checksum is not None and storage.size(path) <= CHECKED_BYTES):
+        source = pa.BufferReader(checked(storage, path, storage.read(path), checksum))
+    else:
+        source = storage.input(path)  # its pages have checksums of their own
     try:
         with source as stream:
             file = pq.ParquetFile(stream, page_checksum_verification=True)
             table = file.read(use_threads=file.metadata.num_rows > FEW_ROWS)
     except (pa.ArrowException, OSError) as error:
-        raise StorageError(f"cannot read the metadata file {path}: {error}", hint="restore it from a copy") from error
+        why = str(error).partition("\n")[0]
+        raise StorageError(f"cannot read the metadata file {storage.locate(path)}: {why}", hint=HINT) from error
     version = (table.schema.metadata or {}).get(_VERSION_KEY, b"").decode()
     if version != FORMAT_VERSION:
         raise StorageError(f"metadata file {path} has format {version or 'unknown'}", hint="upgrade sleeper-nb")

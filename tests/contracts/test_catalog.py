@@ -449,8 +449,19 @@ def test_a_newer_format_and_a_file_that_is_no_catalog_are_refused(tmp_path: Path
         SqliteCatalog(tmp_path / "file" / "catalog.sqlite")
 
 
-_WITHOUT_REFERENCES = "".join(
-    f'ALTER TABLE snapshots DROP COLUMN "{name}"; ' for name in ("references", "added_references", "removed_references")
+_WITHOUT_LATER_COLUMNS = "".join(
+    f'ALTER TABLE {table} DROP COLUMN "{name}"; '
+    for table, names in (
+        ("tables", ("properties_checksum",)),
+        (
+            "snapshots",
+            (
+                *("references", "added_references", "removed_references"),
+                *("files_checksum", "partitions_checksum", "schema_checksum", "processing"),
+            ),
+        ),
+    )
+    for name in names
 )
 
 
@@ -459,8 +470,8 @@ def _first_format(path: Path) -> None:
     SqliteCatalog(path).close()
     with sqlite3.connect(path) as behind:
         behind.executescript(
+            f"{_WITHOUT_LATER_COLUMNS}"
             "DROP TABLE jobs; DROP TABLE job_ids; ALTER TABLE snapshots DROP COLUMN job_id; DROP TABLE leases; "
-            f"{_WITHOUT_REFERENCES}"
             "ALTER TABLE savepoints DROP COLUMN saves; ALTER TABLE savepoints DROP COLUMN log_path; "
             "PRAGMA user_version = 1"
         )
@@ -493,8 +504,9 @@ def test_a_savepoint_of_an_older_format_keeps_its_version_for_readers(tmp_path: 
     catalog.close()
     with sqlite3.connect(path) as behind:
         behind.executescript(
+            f"{_WITHOUT_LATER_COLUMNS}"
             "DROP TABLE leases; ALTER TABLE savepoints DROP COLUMN saves; ALTER TABLE savepoints DROP COLUMN log_path; "
-            f"{_WITHOUT_REFERENCES} PRAGMA user_version = 2"
+            "PRAGMA user_version = 2"
         )
     behind.close()
     catalog = SqliteCatalog(path)
@@ -510,8 +522,8 @@ def test_a_catalog_from_before_deletions_opens_and_deletes(tmp_path: Path):
     catalog.close()
     with sqlite3.connect(path) as behind:
         behind.executescript(
-            "DROP TABLE deleted; ALTER TABLE savepoints DROP COLUMN log_path; "
-            f"{_WITHOUT_REFERENCES} PRAGMA user_version = 3"
+            f"{_WITHOUT_LATER_COLUMNS}"
+            "DROP TABLE deleted; ALTER TABLE savepoints DROP COLUMN log_path; PRAGMA user_version = 3"
         )
     behind.close()
     catalog = SqliteCatalog(path)
@@ -657,3 +669,31 @@ def test_a_hidden_snapshot_cannot_be_saved(catalog: Catalog):
     with pytest.raises(NotFound):
         catalog.add_savepoint("t", savepoint(number, first))
     assert catalog.garbage("t") == ()
+
+
+def test_checksums_and_processing_are_kept_and_read_back(catalog: Catalog, opened: Callable[[], Catalog]):
+    two = snapshot(2, files_checksum="a", partitions_checksum="b", schema_checksum="c", processing="")
+    bare = snapshot(3, files_path=None, partitions_path=None, schema_checksum="c", processing="x=y\n")
+    assert catalog.commit("t", catalog.current("t"), two)
+    assert catalog.commit("t", two, bare)
+    assert catalog.materialise("t", 3, "files-3", "partitions-3", "d", "e")
+    found = opened().snapshots("t")
+    assert found[1] == two
+    assert (found[0].files_checksum, found[0].partitions_checksum, found[0].processing) == ("d", "e", "x=y\n")
+    assert found[2].processing is None
+
+
+def test_the_checksum_of_a_properties_file_is_kept_with_its_table(catalog: Catalog, opened: Callable[[], Catalog]):
+    catalog.create_table(TableEntry("u", "other", properties_checksum="first"), snapshot(1, "another"))
+
+    def noted() -> list[str | None]:
+        entries = [opened().find_table("other"), *opened().tables()]
+        return [entry.properties_checksum for entry in entries if entry is not None]
+
+    assert noted() == ["first", "first", None]
+    catalog.note_properties("u", "second")
+    catalog.rename_table("u", "other", "OTHER")
+    assert noted() == ["second", "second", None]
+    with pytest.raises(NotFound):
+        catalog.note_properties("v", "third")
+    assert len(opened().tables()) == 2

@@ -25,11 +25,12 @@ from sleeper_nb.errors import (
     StateRuleBroken,
     StorageError,
 )
+from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.file_reference import files_schema
 from sleeper_nb.model.partitions import PartitionSplit, PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.model.transactions import AddFiles, SplitPartitions
+from sleeper_nb.model.transactions import AddFiles, SetProcessing, SplitPartitions
 from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.history import Metadata
@@ -41,6 +42,7 @@ from tests.builders import (
     a_file,
     a_store,
     a_tree,
+    compact,
     ingest,
     keys_in,
     on_disk,
@@ -454,12 +456,13 @@ def test_the_metadata_is_parquet_that_any_tool_reads(tmp_path: Path, clock: Manu
     assert partitions[0]["child_partition_ids"] == [left["partition_id"], right["partition_id"]]
 
 
-def test_what_any_tool_wrote_is_what_the_store_reads(in_full: StateStore, tmp_path: Path):
+def test_what_another_tool_wrote_in_place_of_metadata_is_refused(in_full: StateStore, tmp_path: Path):
     made = in_full.commit(added("f"))
     path = tmp_path / in_full.table_id / made.files_path
     table = pq.read_table(path, partitioning=None)
     pq.write_table(table.set_column(0, table.schema.field(0), [["changed behind"]]), path)
-    assert names(reopened(in_full)) == ["changed behind"]
+    with pytest.raises(StorageError, match="changed after it was written"):
+        reopened(in_full).load()
 
 
 def test_the_catalog_names_the_metadata(in_full: StateStore, tmp_path: Path):
@@ -510,3 +513,15 @@ def test_storage_replaces_whole_files(tmp_path: Path):
     storage.write("a/b", b"two")
     assert storage.read("a/b") == b"two"
     assert [file.path for file in storage.list()] == ["a/b"]
+
+
+def test_the_checksum_of_a_data_file_and_the_processing_are_read_back(store: StateStore):
+    ingest(store, rows_of("a"))
+    store.commit(SetProcessing("sleeper.table.filters=ageOff(n,1)\n"))
+    ingest(store, rows_of("b"))
+    compact(store)
+    for table in (reopened(store).load(), reopened(store).load(store.catalog.snapshots(store.table_id)[1])):
+        for row in table.files.active.to_pylist():
+            assert row["checksum"] == checksum_of(store.storage.read(row["filename"]))
+        assert table.processing == "sleeper.table.filters=ageOff(n,1)\n"
+    assert store.load(store.catalog.snapshots(store.table_id)[3]).processing is None

@@ -14,7 +14,8 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.errors import StorageError
-from sleeper_nb.model.properties import schema_line, with_line
+from sleeper_nb.model.properties import schema_line
+from sleeper_nb.model.properties_text import changed
 from sleeper_nb.operations.upkeep import expiry
 from sleeper_nb.operations.versioning.migration import migrate_state_store
 from sleeper_nb.state_store import opening
@@ -258,5 +259,5 @@ def test_a_session_moves_a_table_and_its_properties_say_so(tmp_path: Path):
 
 
 def test_one_line_of_properties_is_set_and_the_others_stay():
-    assert with_line("", "a.b", "1") == "a.b=1\n"
-    assert with_line("# a.b=0\na.b = 0\n\nc=2", "a.b", "1") == "# a.b=0\na.b=1\n\nc=2\n"
+    assert changed("", {"a.b": "1"}) == "a.b=1\n"
+    assert changed("# a.b=0\na.b = 0\n\nc=2", {"a.b": "1"}) == "# a.b=0\na.b=1\n\nc=2\n"

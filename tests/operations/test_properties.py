@@ -104,7 +104,8 @@ def test_a_wrong_change_of_an_instance_changes_nothing(session, name, value, err
 
 def test_what_a_user_wrote_into_the_file_stays(session, trips):
     path = file_of(session, trips)
-    kept = "# mine\n\nsleeper.table.statestore.classname=S3StateStore\n! batches\n"
+    schema = next(line for line in path.read_text().splitlines() if line.startswith("sleeper.table.schema="))
+    kept = f"# mine\n\n{schema}\nsleeper.table.statestore.classname=S3StateStore\n! batches\n"
     path.write_text(f"{kept}{BATCH} : 7\nsnapshot.time-retained = \\\n  3 d\n")
     table = session.table("trips")
     table.set_properties({BATCH: "8", "sleeper.table.iterator.config": "é\\x"})

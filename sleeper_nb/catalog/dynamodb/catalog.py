@@ -125,7 +125,9 @@ class DynamoDBCatalog(Catalog):
 
     def create_table(self, entry: TableEntry, first: Snapshot) -> None:
         self.make()
+        index_entry: dict[str, Any]
         rows, index_entry = self.rows(entry.id), {"name": entry.name, "online": entry.online, "first": first.commit_id}
+        index_entry["properties_checksum"] = entry.properties_checksum
         lost = self.db.transact([
             self._index("name").put(entry.name.casefold(), {"table_id": entry.id}, new=True),
             self._index("id").put(entry.id, index_entry, new=True),
@@ -158,6 +160,12 @@ class DynamoDBCatalog(Catalog):
     def set_online(self, table_id: str, online: bool) -> None:
         change = self._index("id").update(table_id, "SET #online = :online", "attribute_exists(#name)", online=online)
         if not self._is_made() or self.db.transact([change]) is not None:
+            raise NotFound(f"no table with id {table_id!r}", hint="it was deleted meanwhile")
+
+    def note_properties(self, table_id: str, checksum: str) -> None:
+        change = "SET #properties_checksum = :checksum"
+        noted = self._index("id").update(table_id, change, "attribute_exists(#name)", checksum=checksum)
+        if not self._is_made() or self.db.transact([noted]) is not None:
             raise NotFound(f"no table with id {table_id!r}", hint="it was deleted meanwhile")
 
     def tables(self) -> tuple[TableEntry, ...]:
@@ -202,12 +210,23 @@ class DynamoDBCatalog(Catalog):
     def checkpoint(self, table_id: str, at: int) -> Snapshot:
         return log.checkpoint(self.rows(table_id), at)
 
-    def materialise(self, table_id: str, snapshot_id: int, files_path: str, partitions_path: str) -> bool:
+    def materialise(
+        self,
+        table_id: str,
+        snapshot_id: int,
+        files_path: str,
+        partitions_path: str,
+        files_checksum: str | None = None,
+        partitions_checksum: str | None = None,
+    ) -> bool:
         rows = self.rows(table_id)
-        change = "SET #files_path = :files, #partitions_path = :partitions"
+        checksums = {"files_checksum": files_checksum, "partitions_checksum": partitions_checksum}
+        known = {name: checksum for name, checksum in checksums.items() if checksum is not None}
+        parts = ["#files_path = :files", "#partitions_path = :partitions", *(f"#{name} = :{name}" for name in known)]
+        change = f"SET {', '.join(parts)}"
         bare = "attribute_exists(#item) AND attribute_not_exists(#files_path) AND attribute_not_exists(#expired)"
         item = numbered(SNAPSHOT, snapshot_id)
-        named = rows.update(item, change, bare, files=files_path, partitions=partitions_path)
+        named = rows.update(item, change, bare, files=files_path, partitions=partitions_path, **known)
         lost = self.db.transact([named, rows.absent(DELETED)])
         return lost is None or (lost.items[0] or {}).get("files_path") == files_path
 

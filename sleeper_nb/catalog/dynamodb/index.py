@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sleeper_nb.catalog.base import TableEntry
-from sleeper_nb.catalog.dynamodb.items import CURRENT, DELETED
+from sleeper_nb.catalog.dynamodb.items import CURRENT, DELETED, Item
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import AlreadyExists, NotFound
 
@@ -27,14 +27,14 @@ class Index:
     def entries(self) -> tuple[TableEntry, ...]:
         """Return all tables, by name."""
         # By id: a table that is just being renamed has two items under "name" or, for a moment, none.
-        entries = [TableEntry(row["key"], row["name"], row["online"]) for row in self.ids.query()]
+        entries = [_entry(row) for row in self.ids.query()]
         return tuple(sorted(entries, key=lambda entry: entry.name.encode()))
 
     def find(self, name: str) -> TableEntry | None:
         """Return the table of a name, in any case."""
         named = self.names.get(name.casefold())
         row = None if named is None else self.ids.get(named["table_id"])
-        return None if row is None else TableEntry(row["key"], row["name"], row["online"])
+        return None if row is None else _entry(row)
 
     def rename(self, table_id: str, old: str, new: str) -> None:
         """Give a table another name; errors as `Catalog.rename_table`."""
@@ -71,6 +71,10 @@ class Index:
         rows.write_each({}, [row["item"] for row in rows.query(columns="#item") if row["item"] != DELETED])
         rows.write_each({}, [DELETED])
         self.deleted.write_each({}, [rows.owner])
+
+
+def _entry(row: Item) -> TableEntry:
+    return TableEntry(row["key"], row["name"], row["online"], row.get("properties_checksum"))
 
 
 def _gone(name: str) -> NotFound:

@@ -18,7 +18,7 @@ from sleeper_nb.errors import InvalidInput, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.scanning.planning import ScanPlan
-from sleeper_nb.operations.scanning.reading import check_files
+from sleeper_nb.operations.scanning.reading import check_contents, check_files
 from sleeper_nb.operations.system_tables.reading import SystemRows
 from sleeper_nb.storage.filesystem import Storage
 
@@ -52,6 +52,8 @@ def _relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: St
         return connection.from_arrow(processing.ProcessedRows.of(plan, storage))
     if not storage.local:  # Arrow's errors would come late, and from inside DuckDB
         check_files(plan.files, storage)
+    else:
+        check_contents(plan.files, storage, is_whole=False)
     parts = []
     for region, filenames in plan.by_region().items():
         part = data_files(connection, storage, filenames, plan.schema)

@@ -60,7 +60,8 @@ def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFra
         return _by_tasks(spark, plan, storage)
     stored, parts = columns_text(plan.schema.in_files.fields), []
     for region, filenames in plan.by_region().items():
-        part = _renamed(spark.read.schema(stored).parquet(*map(storage.locate, filenames)), plan.schema)
+        reader = spark.read.schema(stored).option("parquet.page.verify-checksum.enabled", "true")
+        part = _renamed(reader.parquet(*map(storage.locate, filenames)), plan.schema)
         parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
     found = reduce(lambda left, right: left.unionAll(right), parts)
     return reduce(lambda frame, test: frame.filter(test), _kept(plan.processing, plan.schema), found)

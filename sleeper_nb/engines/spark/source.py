@@ -70,7 +70,7 @@ class SleeperSource(DataSource):
         try:
             version = table.resolve(asked.version).version
             self.loaded, self.loaded_schema = version.number, version.schema_id
-            return columns_text(table.store.schema(version.schema_id).fields)
+            return columns_text(table.store.schema(version.schema_id, version.schema_checksum).fields)
         finally:
             table.close()
 
@@ -122,7 +122,7 @@ class VersionReader(DataSourceReader):
             state = table.store.load(found.version)
             plan = plan_scan(state, pushed_filters.regions_of(self.filters, state.schema))
             lease = table.handed_on(state.snapshot_id, plan.bytes)
-            return table.tasks(plan.leaves, state.schema, self.source.parallelism, lease)
+            return table.tasks(plan.leaves, state.schema, state.processing, self.source.parallelism, lease)
         finally:
             table.close()
 

@@ -52,9 +52,9 @@ class SourceTable:
         """Return the version that a reference names; errors as `sleeper_nb.operations.versioning.versions.resolve`."""
         return versions.resolve(self.store.catalog, self.store.table_id, self.name, asked)
 
-    def processing(self, schema: Schema) -> DataProcessing:
-        """Return what is done with rows now."""
-        return DataProcessing.of(self.properties(), schema, self.store.clock.now())
+    def processing(self, schema: Schema, recorded: str | None) -> DataProcessing:
+        """Return what is done now with rows of a version that records how they are processed."""
+        return DataProcessing.of(self.properties().processed_as(recorded), schema, self.store.clock.now())
 
     def guard(self, snapshot_id: int, size: int) -> ReadGuard:
         """Return what keeps a version's files while this process, or one that lives as long, reads so many bytes."""
@@ -72,10 +72,15 @@ class SourceTable:
         return TaskLease(self.leases_elsewhere, self.store.table_id, snapshot_id)
 
     def tasks(
-        self, leaves: Iterable[PlannedLeaf], schema: Schema, parallelism: int, lease: TaskLease | None = None
+        self,
+        leaves: Iterable[PlannedLeaf],
+        schema: Schema,
+        recorded: str | None,
+        parallelism: int,
+        lease: TaskLease | None = None,
     ) -> list[ReadTask]:
         """Return what Spark's tasks read of some leaves; a leaf may be there twice, then its parts never meet."""
-        processor = Processor.of(self.processing(schema), schema)
+        processor = Processor.of(self.processing(schema, recorded), schema)
         apart = processor.processing.only_filters
         parts = packed(groups_of(leaves, apart=apart), parallelism)
         return [

@@ -38,6 +38,7 @@ from sleeper_nb.engines.spark.source_table import SourceTable
 from sleeper_nb.model.evolution import for_later_files
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot, SnapshotReference
+from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.scanning.planning import plan_scan
 from sleeper_nb.operations.versioning.appends import BatchLimits, end_of_batch, history_between, plan_appends
 
@@ -134,23 +135,23 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             state = table.store.load(table.resolve(SnapshotReference(after)).version)
             plan = plan_scan(state)
             self._hold([after], plan.bytes)
-            tasks = table.tasks(plan.leaves, self._schema(state.schema_id), self.source.parallelism)
+            tasks = table.tasks(plan.leaves, self._schema(state), state.processing, self.source.parallelism)
         appends = plan_appends(history, table.store.load)
         if appends:
             self._hold({append.kept_by for append in appends}, sum(append.bytes for append in appends))
-            schema = self._schema(history[-1].schema_id)
+            schema = self._schema(history[-1])
             leaves = [leaf for append in appends for leaf in append.leaves]
-            tasks += table.tasks(leaves, schema, self.source.parallelism)
+            tasks += table.tasks(leaves, schema, history[-1].processing, self.source.parallelism)
         return tasks
 
-    def _schema(self, of_files: int) -> Schema:
+    def _schema(self, of_files: TableState | Snapshot) -> Schema:
         """Return what files that a version has are read with: the schema that Spark was given, where that is another.
 
         A table may be altered while a stream reads it; the stream keeps its columns.
         """
         given = self.source.loaded_schema
-        if given is None or given == of_files:
-            return self._table.store.schema(of_files)
+        if given is None or given == of_files.schema_id:
+            return self._table.store.schema(of_files.schema_id, of_files.schema_checksum)
         return for_later_files(self._table.store.schema(given))
 
     def commit(self, end: Mapping[str, Any]) -> None:  # noqa: ARG002 - Spark's signature

@@ -16,7 +16,7 @@ from sleeper_nb.storage.data_files import DataFile
 def _fields(schema: Schema) -> list[Field]:
     whole = [Field(name, FieldType("long")) for name in ("leaf", "leaf_rows", "attempt", "rows", "bytes")]
     keys = [Field(f"{end}_{key.name}", key.type) for end in ("min", "max") for key in schema.row_keys]
-    return [*whole, Field("filename", FieldType("string")), *keys]
+    return [*whole, Field("filename", FieldType("string")), Field("checksum", FieldType("string")), *keys]
 
 
 def result_ddl(schema: Schema) -> str:
@@ -42,7 +42,7 @@ def result(
     """
     row: dict[str, Any] = {"rows": 0, "attempt": attempt, "leaf": 0, "leaf_rows": 0}
     if file is not None:
-        row |= {"filename": file.filename, "rows": file.rows, "bytes": file.bytes}
+        row |= {"filename": file.filename, "rows": file.rows, "bytes": file.bytes, "checksum": file.checksum}
         row |= {f"min_{key.name}": value for key, value in zip(schema.row_keys, file.min_key, strict=True)}
         row |= {f"max_{key.name}": value for key, value in zip(schema.row_keys, file.max_key, strict=True)}
     columns = pa.schema([pa.field(field.name, field.type.arrow) for field in _fields(schema)])
@@ -58,4 +58,4 @@ def data_file(row: Any, schema: Schema) -> DataFile | None:
         tuple(bytes(v) if isinstance(v := row[f"{end}_{key.name}"], bytearray) else v for key in schema.row_keys)
         for end in ("min", "max")
     )
-    return DataFile(row["filename"], row["rows"], row["bytes"], least, greatest)
+    return DataFile(row["filename"], row["rows"], row["bytes"], least, greatest, row["checksum"])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from sleeper_nb.catalog.base import Catalog, TableEntry
 from sleeper_nb.errors import InvalidInput, NotAllowed, NotFound
+from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions, place_not_allowed
 from sleeper_nb.model.properties import (
     DATA_PATH,
@@ -50,17 +52,64 @@ class PropertyFiles:
         What the instance sets; its defaults count where a table sets nothing.
     permissions
         What the user allows the properties to name.
+    catalog
+        Keeps the checksum of each file as a command wrote it last. None keeps none.
     """
 
     def __init__(
-        self, storage: Storage, instance: InstanceProperties, permissions: Permissions = NOTHING_ALLOWED
+        self,
+        storage: Storage,
+        instance: InstanceProperties,
+        permissions: Permissions = NOTHING_ALLOWED,
+        catalog: Catalog | None = None,
     ) -> None:
-        self._storage, self.instance, self.permissions = storage, instance, permissions
+        self._storage, self.instance, self.permissions, self._catalog = storage, instance, permissions, catalog
 
     def of_table(self, table_id: str) -> TableProperties:
         """Return the properties of a table; errors name the line of its file."""
         path = paths.table_properties(table_id)
         return self._parsed(read_text(self._storage, path), path)
+
+    def of_entry(self, entry: TableEntry) -> TableProperties:
+        """Return the properties of a table.
+
+        Raises
+        ------
+        InvalidInput
+            When the file was emptied or cut: every file that a command wrote has a schema.
+        """
+        found = self.of_table(entry.id)
+        if entry.properties_checksum is not None and TABLE_SCHEMA not in found.texts:
+            raise InvalidInput(
+                f"{self.path(entry.id)} was emptied or cut: it does not set {TABLE_SCHEMA}, which every table has",
+                hint=f"restore it from a copy, or write {TABLE_SCHEMA}= and the JSON of the schema in one line into it",
+            )
+        return found
+
+    def path(self, table_id: str) -> str:
+        """Return the address of the file of a table's properties."""
+        return self._storage.locate(paths.table_properties(table_id))
+
+    def content(self, table_id: str) -> bytes:
+        """Return the content of the file of a table's properties."""
+        return self._storage.read(paths.table_properties(table_id))
+
+    def recorded(self, table_id: str) -> str | None:
+        """Return the checksum of the file of a table's properties, as a command wrote it last."""
+        entries = () if self._catalog is None else self._catalog.tables()
+        return next((entry.properties_checksum for entry in entries if entry.id == table_id), None)
+
+    def accept(self, table_id: str) -> None:
+        """Record the file of a table's properties as it is."""
+        if self._catalog is not None:
+            self._catalog.note_properties(table_id, checksum_of(self.content(table_id)))
+
+    def _replace(self, table_id: str, before: str, after: str) -> None:
+        """Write the file; a change by hand that it had stays one, and is told of until it is accepted."""
+        was_recorded = self.recorded(table_id) in (None, checksum_of(before.encode()))
+        self._storage.write(paths.table_properties(table_id), after.encode())
+        if was_recorded and self._catalog is not None:
+            self._catalog.note_properties(table_id, checksum_of(after.encode()))
 
     def storage_of(self, table_id: str, properties: TableProperties) -> Storage:
         """Return where a table's data and metadata are: ``sleeper.table.data.path``, or with the others.
@@ -152,7 +201,7 @@ class PropertyFiles:
         found = self._parsed(after, path)
         check(found)
         if after != before:
-            self._storage.write(path, after.encode())
+            self._replace(table_id, before, after)
         return found
 
     def change_instance(self, changes: Mapping[str, str | None]) -> None:

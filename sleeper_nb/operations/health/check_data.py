@@ -16,6 +16,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.health.findings import Suspicion
 from sleeper_nb.progress import Progress
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.integrity import DAMAGED, file_checksum
 from sleeper_nb.storage.sorted_keys import SortedKeys
 
 
@@ -41,6 +42,10 @@ def data_faults(storage: Storage, uses: Sequence[DataUse], progress: Progress) -
     for i, (filename, of_file) in enumerate(by_file.items()):
         progress.update("reading data files", i, len(by_file))
         try:
+            if not _is_as_written(storage, filename, of_file):
+                what = f"{filename} {DAMAGED}"
+                yield Suspicion("data file", what, "its rows may be wrong, or lost", filename=filename)
+                continue
             found = read_through(storage, filename, of_file[0].schema)
         except Exception as error:  # noqa: BLE001 - whatever a damaged file makes of a read is a finding
             why = getattr(error, "message", None) or str(error).partition("\n")[0]
@@ -49,6 +54,12 @@ def data_faults(storage: Storage, uses: Sequence[DataUse], progress: Progress) -
             continue
         for what, means in dict.fromkeys(_faults(found, of_file)):
             yield Suspicion("data file", f"{filename} {what}", means, filename=filename)
+
+
+def _is_as_written(storage: Storage, filename: str, uses: Sequence[DataUse]) -> bool:
+    """Return whether a file has the checksum that its references record; files of older releases have none."""
+    recorded = {use.reference.checksum for use in uses} - {None}
+    return not recorded or recorded == {file_checksum(storage, filename)}
 
 
 def read_through(storage: Storage, filename: str, schema: Schema) -> SortedKeys:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from sleeper_nb.catalog.steady import steady
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.file_reference import FileReference
-from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.savepoints import Savepoint, is_file_of
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.health.check_data import DataUse, data_faults
@@ -38,6 +38,8 @@ from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.state_store.opening import open_state_store
 from sleeper_nb.storage import paths
+from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.integrity import DAMAGED, file_checksum
 
 ORPHAN_AGE = timedelta(days=3)
 
@@ -95,12 +97,17 @@ def check_table(
     seen = _Seen(list(sequence_faults(catalogued.snapshots, catalogued.current)))
     fresh = _forgetful(store)
     versions = catalogued.versions
+    damaged_metadata = _DamagedMetadata(store, catalogued) if deep else None
     for i, version in enumerate(versions):
         progress.update(f"checking version {version.number}", i, len(versions))
-        missing = list(_metadata_faults(version, metadata.keys(), catalogued.garbage))
-        seen.suspicions += missing
-        if not missing:
+        faults = list(_metadata_faults(version, metadata.keys(), catalogued.garbage))
+        if damaged_metadata is not None and not faults:
+            faults += damaged_metadata.faults(version)
+        seen.suspicions += faults
+        if not faults:
             _check_version(fresh, version, seen, deep=deep)
+        if isinstance(version, Savepoint) and paths.savepoint(version.id) in metadata:
+            seen.suspicions += savepoint_file_faults(store.storage, version)
     data = {file.path: file for file in store.storage.list("data")}
     seen.suspicions += _missing_files(seen.files, {path: file.bytes for path, file in data.items()})
     if deep:
@@ -120,6 +127,7 @@ def check_table(
         deep=deep,
         findings=to_findings(_standing(store, seen.suspicions)) if seen.suspicions else (),
         orphans=tuple(unnamed[path] for path in sorted(orphans)),
+        without_checksum=0 if seen.files is None else seen.files["checksum"].null_count,
     )
 
 
@@ -143,6 +151,36 @@ def _current(store: StateStore) -> int | None:
         if store.table_id not in {entry.id for entry in store.catalog.tables()}:
             raise  # the table was deleted
         return None
+
+
+class _DamagedMetadata:
+    """Holds the metadata files of versions against their checksums, each file once."""
+
+    def __init__(self, store: StateStore, catalogued: Catalogued) -> None:
+        self._storage = store.storage
+        self._as_written: dict[tuple[str, str], bool] = {}
+        self._oldest = catalogued.snapshots[-1] if catalogued.snapshots else None
+        self._start: Snapshot | None = None
+        if self._oldest is not None:
+            # perhaps an expired snapshot, through whose metadata the oldest retained one is read
+            with contextlib.suppress(NotFound):
+                self._start = store.catalog.checkpoint(store.table_id, self._oldest.id)
+
+    def faults(self, version: Version) -> Iterator[Suspicion]:
+        """Yield the metadata files of a version that are not what was written."""
+        recorded = dict(recorded_checksums(version))
+        if version == self._oldest and self._start is not None:
+            recorded |= dict(recorded_checksums(self._start))
+        for path, checksum in recorded.items():
+            key = path, checksum
+            try:
+                if key not in self._as_written:
+                    self._as_written[key] = file_checksum(self._storage, path) == checksum
+            except NotFound:  # a finding of its own, or deleted meanwhile with its version
+                continue
+            if not self._as_written[key]:
+                means = "the version is read wrongly, or not at all"
+                yield Suspicion("metadata", f"{path} {DAMAGED}", means, key_of(version))
 
 
 def _forgetful(store: StateStore) -> StateStore:
@@ -172,11 +210,12 @@ def _check_version(fresh: StateStore, version: Version, seen: _Seen, *, deep: bo
         seen.suspicions.append(Suspicion("unreadable", what, "the version cannot be read", key_of(version)))
         return
     seen.newest = state
-    named = state.files.active.select(["filename", "bytes"])
+    named = state.files.active.select(["filename", "bytes", "checksum"])
     if seen.files is not None:
         named = pa.concat_tables([seen.files, named])
     # each file once, whatever the number of versions that name it
-    seen.files = named.group_by(["filename", "bytes"]).aggregate([])
+    once = named.group_by(["filename", "bytes"]).aggregate([("checksum", "max")])
+    seen.files = once.rename_columns(["filename", "bytes", "checksum"])
     if deep:
         _note_uses(state, seen.uses)
 
@@ -222,6 +261,33 @@ def _known(store: StateStore, seen: _Seen, catalogued: Catalogued) -> set[str]:
         start = store.catalog.checkpoint(store.table_id, catalogued.snapshots[-1].id)
         known |= _metadata_of(start) | {paths.schema(start.schema_id)}
     return known
+
+
+def recorded_checksums(version: Version) -> Iterator[tuple[str, str]]:
+    """Yield the metadata files of a version, and its schema's, with the checksums that are recorded of them."""
+    metadata = Metadata.of(version)
+    found: list[tuple[str, str | None]] = [(paths.schema(version.schema_id), version.schema_checksum)]
+    if metadata is not None:
+        found += (
+            (metadata.files_path, metadata.files_checksum),
+            (metadata.partitions_path, metadata.partitions_checksum),
+        )
+        if (log := metadata.log) is not None:
+            found += (log.path, log.checksum), (paths.schema(log.schema_id), log.schema_checksum)
+    yield from ((path, checksum) for path, checksum in found if checksum is not None)
+
+
+def savepoint_file_faults(storage: Storage, savepoint: Savepoint) -> Iterator[Suspicion]:
+    """Yield what the file of a savepoint says otherwise than the catalog, by which the savepoint is read."""
+    path = paths.savepoint(savepoint.id)
+    means = "the savepoint can be read; a copy of the folder alone would give another version, or none"
+    try:
+        content = storage.read(path)
+    except NotFound:  # deleted meanwhile with its savepoint
+        return
+    if not is_file_of(savepoint, content):
+        what = f"{path} does not say what the catalog does"
+        yield Suspicion("savepoint file", what, means, key_of(savepoint))
 
 
 def _metadata_of(version: Version) -> frozenset[str]:

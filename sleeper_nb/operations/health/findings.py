@@ -74,6 +74,8 @@ class CheckReport(Report):
         What is wrong; empty when all is well.
     orphans
         Old files that nothing names: they take room, and are no fault.
+    without_checksum
+        Data files of releases that kept no checksums: a changed bit in them can go unseen.
     """
 
     table: str
@@ -83,6 +85,7 @@ class CheckReport(Report):
     deep: bool
     findings: tuple[Finding, ...]
     orphans: tuple[StoredFile, ...]
+    without_checksum: int = 0
 
     @property
     def ok(self) -> bool:
@@ -99,6 +102,9 @@ class CheckReport(Report):
             size = Bytes(sum(file.bytes for file in self.orphans))
             unnamed = f"{counted(len(self.orphans), 'file')} of {size}"
             footer += f"; nothing names {unnamed} (no fault): sweep-orphans {self.table} lists them"
+        if self.without_checksum:
+            old = counted(self.without_checksum, "data file")
+            footer += f"; {old} of an older release without a checksum: compact {self.table} --strategy all adds it"
         if count > SHOWN_ROWS:
             footer = f"first {SHOWN_ROWS} of {count:,} · {footer}"
         rows = tuple((f.kind, f.what, f.where, f.means) for f in self.findings[:SHOWN_ROWS])

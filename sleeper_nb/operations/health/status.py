@@ -102,6 +102,8 @@ class TableStatus(Report):
         What stands before a command.
     online
         Whether maintenance may work on it.
+    notes
+        What the file of its properties says that does not count, and whether it was changed by hand.
     """
 
     table: str
@@ -125,6 +127,7 @@ class TableStatus(Report):
     next_steps: tuple[Advice, ...]
     prefix: str = "%sleeper"
     online: bool = True
+    notes: tuple[str, ...] = ()
 
     def grid(self) -> Grid:
         """Return one row a fact, and below them what to do next."""
@@ -144,6 +147,7 @@ class TableStatus(Report):
         ]
         if not self.online:
             rows.insert(0, ("online", "no: no maintenance touches it"))
+        rows += [("properties", note) for note in self.notes]
         steps = [(f"{self.prefix} {step.command} {self.table}", step.why) for step in self.next_steps]
         rows += [("next", f"{typed}: {why}") for typed, why in steps] or [("next", "nothing to do")]
         return Grid(("", ""), tuple(rows), f"status of {self.table}")

@@ -157,7 +157,10 @@ def write_sorted(
 
 def reference_to(file: DataFile, partition_id: str, *, job_id: str | None = None) -> FileReference:
     """Return the reference of the one partition that all rows of a file belong to."""
-    return FileReference(file.filename, partition_id, file.rows, file.bytes, file.min_key, file.max_key, job_id=job_id)
+    ends = file.min_key, file.max_key
+    return FileReference(
+        file.filename, partition_id, file.rows, file.bytes, *ends, job_id=job_id, checksum=file.checksum
+    )
 
 
 def references_to(file: DataFile, rows: Mapping[str, int]) -> Iterator[FileReference]:
@@ -175,6 +178,7 @@ def references_to(file: DataFile, rows: Mapping[str, int]) -> Iterator[FileRefer
             file.min_key,
             file.max_key,
             only_this_partition=len(rows) == 1,
+            checksum=file.checksum,
         )
 
 

@@ -232,7 +232,7 @@ class KeysOfRowGroups(LeafKeys):
 
 def _opened(storage: Storage, filename: str) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(storage.input(filename))
+        return pq.ParquetFile(storage.input(filename), page_checksum_verification=True)
     except pa.ArrowException as error:
         raise StorageError(f"cannot read data file {filename}: {error}", hint="restore it from a copy") from error
 

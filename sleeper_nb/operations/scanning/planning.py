@@ -30,6 +30,7 @@ class PlannedFile(NamedTuple):
     bytes: int
     region: Region | None
     rows_exact: bool = True
+    checksum: str | None = None
 
     @property
     def only_this_partition(self) -> bool:
@@ -166,12 +167,12 @@ def _leaves_of_all(state: TableState) -> list[PlannedLeaf]:
 def files_by_partition(state: TableState) -> dict[str, list[PlannedFile]]:
     """Return the files of each partition that has any, those cut to it of whose rows others use some."""
     active = state.files.active
-    names = ("filename", "partition_id", "rows", "bytes", "only_this_partition", "rows_exact")
-    filenames, owners, rows, sizes, alone, exact = (active[name].to_pylist() for name in names)
+    names = ("filename", "partition_id", "rows", "bytes", "only_this_partition", "rows_exact", "checksum")
+    filenames, owners, rows, sizes, alone, exact, checksums = (active[name].to_pylist() for name in names)
     regions: Iterable[Region | None] = repeat(None)
     if not all(alone):
         regions = (None if each else state.tree[owner].region for each, owner in zip(alone, owners, strict=True))
-    files = list(map(PlannedFile, filenames, rows, sizes, regions, exact))
+    files = list(map(PlannedFile, filenames, rows, sizes, regions, exact, checksums))
     return {name: files[begin:end] for name, begin, end in state.files.runs()}
 
 
@@ -192,10 +193,11 @@ def files_in(state: TableState, leaf: Partition, part: Region) -> list[PlannedFi
     rows = rows.filter(keys_in(part, rows, state.schema, low="max_", high="min_")) if rows.num_rows else rows
     if not rows.num_rows:
         return []
-    filenames, counts, sizes, exact = (rows[n].to_pylist() for n in ("filename", "rows", "bytes", "rows_exact"))
+    named = ("filename", "rows", "bytes", "rows_exact", "checksum")
+    filenames, counts, sizes, exact, checksums = (rows[name].to_pylist() for name in named)
     whole = keys_in(part, rows, state.schema, low="min_", high="max_").to_pylist()
     parts = repeat(None) if all(whole) else (None if each else part for each in whole)
-    return list(map(PlannedFile, filenames, counts, sizes, parts, exact))
+    return list(map(PlannedFile, filenames, counts, sizes, parts, exact, checksums))
 
 
 def keys_in(region: Region, rows: pa.Table, schema: Schema, *, low: str = "", high: str = "") -> pa.ChunkedArray:

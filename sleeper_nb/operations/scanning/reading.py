@@ -23,10 +23,13 @@ from sleeper_nb.operations.scanning.conditions import Condition, RowTest
 from sleeper_nb.operations.scanning.planning import PlannedFile, ScanPlan
 from sleeper_nb.operations.scanning.stretches import stretches
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.integrity import HINT, check_once
 
 if TYPE_CHECKING:
     from datafusion import DataFrame, SessionContext
 
+CHECKED_FILES, CHECKED_BYTES = 64, 4 << 20
+"""Of a read of some columns or rows, the most files and bytes whose checksums are looked at."""
 _FOOTER_BYTES = 65_536
 """More than the footer of a data file takes that has a few dozen row groups and columns."""
 
@@ -181,11 +184,12 @@ def merged(
     # Without files' statistics: DataFusion takes a column of equal least and greatest value for a constant, NaN or not.
     context = SessionContext(settings.set("datafusion.execution.collect_statistics", "false"))
     _open_buckets(context, storage)
-    check_files(files, storage)
-    with _explained(storage):
+    is_whole = limit is None and len(columns or schema.names) == len(schema.names)
+    check_files(files, storage, is_whole=is_whole)
+    with _explained(files, storage):
         parts = list(stretches(files, schema, storage))
     left = limit
-    with _explained(storage):
+    with _explained(files, storage):
         for stretch in parts:
             rows = _rows(context, stretch, schema, storage, columns)
             # The filter of a region is pushed into the reader, which would take the first row groups that meet it
@@ -212,8 +216,10 @@ def _rows(
     return rows if columns is None else rows.select(*[_column(name) for name in columns])
 
 
-def check_files(files: Sequence[PlannedFile], storage: Storage) -> None:
+def check_files(files: Sequence[PlannedFile], storage: Storage, *, is_whole: bool = False) -> None:
     """Raise for a file that is gone or has another size than planned: engines take some of them for ones without rows.
+
+    Its content is checked too, as `check_contents` says.
 
     Raises
     ------
@@ -232,6 +238,36 @@ def check_files(files: Sequence[PlannedFile], storage: Storage) -> None:
                 f"data file {storage.locate(file.filename)} has {sizes[file.filename]:,} bytes, not {file.bytes:,}",
                 hint="was it changed by hand? restore it from a copy",
             )
+    check_contents(files, storage, is_whole=is_whole)
+
+
+def check_contents(files: Sequence[PlannedFile], storage: Storage, *, is_whole: bool) -> None:
+    """Raise for a local file whose content is not what was written: engines would give other rows.
+
+    DataFusion and DuckDB do not look at the checksums of pages, so the checksum of the whole file is used. A file is
+    read for it once in a process, unless it changes. Where it costs more than a twentieth of the read, nothing is
+    looked at: large files of which only a part is read. Objects in buckets are left to their store, which checks them.
+
+    Parameters
+    ----------
+    files
+        What is to be read.
+    storage
+        The table's folder.
+    is_whole
+        Whether all columns of all rows are.
+
+    Raises
+    ------
+    StorageError
+        Naming the first such file, and what to do.
+    """
+    few = len(files) <= CHECKED_FILES and sum(file.bytes for file in files) <= CHECKED_BYTES
+    if not storage.local or not (is_whole or few):
+        return
+    for file in files:
+        if file.checksum is not None:
+            check_once(storage, file.filename, file.checksum)
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
@@ -243,14 +279,17 @@ def _union(frames: Sequence[DataFrame]) -> DataFrame:
 
 
 @contextlib.contextmanager
-def _explained(storage: Storage) -> Iterator[None]:
+def _explained(files: Sequence[PlannedFile], storage: Storage) -> Iterator[None]:
     try:
         yield
     except SleeperError:
         raise
-    except Exception as error:  # DataFusion raises a plain Exception for everything
-        text = str(error).splitlines()[0]
-        raise StorageError(f"cannot read data files in {storage.root}: {text}", hint="are they whole?") from error
+    except BaseException as error:  # DataFusion raises a plain Exception, and what damage makes of it is a panic
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        check_contents(files, storage, is_whole=True)  # raises when one is damaged, and names it
+        text = str(error).partition("\n")[0]
+        raise StorageError(f"cannot read data files in {storage.root}: {text}", hint=HINT) from error
 
 
 def _frame(context: SessionContext, file: PlannedFile, schema: Schema, storage: Storage) -> DataFrame:

@@ -49,7 +49,7 @@ class Known(Protocol):
 
     @property
     def properties(self) -> TableProperties:
-        """The table's properties of today."""
+        """The table's properties, with the filters, iterator and aggregations of the version."""
 
     @property
     def jobs(self) -> Sequence[Job]:

@@ -7,7 +7,7 @@ What a version means to each, when one is named:
 * ``$savepoints`` are those of snapshots up to it, whenever they were made, so that a savepoint's own version shows it;
   of a moment, only those that were made by then.
 * ``$jobs`` are the runs that were created by the moment, or by the version's commit; with what became of them since.
-* ``$properties`` have no versions: filters and the like apply to old versions as they are today.
+* ``$properties`` are those of now, but for filters, iterator and aggregations, which are the version's.
 
 Without a version they are those of the current version. A statement takes that once, so a snapshot that is committed
 while the statement runs is in none of its tables.
@@ -98,8 +98,9 @@ class KnownAt:
     @property
     def schemas(self) -> Mapping[int, Schema]:
         """The schemas that those snapshots and savepoints are read with, by id."""
-        ids = {version.schema_id for version in (*self.snapshots, *self.savepoints, self.resolved.version)}
-        return {schema_id: self.store.schema(schema_id) for schema_id in ids}
+        versions = (*self.snapshots, *self.savepoints, self.resolved.version)
+        checksums = {version.schema_id: version.schema_checksum for version in versions}
+        return {schema_id: self.store.schema(schema_id, checksum) for schema_id, checksum in checksums.items()}
 
     @property
     def jobs(self) -> tuple[Job, ...]:

@@ -31,6 +31,7 @@ from sleeper_nb.model.transactions import (
     MigrateStateStore,
     ReplaceFileReferences,
     Rollback,
+    SetProcessing,
     SplitPartitions,
 )
 from sleeper_nb.operations.scanning.planning import PlannedFile, PlannedLeaf
@@ -38,7 +39,8 @@ from sleeper_nb.operations.scanning.planning import PlannedFile, PlannedLeaf
 APPEND: Final = AddFiles.operation
 """The operation of snapshots that added rows and did nothing else, however they were loaded."""
 SAME_ROWS: Final = frozenset(
-    kind.operation for kind in (ReplaceFileReferences, SplitPartitions, DeleteFiles, MigrateStateStore, SetSchema)
+    kind.operation
+    for kind in (ReplaceFileReferences, SplitPartitions, DeleteFiles, MigrateStateStore, SetSchema, SetProcessing)
 )
 """Operations of snapshots behind which the table has the same rows."""
 ROLLBACK: Final = Rollback.operation
@@ -226,7 +228,7 @@ def appended(state: TableState, appends: Sequence[Snapshot]) -> Iterator[Append]
         yield Append(snapshot.id, tuple(leaves), snapshot.id if snapshot.id in replaced else state.snapshot_id)
 
 
-_READ = ("filename", "partition_id", "rows", "bytes", "rows_exact", "only_this_partition", "added_snapshot")
+_READ = ("filename", "partition_id", "rows", "bytes", "rows_exact", "only_this_partition", "added_snapshot", "checksum")
 
 
 def _rows_of(state: TableState, appends: Sequence[Snapshot]) -> dict[int, dict[str, list[PlannedFile]]]:
@@ -244,4 +246,4 @@ def _rows_of(state: TableState, appends: Sequence[Snapshot]) -> dict[int, dict[s
 
 def _planned(row: dict[str, Any], state: TableState) -> PlannedFile:
     region = None if row["only_this_partition"] else state.tree[row["partition_id"]].region
-    return PlannedFile(row["filename"], row["rows"], row["bytes"], region, row["rows_exact"])
+    return PlannedFile(row["filename"], row["rows"], row["bytes"], region, row["rows_exact"], row["checksum"])

@@ -82,7 +82,8 @@ def compare(
     Data files never change. So the rows that a file common to both versions has in a region are in both, and it is not
     read there. With an iterator or aggregations that is not enough, as a row may change because of rows beside it,
     which come from other files: then a region is passed over only when all of its files are the same, and is read
-    whole otherwise. Filters judge each row by itself, and at one moment for both versions.
+    whole otherwise. Filters judge each row by itself, and at one moment for both versions. Where the two versions
+    process their rows in different ways, all files are read.
 
     Raises
     ------
@@ -93,14 +94,14 @@ def compare(
         raise InvalidInput(
             f"snapshots {before.snapshot_id} and {after.snapshot_id} have other keys", hint="compare them by SQL"
         )
-    alone = processing_before.only_filters and processing_after.only_filters
-    old, new = _unshared(before, after)
+    same = processing_before == processing_after
+    alone = same and processing_before.only_filters
+    old, new = _unshared(before, after) if same else (before, after)
     found = []
     for leaf, older, region in _regions(old, new):
         mine, theirs = files_in(old, older, region), files_in(new, leaf, region)
-        common = {file.filename for file in mine} & {
-            file.filename for file in theirs
-        }  # by other references, of a split
+        # by other references, of a split
+        common = {file.filename for file in mine} & {file.filename for file in theirs} if same else set()
         mine, theirs = ([file for file in side if file.filename not in common] for side in (mine, theirs))
         if not mine and not theirs:
             continue

@@ -14,12 +14,10 @@ Why it is safe, in steps:
 from __future__ import annotations
 
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.model.properties import STATE_STORE, with_line
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import MigrateStateStore
 from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.storage.filesystem import Storage
 
 
 def migrate_state_store(
@@ -58,11 +56,3 @@ def materialise_history(store: StateStore) -> None:
         except NotFound:
             if snapshot.id in {kept.id for kept in store.catalog.snapshots(store.table_id)}:
                 raise  # not because it expired meanwhile
-
-
-def note_state_store(storage: Storage, path: str, name: str) -> None:
-    """Make the file of a table's properties say which class keeps its metadata; its other lines stay as they are."""
-    before = storage.read(path).decode()
-    after = with_line(before, STATE_STORE, name)
-    if after != before:
-        storage.write(path, after.encode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sleeper_nb.catalog.steady import Retained, retained
 from sleeper_nb.cells import Bytes
@@ -41,7 +41,6 @@ def create_savepoint(
     if isinstance(snapshot, Savepoint):
         return _second(store, snapshot, name=name, message=message, author=author, periodic=periodic)
     metadata = store.savable(snapshot)
-    now = store.clock.now()
     savepoint = Savepoint(
         id=store.catalog.reserve_savepoint_id(store.table_id),
         saved_snapshot_id=snapshot.id,
@@ -49,13 +48,17 @@ def create_savepoint(
         full_manifest_list=metadata.files_path,
         partitions_path=metadata.partitions_path,
         record_count=snapshot.rows,
-        save_time=now - timedelta(microseconds=now.microsecond % 1000),
+        save_time=_to_the_millisecond(store.clock.now()),
         snapshot_time=snapshot.time,
         name=name,
         message=message,
         author=author,
         periodic=periodic,
         log=metadata.log,
+        files_checksum=metadata.files_checksum,
+        partitions_checksum=metadata.partitions_checksum,
+        schema_checksum=snapshot.schema_checksum,
+        processing=snapshot.processing,
     )
     try:
         _publish(store, savepoint)
@@ -73,14 +76,15 @@ def _second(
     The new savepoint has metadata files of its own, so that either can be deleted first.
     """
     metadata = store.history.write(store.load(first), None, None)
-    now = store.clock.now()
     try:
         second = replace(
             first,
             id=store.catalog.reserve_savepoint_id(store.table_id),
             full_manifest_list=metadata.files_path,
             partitions_path=metadata.partitions_path,
-            save_time=now - timedelta(microseconds=now.microsecond % 1000),
+            files_checksum=metadata.files_checksum,
+            partitions_checksum=metadata.partitions_checksum,
+            save_time=_to_the_millisecond(store.clock.now()),
             name=name,
             message=message,
             author=author,
@@ -108,10 +112,19 @@ def _check_new(store: StateStore, version: Snapshot | Savepoint, name: str | Non
         )
 
 
+def _to_the_millisecond(time: datetime) -> datetime:
+    return time - timedelta(microseconds=time.microsecond % 1000)
+
+
 def _with_lists_of_its_own(store: StateStore, savepoint: Savepoint, snapshot: Snapshot) -> Savepoint:
     metadata = Metadata.kept(store.materialised(snapshot))
     return replace(
-        savepoint, full_manifest_list=metadata.files_path, partitions_path=metadata.partitions_path, log=None
+        savepoint,
+        full_manifest_list=metadata.files_path,
+        partitions_path=metadata.partitions_path,
+        log=None,
+        files_checksum=metadata.files_checksum,
+        partitions_checksum=metadata.partitions_checksum,
     )
 
 

@@ -21,6 +21,7 @@ from sleeper_nb.model.transactions import (
     MigrateStateStore,
     ReplaceFileReferences,
     Rollback,
+    SetProcessing,
     SplitPartitions,
 )
 from sleeper_nb.state_store.dynamodb.items import KEY, Items, Tables, partition_items, reference_items, reference_key
@@ -110,7 +111,7 @@ def difference(step: Step) -> Change:
         case DeleteFiles(filenames):
             gone = _named(files.ready_for_gc, filenames).select(KEY).to_pylist()
             return Change(forgotten=[reference_key(**row) for row in gone])
-        case MigrateStateStore() | SetSchema():
+        case MigrateStateStore() | SetSchema() | SetProcessing():
             return Change()
     raise InvalidInput(f"DynamoDBStateStore cannot keep a change of the kind {type(step.transaction).__name__}")
 

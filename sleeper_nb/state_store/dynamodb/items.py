@@ -93,7 +93,7 @@ def reference_items(rows: pa.Table | pa.RecordBatch, commit_id: str, **changes: 
 
 
 def _reference_item(row: Mapping[str, Any], keys: Sequence[str], commit_id: str) -> Item:
-    same = ("filename", "partition_id", "rows", "rows_exact", "only_this_partition", "bytes", "job_id")
+    same = ("filename", "partition_id", "rows", "rows_exact", "only_this_partition", "bytes", "job_id", "checksum")
     moment = to_micros(row["updated_at"])
     return {
         **{name: row[name] for name in same},
@@ -117,6 +117,7 @@ def reference_row(item: Item, schema: Schema, snapshot_id: int) -> dict[str, Any
     return {
         **{name: item[name] for name in same},
         "job_id": item.get("job_id"),
+        "checksum": item.get("checksum"),
         "status": READY_FOR_GC if gone else ACTIVE,
         "added_snapshot": item["added"],
         "removed_snapshot": item["removed"] if gone else None,

@@ -146,7 +146,7 @@ class DynamoDBStateStore(StateStore):
                 self._staging.remove(snapshot.commit_id, keys)
 
     def rebuild(self, snapshot: Snapshot) -> TableState:
-        schema = self.schema(snapshot.schema_id)
+        schema = self.schema(snapshot.schema_id, snapshot.schema_checksum)
         return read_state(self._tables, self._shared, self.table_id, snapshot, schema, self.clock)
 
     def sweep(self) -> int:

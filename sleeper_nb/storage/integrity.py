@@ -1,0 +1,101 @@
+"""Whether a file is what was written: checksums made while files are written, and held against them when read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+import pyarrow as pa
+
+from sleeper_nb.errors import StorageError
+from sleeper_nb.model.checksums import DIGITS, Checksum, checksum_of, checksum_of_all
+from sleeper_nb.storage.filesystem import Storage
+
+PART_BYTES = 1 << 20
+
+HINT = "check --deep lists every damaged file; restore the file from a copy, or roll back to a version without it"
+
+
+DAMAGED = "is damaged: it was changed after it was written (its checksum differs)"
+
+
+class ChecksummedStream:
+    """A stream to write to that passes everything on and keeps the checksum of it.
+
+    Parameters
+    ----------
+    stream
+        The file's own stream, which its opener closes.
+    """
+
+    closed = False
+
+    def __init__(self, stream: pa.NativeFile) -> None:
+        self._stream, self.checksum = stream, Checksum()
+
+    def write(self, part: bytes) -> int:
+        """Write the next part."""
+        self.checksum.add(part)
+        self._stream.write(part)
+        return len(part)
+
+    def flush(self) -> None:
+        """Do nothing: closing the file's own stream flushes it."""
+
+    def close(self) -> None:
+        """Do nothing: the opener of the file's own stream closes it."""
+
+
+def damaged(storage: Storage, path: str) -> StorageError:
+    """Return the error of a file that is not what was written."""
+    return StorageError(f"{storage.locate(path)} {DAMAGED}", hint=HINT)
+
+
+def checked(storage: Storage, path: str, content: bytes, checksum: str | None) -> bytes:
+    """Return the content of a file; raise when its checksum is known and another one."""
+    if checksum is not None and checksum_of(content) != checksum:
+        raise damaged(storage, path)
+    return content
+
+
+def read_checked(storage: Storage, path: str, checksum: str | None) -> bytes:
+    """Return a file's content.
+
+    Raises
+    ------
+    NotFound
+        When there is no such file.
+    StorageError
+        When its checksum is known, and another one.
+    """
+    return checked(storage, path, storage.read(path), checksum)
+
+
+def check_once(storage: Storage, path: str, checksum: str) -> None:
+    """Raise `damaged` unless a local file has a checksum; it is read again only when it has changed since."""
+    located = storage.locate(path)
+    try:
+        there = Path(located).stat()
+    except OSError:  # its reader says so
+        return
+    if _checksum_now(located, there.st_mtime_ns, there.st_size, there.st_ino) != checksum:
+        raise damaged(storage, path)
+
+
+@lru_cache(maxsize=1 << 16)
+def _checksum_now(located: str, _modified: int, _size: int, _inode: int) -> str:
+    with Path(located).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()[:DIGITS]
+
+
+def file_checksum(storage: Storage, path: str) -> str:
+    """Return the checksum of a file, read in parts."""
+    return checksum_of_all(_parts(storage, path))
+
+
+def _parts(storage: Storage, path: str) -> Iterator[bytes]:
+    with storage.input(path) as stream:
+        while part := stream.read(PART_BYTES):
+            yield part

@@ -1,0 +1,239 @@
+"""Every flipped bit of every kind of file is found by a check, and no reader gives rows of a damaged file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.errors import StorageError
+from sleeper_nb.model.checksums import checksum_of
+from sleeper_nb.model.savepoints import Savepoint, is_file_of
+from sleeper_nb.operations.health.check_data import DataUse, data_faults
+from sleeper_nb.operations.health.checking import check_table, savepoint_file_faults
+from sleeper_nb.operations.scanning import planning, reading
+from sleeper_nb.progress import Silent
+from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.storage import metadata_files, paths
+from tests.builders import EMBEDDED, KEYED, a_store, compact, ingest, reopened, rows_of, save, scan
+
+LOG = "TransactionLogStateStore"
+
+
+def flips(path: Path, *, bits: int = 1) -> Iterator[int]:
+    """Flip each byte of a file in turn, in one bit or in all eight one after the other, and mend it again."""
+    whole = path.read_bytes()
+    try:
+        for at in range(len(whole)):
+            for bit in range(bits):
+                path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << (at + bit) % 8]) + whole[at + 1 :])
+                yield at
+    finally:
+        path.write_bytes(whole)
+
+
+def located(store: StateStore, path: str | None) -> Path:
+    return Path(store.storage.locate(path or ""))
+
+
+def deep_check(store: StateStore) -> list[tuple[str, str]]:
+    report = check_table(reopened(store), "table", deep=True, progress=Silent())
+    return [(finding.kind, finding.where) for finding in report.findings]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> StateStore:
+    store = a_store(tmp_path, points=["m"])
+    ingest(store, rows_of("a", "z", value="some text"))
+    return store
+
+
+def test_every_flip_of_a_data_file_is_found_and_no_reader_gives_its_rows(table: StateStore):
+    state = table.load()
+    file = state.files.active_in([p.id for p in state.tree.partitions])[0]
+    use = DataUse(file, state.tree[file.partition_id].region, state.schema)
+    plan, projected = planning.plan_scan(state), {"columns": ["key"], "where": "n >= 0"}
+    for at in flips(located(table, file.filename)):
+        assert list(data_faults(table.storage, [use], Silent())), at
+        for options in ({}, projected) if at % 16 == 0 else ({},):
+            with pytest.raises(StorageError, match=f"{Path(file.filename).name} is damaged"):
+                reading.read(plan, table.storage, **options)
+    assert scan(table).num_rows == 2
+
+
+def test_a_read_of_a_large_damaged_file_names_it(table: StateStore, monkeypatch: pytest.MonkeyPatch):
+    """What is too large to be looked at whole before a part of it is read still has a reader that fails."""
+    monkeypatch.setattr(reading, "CHECKED_FILES", 0)
+    state = table.load()
+    file = state.files.active_in([p.id for p in state.tree.partitions])[0]
+    path = located(table, file.filename)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4] + bytes(len(whole) - 12) + whole[-8:])
+    with pytest.raises(StorageError, match=f"{path.name} is damaged") as caught:
+        scan(table, where="n >= 0")
+    assert "check --deep" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("reader", ["to_duckdb", "sql"])
+def test_duckdb_gives_no_rows_of_a_damaged_file(tmp_path: Path, reader: str):
+    with sl.connect(tmp_path / "w") as session:
+        table = session.create_table("t", KEYED)
+        table.ingest(rows_of("a", value="some text"))
+        (path,) = (tmp_path / "w").rglob("data/**/*.parquet")
+        whole = path.read_bytes()
+        at = whole.index(b"some text")
+        path.write_bytes(whole[:at] + b"S" + whole[at + 1 :])
+        readers = {
+            "sql": lambda: session.sql("SELECT * FROM t", engine="duckdb").to_arrow(),
+            "to_duckdb": lambda: table.scan().to_duckdb().fetchall(),
+        }
+        with pytest.raises(StorageError, match="is damaged"):
+            readers[reader]()
+
+
+def test_pages_have_checksums_too(table: StateStore):
+    state = table.load()
+    path = located(table, state.files.active["filename"][0].as_py())
+    whole = path.read_bytes()
+    at = whole.index(b"some text") if b"some text" in whole else 40
+    path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    with pytest.raises(OSError, match="CRC"):
+        pq.ParquetFile(path, page_checksum_verification=True).read()
+
+
+@pytest.mark.parametrize("kind", EMBEDDED)
+def test_every_flip_of_a_versions_metadata_is_an_error_that_names_the_file(tmp_path: Path, kind: str):
+    store = a_store(tmp_path, kind=kind)
+    ingest(store, rows_of("a"))
+    save(store, "kept")
+    point = store.catalog.savepoints(store.table_id)[0]
+    paths_of = [
+        point.full_manifest_list,
+        point.partitions_path,
+        paths.schema(1),
+        *([point.log.path] if point.log else []),
+    ]
+    assert (point.log is not None) == (kind == LOG)
+    for path in paths_of:
+        for at in flips(located(store, path)):
+            with pytest.raises(StorageError, match=r"schema-1|\.parquet|\.jsonl") as caught:
+                reopened(store).load(point)
+            assert located(store, path).name in caught.value.message
+            if at % 400 == 0:
+                assert deep_check(store)
+    assert deep_check(store) == []
+
+
+def test_metadata_too_large_for_every_read_is_looked_at_by_a_deep_check(
+    table: StateStore, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(metadata_files, "CHECKED_BYTES", 0)
+    path = located(table, table.head().files_path)
+    for at in flips(path):
+        if at % 97 == 0:
+            assert ("metadata", "snapshot 2") in deep_check(table)
+
+
+def test_the_metadata_that_an_expired_checkpoint_left_is_looked_at(tmp_path: Path):
+    store = a_store(tmp_path, kind=LOG)
+    for key in "abc":
+        ingest(store, rows_of(key))
+    store.catalog.expire_snapshots(store.table_id, [1], store.clock.now())
+    start = store.catalog.checkpoint(store.table_id, 2)
+    path = located(store, start.files_path)
+    path.write_bytes(path.read_bytes()[:-9] + b"x" + path.read_bytes()[-8:])
+    assert ("metadata", "snapshot 2") in deep_check(store)
+
+
+@pytest.mark.parametrize("kind", EMBEDDED)
+def test_every_flip_of_a_savepoints_file_is_found(tmp_path: Path, kind: str):
+    store = a_store(tmp_path, kind=kind)
+    ingest(store, rows_of("a"))
+    saved = save(store)
+    path = located(store, paths.savepoint(saved.id))
+    for at in flips(path, bits=2):
+        assert list(savepoint_file_faults(store.storage, saved)), at
+    assert deep_check(store) == []
+    path.write_bytes(path.read_bytes().replace(b'"recordCount": 1', b'"recordCount": 2'))
+    assert deep_check(store) == [("savepoint file", "savepoint 1")]
+
+
+def test_swapped_schemas_and_text_that_is_no_utf_8_are_errors(tmp_path: Path):
+    with sl.connect(tmp_path / "w") as session:
+        table = session.create_table("t", KEYED)
+        table.ingest(rows_of("a"))
+        table.alter(add_columns={"note": "string?"})
+    first, second = (next((tmp_path / "w").rglob(f"schema-{number}")) for number in (1, 2))
+    old, new = first.read_bytes(), second.read_bytes()
+    for one, other in ((new, old), (b"\xff" + old, new)):
+        first.write_bytes(one)
+        second.write_bytes(other)
+        with sl.connect(tmp_path / "w") as session:
+            table = session.table("t")
+            with pytest.raises(StorageError, match="schema-1 is damaged"):
+                table.at(2).scan().to_arrow()
+            assert not table.check().ok
+
+
+def test_a_schema_without_a_recorded_checksum_that_is_no_schema_names_its_file(table: StateStore):
+    located(table, paths.schema(1)).write_bytes(b"\xff\xfe")
+    with pytest.raises(StorageError, match="schema-1 holds no schema: it is not UTF-8"):
+        metadata_files.read_schema(table.storage, 1)
+
+
+# Old tables.
+
+
+def without_checksums(store: StateStore) -> None:
+    """Make a table look as a release without checksums left it."""
+    catalog, head = store.catalog, store.head()
+    old = pq.read_table(located(store, head.files_path), partitioning=None).drop_columns(["checksum"])
+    pq.write_table(old, located(store, head.files_path))
+    nothing = dict.fromkeys(("files_checksum", "partitions_checksum", "schema_checksum", "processing"))
+    with catalog._file.transaction() as run:
+        run.execute(f"UPDATE snapshots SET {', '.join(f'{name} = :{name}' for name in nothing)}", nothing)
+
+
+def test_a_table_of_a_release_without_checksums_is_read_and_told_of(table: StateStore):
+    without_checksums(table)
+    old = reopened(table)
+    assert scan(old).num_rows == 2
+    report = check_table(old, "table", deep=True, progress=Silent())
+    assert (report.ok, report.without_checksum) == (True, 2)
+    assert "2 data files of an older release" in repr(report)
+    ingest(old, rows_of("b"))
+    compact(old)
+    old.catalog.expire_snapshots(old.table_id, range(1, old.head().id), old.clock.now())
+    assert check_table(old, "table", deep=True, progress=Silent()).without_checksum == 1  # z alone: nothing to merge
+
+
+def test_a_savepoint_of_an_older_release_is_that_of_its_file():
+    from tests.builders import savepoint, snapshot
+
+    point = savepoint(1, snapshot(2))
+    new = point.to_json()
+    lines = [line for line in new.splitlines() if "hecksum" not in line and "processing" not in line]
+    old = "\n".join(lines).replace(",\n}", "\n}")
+    assert is_file_of(point, old.encode())
+    assert is_file_of(point, new.encode())
+    assert not is_file_of(point, old.replace("name", "nbme").encode())
+    assert not is_file_of(point, old.replace('"id": 1', '"id":  1').encode())
+    assert Savepoint.from_json(old) == point
+
+
+def test_the_checksum_of_a_file_is_in_every_reference_of_every_store(table: StateStore):
+    state = table.load()
+    for row in state.files.table.to_pylist():
+        assert row["checksum"] == checksum_of(located(table, row["filename"]).read_bytes())
+
+
+def test_rows_of_the_catalog_that_disagree_are_found(table: StateStore):
+    head = table.head()
+    for name in ("files_checksum", "partitions_checksum", "schema_checksum"):
+        wrong = replace(head, **{name: "0" * 32})
+        with pytest.raises(StorageError, match="is damaged"):
+            reopened(table).load(wrong)
