@@ -47,7 +47,6 @@ def test_strings_of_any_sign_come_back_from_base64(points: set[str]):
 @pytest.mark.parametrize(
     ("kind", "text", "words"),
     [
-        ("int", "", "has no line"),
         ("int", "1\n\n3\n", "line 2 of splits.txt is blank"),
         ("int", "1\n3\n2\n", "line 3 of splits.txt: 2 does not come after 3"),
         ("int", "1\n1\n", "line 2 of splits.txt: 1 is there twice"),
@@ -63,6 +62,10 @@ def test_a_line_that_cannot_be_is_named(kind: str, text: str, words: str):
     with pytest.raises(InvalidInput, match=words) as error:
         read_split_points(text, field(kind), source="splits.txt")
     assert error.value.hint
+
+
+def test_an_empty_file_has_no_split_point():
+    assert read_split_points("", field("int"), source="splits.txt") == ()
 
 
 @pytest.mark.parametrize("line", ["a", "gA==", "é"])
