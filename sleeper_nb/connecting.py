@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sleeper_nb.aws.network import Network
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock
@@ -67,10 +68,11 @@ def connect(
         For tests and faces.
     """
     check_name(instance)
-    whole = _folder(warehouse, region, endpoint_url)
+    clock, progress = clock or Clock(), progress or SILENT
+    network = Network(clock, progress.update)
+    whole = _folder(warehouse, region, endpoint_url, network)
     storage = whole.below(instance)
     settings = _settings(storage, properties or {})
-    clock, progress = clock or Clock(), progress or SILENT
     catalog: Catalog
     if storage.local:
         storage = Storage(LocalPlace(storage.root, sync=settings[SYNC]))
@@ -86,6 +88,7 @@ def connect(
             max_items=settings[TRANSACTION_ITEMS],
             own_tables=settings[OWN_TABLES] == "own",
             on_create=progress.finish,
+            network=network,
         )
     return Session(
         instance, storage, catalog, clock=clock, progress=progress, author=author or _user(),
@@ -143,8 +146,8 @@ def open_leases(place: InstancePlace) -> Iterator[Leases]:
         yield session.components.leases
 
 
-def _folder(warehouse: str | Path, region: str | None, endpoint_url: str | None) -> Storage:
-    whole = open_storage(warehouse, region=region, endpoint_url=endpoint_url)
+def _folder(warehouse: str | Path, region: str | None, endpoint_url: str | None, network: Network) -> Storage:
+    whole = open_storage(warehouse, region=region, endpoint_url=endpoint_url, network=network)
     if whole.local and Path(whole.root).is_file():
         raise InvalidInput(f"{warehouse} is a file, no folder", hint="give the folder of a warehouse, or a new one")
     return whole

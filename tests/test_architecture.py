@@ -27,8 +27,7 @@ def parsed(path):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
-def test_module_is_small_and_says_its_job_first(path):
-    assert len(path.read_text().splitlines()) <= 300
+def test_module_says_its_job_first(path):
     assert ast.get_docstring(parsed(path))
 
 

@@ -17,7 +17,8 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 
 from sleeper_nb.catalog.base import Assignment, TableEntry
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
-from sleeper_nb.catalog.dynamodb.client import RETRY, TRIES, UNANSWERED_TRIES
+from sleeper_nb.catalog.dynamodb.client import RETRY
+from sleeper_nb.catalog.dynamodb.errors import TRIES, UNANSWERED_TRIES
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import StorageError
 from tests.builders import START, savepoint, snapshot

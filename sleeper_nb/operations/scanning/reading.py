@@ -7,6 +7,7 @@ file, no repartitioning): it holds a few batches per file, not the rows.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -232,16 +233,26 @@ def _union(frames: Sequence[DataFrame]) -> DataFrame:
     return _union(frames[:half]).union(_union(frames[half:]))
 
 
+_LOST_ANSWER = re.compile(r"Generic S3 error|Range length must match")
+"""What DataFusion says of an answer of S3 that did not arrive whole."""
+
+
 @contextlib.contextmanager
 def _explained(storage: Storage, schema: Schema, where: str | None) -> Iterator[None]:
     try:
         yield
-    except SleeperError:
+    except (SleeperError, GeneratorExit, KeyboardInterrupt):
         raise
-    except Exception as error:  # DataFusion raises a plain Exception for everything
-        text = str(error).splitlines()[0]
+    except BaseException as error:  # DataFusion raises a plain Exception for everything, or a panic of Rust
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        failure = error if isinstance(error, Exception) else RuntimeError(str(error))
+        text = (str(failure).splitlines() or [type(error).__name__])[0]
+        if not storage.local and _LOST_ANSWER.search(text):
+            hint = "check the network, then run it again"
+            raise StorageError(f"the network failed: no whole answer from S3: {storage.root}", hint=hint) from error
         if where is not None and "Invalid Parquet file" not in text:
-            raise not_computed(where, error, schema) from error
+            raise not_computed(where, failure, schema) from error
         raise StorageError(f"cannot read data files in {storage.root}: {text}", hint="are they whole?") from error
 
 

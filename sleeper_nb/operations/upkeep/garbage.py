@@ -142,7 +142,7 @@ def kept_versions(store: StateStore, now: datetime, forgotten: Collection[int] =
     Those `forgotten` count as expired: a savepoint or lease keeps them all the same.
     """
     catalog, table_id = store.catalog, store.table_id
-    kept = {snapshot.id for snapshot in catalog.snapshots(table_id)} - {*forgotten}
+    kept = {snapshot.id for snapshot in store.retained()} - {*forgotten}
     kept |= {savepoint.saved_snapshot_id for savepoint in catalog.savepoints(table_id)}
     return kept | {lease.snapshot_id for lease in catalog.leases(table_id) if not lease.has_ended(now)}
 
