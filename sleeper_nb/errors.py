@@ -13,6 +13,7 @@
     ├── StillRunning  (TimeoutError) background work takes longer than one would wait
     ├── ConfirmationNeeded           a destructive step showed its plan; run it again with ``--force``
     ├── StorageError                 a file, disk or server failed; mend that, then run it again
+    │   ├── NetworkError             S3 or DynamoDB gave no whole answer; a change that was asked for may be done or not
     │   └── OutcomeUnknown           a commit may have won or not; look at history before running it again
     └── EngineError                  Java, Spark or DuckDB failed or is missing
 """
@@ -126,6 +127,10 @@ class ConfirmationNeeded(SleeperError):  # noqa: N818
 
 class StorageError(SleeperError):
     """A file, disk or server failed."""
+
+
+class NetworkError(StorageError):
+    """S3 or DynamoDB gave no whole answer in any try. A request to change something may be done later all the same."""
 
 
 class OutcomeUnknown(StorageError):  # noqa: N818

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import NotFound
+from sleeper_nb.errors import NetworkError, NotFound
 from sleeper_nb.model.log_entries import replayed
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.savepoints import SavedLog, Savepoint
@@ -172,6 +172,8 @@ class History:
         try:
             if self._catalog.materialise(self._table_id, snapshot.id, written.files_path, written.partitions_path):
                 return replace(snapshot, files_path=written.files_path, partitions_path=written.partitions_path)
+        except NetworkError:  # the request may still arrive and name these files; if it does not, a sweep deletes them
+            raise
         except BaseException:
             self._discard_unless_named(snapshot, written)
             raise

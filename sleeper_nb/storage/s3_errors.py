@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from sleeper_nb.aws.network import Judgement
-from sleeper_nb.errors import NotFound, SleeperError, StorageError
+from sleeper_nb.errors import NetworkError, NotFound, SleeperError, StorageError
 
 _SEEN = re.compile(r"AWS Error (?P<code>\w+|\[code \d+\])(?: \(HTTP status (?P<status>\d+)\))?")
 # What Arrow's S3 library says of answers whose code it does not know.
@@ -102,6 +102,9 @@ def _of_code(code: str, text: str, located: str, bucket: str) -> SleeperError:
         return StorageError(f"no bucket {bucket!r}", hint="make it first, or check its name, region and endpoint_url")
     if code in _MISSING:
         return NotFound(f"no file {located}", hint="was it deleted by hand?")
+    if code in _OFFLINE:
+        hint = "check the network, region and endpoint_url, then run it again"
+        return NetworkError(f"{_NETWORK}: {located}", hint=hint)
     for codes, said, hint in (
         (_KEYS, "S3 does not accept the access keys", "check AWS_ACCESS_KEY_ID and its secret, or the AWS profile"),
         (_EXPIRED, "the AWS keys have expired", "log in again (aws sso login) or get new keys, then run it again"),
@@ -109,11 +112,6 @@ def _of_code(code: str, text: str, located: str, bucket: str) -> SleeperError:
         (_BUSY, "S3 is too busy", "wait a little, then run it again"),
         (_ELSEWHERE, "the bucket is in another region", "give region=, or set AWS_DEFAULT_REGION"),
         (_CLOCK, "S3 does not accept the time of this machine", "set its clock"),
-        (
-            _OFFLINE,
-            "the network failed: no whole answer from S3",
-            "check the network, region and endpoint_url, then run it again",
-        ),
     ):
         if code in codes:
             return StorageError(f"{said}: {located}", hint=hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sleeper_nb.aws.network import Judgement
-from sleeper_nb.errors import StorageError
+from sleeper_nb.errors import NetworkError, StorageError
 
 TRIES = 16
 UNANSWERED_TRIES = 5
@@ -77,7 +77,7 @@ def judge(error: Exception) -> Judgement:
 def incomplete(operation: str, where: str) -> StorageError:
     """Return the error for an answer that lacks a part of what was asked for."""
     hint = "check the network, then run it again"
-    return StorageError(f"the network delivered only a part of the answer to {operation} on {where}", hint=hint)
+    return NetworkError(f"the network delivered only a part of the answer to {operation} on {where}", hint=hint)
 
 
 def explain(error: Exception, operation: str, where: str, tries: int) -> StorageError:
@@ -111,7 +111,7 @@ def explain(error: Exception, operation: str, where: str, tries: int) -> Storage
         return StorageError(f"{asked}: a table is not there", hint="is it the right instance, region and account?")
     if is_unanswered(error):
         said = f"the network failed in {_counted(tries)} of {operation} on {where}: {_in_short(error)}"
-        return StorageError(said, hint="check the network, the region and the endpoint_url, then run it again")
+        return NetworkError(said, hint="check the network, the region and the endpoint_url, then run it again")
     if is_passing(error):
         hint = "it is busy; look at the AWS health page, then run it again"
         said = f"DynamoDB failed in {_counted(tries)} of {operation} on {where}: {_in_short(error)}"

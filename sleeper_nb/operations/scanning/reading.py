@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
+from sleeper_nb.errors import InvalidInput, NetworkError, NotFound, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.processing.processing import Processor
@@ -250,7 +250,7 @@ def _explained(storage: Storage, schema: Schema, where: str | None) -> Iterator[
         text = (str(failure).splitlines() or [type(error).__name__])[0]
         if not storage.local and _LOST_ANSWER.search(text):
             hint = "check the network, then run it again"
-            raise StorageError(f"the network failed: no whole answer from S3: {storage.root}", hint=hint) from error
+            raise NetworkError(f"the network failed: no whole answer from S3: {storage.root}", hint=hint) from error
         if where is not None and "Invalid Parquet file" not in text:
             raise not_computed(where, failure, schema) from error
         raise StorageError(f"cannot read data files in {storage.root}: {text}", hint="are they whole?") from error
