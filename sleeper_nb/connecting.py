@@ -69,7 +69,7 @@ def connect(
     """
     check_name(instance)
     clock, progress = clock or Clock(), progress or SILENT
-    network = Network(clock, progress.update)
+    network = Network(clock, progress)
     whole = _folder(warehouse, region, endpoint_url, network)
     storage = whole.below(instance)
     settings = _settings(storage, properties or {})

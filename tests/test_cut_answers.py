@@ -101,29 +101,35 @@ def places(wire: Wire, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pl
     return {kind: _made(wire, tmp_path_factory.mktemp("place"), kind) for kind in STATE_STORES}
 
 
+def prepare(session: sl.Session, clock: ManualClock, kind: str) -> tuple[Rows, Rows]:
+    """Make a table and give it a history; return the rows of its savepoint `kept`, and its current ones."""
+    session.create_table("u", sl.Schema({"key": "string"}), state_store=kind).ingest([{"key": "u"}])
+    schema = sl.Schema({"key": "string"}, values={"n": "long"})
+    table = session.create_table("t", schema, ["m"], state_store=kind, properties=NOW)
+    for keys in (("a", "n"), ("b", "o")):
+        table.ingest(rows(*keys))
+    table.create_savepoint("kept")
+    kept = table.scan().to_arrow().to_pylist()
+    table.ingest(rows("e", "z"))
+    table.create_savepoint("spare")
+    table.compact(engine="local")
+    table.ingest(rows("f"))
+    clock.advance(timedelta(days=2))
+    table.expire_snapshots(dry_run=False)
+    table.ingest(rows("g"))
+    table.compact(engine="local")
+    table.ingest(rows("h"))
+    clock.advance(timedelta(days=2))
+    return kept, table.scan().to_arrow().to_pylist()
+
+
 def _made(wire: Wire, folder: Path, kind: str) -> Place:
     memory = MemoryDynamoDB()
     wire.tell(memory)
     clock = ManualClock(START)
     with wire.session(folder, clock, Network(clock)) as session:
-        session.create_table("u", sl.Schema({"key": "string"}), state_store=kind).ingest([{"key": "u"}])
-        schema = sl.Schema({"key": "string"}, values={"n": "long"})
-        table = session.create_table("t", schema, ["m"], state_store=kind, properties=NOW)
-        for keys in (("a", "n"), ("b", "o")):
-            table.ingest(rows(*keys))
-        table.create_savepoint("kept")
-        kept = table.scan().to_arrow().to_pylist()
-        table.ingest(rows("e", "z"))
-        table.create_savepoint("spare")
-        table.compact(engine="local")
-        table.ingest(rows("f"))
-        clock.advance(timedelta(days=2))
-        table.expire_snapshots(dry_run=False)
-        table.ingest(rows("g"))
-        table.compact(engine="local")
-        table.ingest(rows("h"))
-        clock.advance(timedelta(days=2))
-        current = table.scan().to_arrow().to_pylist()
+        kept, current = prepare(session, clock, kind)
+        table = session.table("t")
         orphan = folder / table.entry.id / "data" / "partition_root" / "left-behind.parquet"
     orphan.parent.mkdir(parents=True, exist_ok=True)
     orphan.write_bytes(b"nothing")

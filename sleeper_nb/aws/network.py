@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from sleeper_nb.clock import Clock
+from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.retry import Retry
 
 _T = TypeVar("_T")
@@ -19,10 +20,6 @@ PATIENCE = timedelta(seconds=60)
 QUOTA = 300
 LOST, ANSWERED = 10, 1
 """What a lost answer takes from the quota, and what an answer gives back to it."""
-
-
-def _in_silence(text: str) -> None:
-    """Show nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +53,14 @@ class Network:
     ----------
     clock
         Gives times, waits and jitter.
-    on_retry
-        Is given a line for each request that is made again.
+    progress
+        Shows each request that is made again, and why, until it has ended.
     quota
         As above.
     """
 
-    def __init__(
-        self, clock: Clock | None = None, on_retry: Callable[[str], None] = _in_silence, quota: int = QUOTA
-    ) -> None:
-        self.clock, self._on_retry = clock or Clock(), on_retry
+    def __init__(self, clock: Clock | None = None, progress: Progress = SILENT, quota: int = QUOTA) -> None:
+        self.clock, self._progress = clock or Clock(), progress
         self._quota = self._left = quota
         self._last_lost = self.clock.now()
         self._lock = threading.Lock()
@@ -91,19 +86,23 @@ class Network:
             Is given the last error and the number of tries; raises what the caller should see, or returns an answer.
         """
         end, tries = self.clock.now() + PATIENCE, 0
-        while True:
-            try:
-                answer = send()
-            except Exception as error:  # noqa: BLE001 - what it means is for `judge`
-                tries += 1
-                said = judge(error)
-                if tries >= said.tries or self.clock.now() >= end or not self._may_go_on(lost=said.lost):
-                    return give_up(error, tries)
-                self._on_retry(f"{what} failed ({said.why}); try {tries + 1} of {said.tries}")
-                WAITS.wait(self.clock, tries - 1)
-            else:
-                self._answered()
-                return answer
+        try:
+            while True:
+                try:
+                    answer = send()
+                except Exception as error:  # noqa: BLE001 - what it means is for `judge`
+                    tries += 1
+                    said = judge(error)
+                    if tries >= said.tries or self.clock.now() >= end or not self._may_go_on(lost=said.lost):
+                        return give_up(error, tries)
+                    self._progress.update(f"{what}: try {tries + 1} of {said.tries} ({said.why})")
+                    WAITS.wait(self.clock, tries - 1)
+                else:
+                    self._answered()
+                    return answer
+        finally:
+            if tries:
+                self._progress.finish()
 
     def _may_go_on(self, *, lost: bool) -> bool:
         if not lost:

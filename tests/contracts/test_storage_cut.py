@@ -16,7 +16,7 @@ from sleeper_nb.errors import StorageError
 from sleeper_nb.operations.scanning import reading
 from sleeper_nb.operations.scanning.planning import plan_scan
 from sleeper_nb.storage.filesystem import Storage, open_storage
-from tests.builders import KEYED, NOW, a_store, a_tree, collect, ingest, keys_in, reopened, rows_of, save
+from tests.builders import KEYED, NOW, Recorder, a_store, a_tree, collect, ingest, keys_in, reopened, rows_of, save
 from tests.servers.proxy import EVERY_CUT, Fate, Proxy, proxied
 from tests.servers.server import Server
 
@@ -37,8 +37,8 @@ class Through:
 def through(s3_server: Server) -> Iterator[Through]:
     bucket = s3_server.new_bucket()
     with proxied(s3_server) as (proxy, server):
-        lines: list[str] = []
-        network = Network(ManualClock(), lines.append, quota=10**9)
+        shown = Recorder()
+        network = Network(ManualClock(), shown, quota=10**9)
         address = f"s3://{bucket}/house"
         cut = open_storage(address, endpoint_url=server.endpoint_url, network=network)
         whole = open_storage(address, endpoint_url=s3_server.endpoint_url)
@@ -46,7 +46,7 @@ def through(s3_server: Server) -> Iterator[Through]:
             whole.write(path, content)
         with whole.output("numbers.parquet") as stream:
             pq.write_table(NUMBERS, stream)
-        yield Through(proxy, cut, whole, lines)
+        yield Through(proxy, cut, whole, shown.lines)
 
 
 READS: dict[str, Callable[[Storage], object]] = {
