@@ -69,14 +69,12 @@ def connect(
     """
     check_name(instance)
     clock, progress = clock or Clock(), progress or SILENT
-    network = Network(clock, progress)
-    whole = _folder(warehouse, region, endpoint_url, network)
+    whole = _folder(warehouse, region, endpoint_url, Network(clock, progress))
     storage = whole.below(instance)
     settings = _settings(storage, properties or {})
-    catalog: Catalog
     if storage.local:
         storage = Storage(LocalPlace(storage.root, sync=settings[SYNC]))
-        catalog = SqliteCatalog(Path(storage.locate(paths.CATALOG)), sync=settings[SYNC])
+        catalog: Catalog = SqliteCatalog(Path(storage.locate(paths.CATALOG)), sync=settings[SYNC])
     else:
         from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 
@@ -88,7 +86,7 @@ def connect(
             max_items=settings[TRANSACTION_ITEMS],
             own_tables=settings[OWN_TABLES] == "own",
             on_create=progress.finish,
-            network=network,
+            network=whole.place.network,
         )
     return Session(
         instance, storage, catalog, clock=clock, progress=progress, author=author or _user(),
