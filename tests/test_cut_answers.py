@@ -74,7 +74,13 @@ OPERATIONS: dict[str, Callable[[sl.Session], object]] = {
     "save": lambda session: session.table("t").create_savepoint("more"),
     "delete table": lambda session: session.delete_table("u", force=True),
 }
-CHANGES_ROWS = {"ingest", "rollback"}
+LONG = {("maintain", "S3StateStore"), ("maintain", "TransactionLogStateStore")}
+"""Whose steps are operations of their own here too."""
+EACH = [
+    pytest.param(name, kind, marks=[pytest.mark.servers] if (name, kind) in LONG else [])
+    for name in OPERATIONS
+    for kind in STATE_STORES
+]
 
 
 @dataclass(frozen=True)
@@ -209,8 +215,7 @@ def test_an_operation_whose_answers_are_all_cut_is_done_as_if_none_was(
         check(wire, place, tmp_path / "work", memory, name, error)
 
 
-@pytest.mark.parametrize("kind", STATE_STORES)
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize(("name", "kind"), EACH)
 def test_a_network_that_fails_at_any_answer_loses_nothing_and_is_named(
     wire: Wire, places: dict[str, Place], tmp_path: Path, name: str, kind: str
 ):
