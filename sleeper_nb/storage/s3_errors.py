@@ -30,7 +30,8 @@ _CLOCK = {"requesttimetooskewed"}
 _NETWORK = "the network failed: no whole answer from S3"
 _OFFLINE = {
     "networkconnection", "requesttimeout",
-    "nosuchupload",  # the answer to the end of an upload in parts was lost, and Arrow ended it once more
+    # An answer in an upload in parts was lost or cut: Arrow goes on without the id of the upload, or ends it once more.
+    "nosuchupload", "invalidpart", "invalidpartorder",
 }  # fmt: skip
 
 LOST_TRIES, BUSY_TRIES = 5, 8
@@ -85,7 +86,7 @@ def _code(error: Exception) -> str | None:
     if not isinstance(error, OSError):
         return None
     text = str(error)
-    if "curlCode" in text:
+    if "curlCode" in text or "XML_ERROR" in text:  # Arrow's words for no answer, and for one that was cut
         return "networkconnection"
     named, seen = _NAMED.search(text), _SEEN.search(text)
     code = _plain(named["code"]) if named else _plain(seen["code"]) if seen else ""
