@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sleeper_nb.arguments import checked
+from sleeper_nb.aws.network import Network
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import Clock
@@ -80,18 +81,18 @@ def connect(
         For tests and faces.
     """
     check_name(instance)
+    clock, progress = clock or Clock(), progress or SILENT
     permissions = Permissions.of(iterators, data_paths)
-    whole = _folder(warehouse, region, endpoint_url)
+    whole = _folder(warehouse, region, endpoint_url, Network(clock, progress))
     storage = whole.below(instance)
     PropertyFiles(storage, InstanceProperties({}), permissions).check_own_places()
     settings = _settings(storage, properties or {})
-    clock, progress = clock or Clock(), progress or SILENT
     place = InstancePlace(whole.root, instance, region, endpoint_url)
     if storage.local:
         storage = Storage(LocalPlace(storage.root, sync=settings[SYNC]))
         catalog: Catalog = SqliteCatalog(Path(storage.locate(paths.CATALOG)), sync=settings[SYNC])
     else:
-        catalog = _dynamodb(place, settings, clock, progress)
+        catalog = _dynamodb(place, settings, clock, progress, whole.place.network)
     return Session(
         instance, storage, catalog, clock=clock, progress=progress, author=author or _user(),
         spark=spark, spark_config=spark_config or {},
@@ -100,7 +101,9 @@ def connect(
     )  # fmt: skip
 
 
-def _dynamodb(place: InstancePlace, settings: InstanceProperties, clock: Clock, progress: Progress) -> Catalog:
+def _dynamodb(
+    place: InstancePlace, settings: InstanceProperties, clock: Clock, progress: Progress, network: Network | None
+) -> Catalog:
     from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 
     return DynamoDBCatalog(
@@ -111,6 +114,7 @@ def _dynamodb(place: InstancePlace, settings: InstanceProperties, clock: Clock, 
         max_items=settings[TRANSACTION_ITEMS],
         own_tables=settings[OWN_TABLES] == "own",
         on_create=progress.finish,
+        network=network,
     )
 
 
@@ -174,8 +178,8 @@ def _open(place: InstancePlace) -> Session:
     return session
 
 
-def _folder(warehouse: str | Path, region: str | None, endpoint_url: str | None) -> Storage:
-    whole = open_storage(warehouse, region=region, endpoint_url=endpoint_url)
+def _folder(warehouse: str | Path, region: str | None, endpoint_url: str | None, network: Network) -> Storage:
+    whole = open_storage(warehouse, region=region, endpoint_url=endpoint_url, network=network)
     if whole.local and Path(whole.root).is_file():
         raise InvalidInput(f"{warehouse} is a file, no folder", hint="give the folder of a warehouse, or a new one")
     return whole

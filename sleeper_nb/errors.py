@@ -14,6 +14,7 @@
     ├── ConfirmationNeeded           a deletion showed its plan; ``force=True``, typed ``--force``, does it
     ├── NotAllowed                   a warehouse names code or a place outside it; allow it, if you trust it
     ├── StorageError                 a file, disk or server failed; mend that, then run it again
+    │   ├── NetworkError             S3 or DynamoDB gave no whole answer; a change that was asked for may be done or not
     │   └── OutcomeUnknown           a commit may have won or not; look at history before running it again
     └── EngineError                  Java, Spark or DuckDB failed or is missing
 """
@@ -167,6 +168,10 @@ class NotAllowed(SleeperError):  # noqa: N818
 
 class StorageError(SleeperError):
     """A file, disk or server failed."""
+
+
+class NetworkError(StorageError):
+    """S3 or DynamoDB gave no whole answer in any try. A request to change something may be done later all the same."""
 
 
 class OutcomeUnknown(StorageError):  # noqa: N818

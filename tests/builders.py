@@ -151,6 +151,21 @@ def three_leaves(session: sl.Session) -> sl.Table:
     return table
 
 
+class Recorder:
+    """A watcher that notes what it is shown."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.shown = ""
+
+    def update(self, text: str, done: int = 0, total: int = 0) -> None:  # noqa: ARG002 - the watcher's own form
+        self.lines.append(text)
+        self.shown = text
+
+    def finish(self, text: str = "") -> None:  # noqa: ARG002
+        self.shown = ""
+
+
 class InterruptedAfter:
     """A watcher that is interrupted, as by the stop button, when so many jobs are committed."""
 

@@ -161,6 +161,24 @@ class StateStore(ABC):
         """Return the current snapshot."""
         return self.catalog.current(self.table_id)
 
+    def retained(self) -> tuple[Snapshot, ...]:
+        """Return the retained snapshots, newest first, for work that deletes what none of them needs.
+
+        Raises
+        ------
+        StorageError
+            When the catalog's list lacks the current snapshot, so that it cannot be all.
+        """
+        current = self.head().id
+        found = self.catalog.snapshots(self.table_id)
+        if not found or found[0].id < current:
+            self.head()  # says so when the table was deleted
+            raise StorageError(
+                f"the catalog's list of snapshots lacks the current one, {current}",
+                hint="nothing was deleted; check the network, then run it again",
+            )
+        return found
+
     def schema(self, schema_id: int, checksum: str | None = None) -> Schema:
         """Return one of the table's schemas; its file has the given checksum, or `StorageError` is raised."""
         return self.history.schema(schema_id, checksum)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import NotFound
+from sleeper_nb.errors import NetworkError, NotFound
 from sleeper_nb.model.log_entries import replayed
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.savepoints import SavedLog, Savepoint
@@ -197,6 +197,8 @@ class History:
             checksums = written.files_checksum, written.partitions_checksum
             if self._catalog.materialise(self._table_id, snapshot.id, *found, *checksums):
                 return written.on(snapshot)
+        except NetworkError:  # the request may still arrive and name these files; if it does not, a sweep deletes them
+            raise
         except BaseException:
             self._discard_unless_named(snapshot, written)
             raise

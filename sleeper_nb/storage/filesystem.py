@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyarrow import fs
 
+from sleeper_nb.aws.network import Network
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.storage.bounds import check_path
 from sleeper_nb.storage.local import LocalPlace
@@ -25,7 +25,9 @@ _HALF_A_SCHEME = re.compile(r"(?:s3|file|https?):/?(?!/)")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 
 
-def open_storage(uri: str | Path, *, region: str | None = None, endpoint_url: str | None = None) -> Storage:
+def open_storage(
+    uri: str | Path, *, region: str | None = None, endpoint_url: str | None = None, network: Network | None = None
+) -> Storage:
     """Return the storage at an address. Nothing is opened yet: a wrong key or bucket shows with the first file.
 
     Parameters
@@ -36,6 +38,8 @@ def open_storage(uri: str | Path, *, region: str | None = None, endpoint_url: st
         The bucket's; from the environment or the AWS profile when None. Of no use for a folder.
     endpoint_url
         The server, for one that is not Amazon's; from the environment or the AWS profile when None.
+    network
+        Bounds how often requests to a bucket are made again, and shows it.
 
     Raises
     ------
@@ -60,7 +64,8 @@ def open_storage(uri: str | Path, *, region: str | None = None, endpoint_url: st
         raise InvalidInput(f"no bucket can be called {bucket!r}", hint="write s3://bucket/prefix")
     if endpoint_url is not None and not re.fullmatch(r"https?://[^/]+/?", endpoint_url):
         raise InvalidInput(f"no S3 server can be at {endpoint_url!r}", hint="write http://host:port or https://host")
-    return Storage(S3Place(S3Connection(region=region, endpoint_url=endpoint_url), bucket, key))
+    connection = S3Connection(region=region, endpoint_url=endpoint_url, network=network)
+    return Storage(S3Place(connection, bucket, key))
 
 
 def open_near(uri: str | Path, home: Storage | None) -> Storage:
@@ -69,7 +74,8 @@ def open_near(uri: str | Path, home: Storage | None) -> Storage:
         return open_storage(uri)
     access = home.access
     assert access is not None  # noqa: S101 - what is not local is in a bucket
-    return open_storage(uri, region=access.region, endpoint_url=access.endpoint_url)
+    network = home.place.network
+    return open_storage(uri, region=access.region, endpoint_url=access.endpoint_url, network=network)
 
 
 class Storage:
@@ -129,7 +135,7 @@ class Storage:
             check_path(path, self.root)
         located = [f"{self.place.prefix}/{path}" for path in files]
         with self._explained(files[0]):
-            filesystem = self.place.filesystem
+            filesystem = self.place.readable
             # the checksums of pages are looked at, where files have them
             options = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
             parquet = dataset.ParquetFileFormat(default_fragment_scan_options=options)
@@ -155,12 +161,16 @@ class Storage:
     def input(self, path: str) -> pa.NativeFile:
         """Open a file for reading at any position."""
         with self._explained(path):
-            return self.place.filesystem.open_input_file(f"{self.place.prefix}/{path}")
+            return self.place.readable.open_input_file(f"{self.place.prefix}/{path}")
 
     def read(self, path: str) -> bytes:
         """Return a file's content."""
-        with self._explained(path), self.input(path) as stream:
-            return bytes(stream.read())
+        with self._explained(path):
+            content = self.place.whole(path)
+            if content is not None:
+                return content
+            with self.input(path) as stream:
+                return bytes(stream.read())
 
     def write(self, path: str, content: bytes) -> None:
         """Write a whole file; a reader sees the old content or the new one, never a part."""
@@ -202,10 +212,7 @@ class Storage:
     def folders(self, folder: str = "") -> tuple[str, ...]:
         """Return the names of the folders right below a folder; nothing when it is not there."""
         with self._explained(folder):
-            prefix = f"{self.place.prefix}/{folder}".rstrip("/")
-            below = fs.FileSelector(prefix, allow_not_found=True)
-            found = self.place.filesystem.get_file_info(below)
-            return tuple(sorted(info.base_name for info in found if info.type == fs.FileType.Directory))
+            return tuple(sorted(self.place.folders(folder)))
 
     def has(self, path: str) -> bool:
         """Return whether a file is there."""

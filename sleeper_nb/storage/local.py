@@ -27,11 +27,12 @@ class LocalPlace:
 
     local = True
     access = None
+    network = None
 
     def __init__(self, root: Path | str, *, sync: bool = True) -> None:
         self._sync = sync
         self.root = self.prefix = str(Path(root).absolute())
-        self.filesystem = fs.LocalFileSystem()
+        self.filesystem = self.readable = fs.LocalFileSystem()
 
     def below(self, folder: str) -> LocalPlace:  # noqa: D102 - the contract is in `Place`, here and below
         return LocalPlace(f"{self.root}/{folder}", sync=self._sync)
@@ -53,6 +54,9 @@ class LocalPlace:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+    def whole(self, path: str) -> bytes | None:  # noqa: ARG002, D102 - a stream is as good
+        return None
 
     def put(self, path: str, content: bytes) -> bool:  # noqa: ARG002, D102 - a folder has no such step
         return False
@@ -79,6 +83,11 @@ class LocalPlace:
         found = [info for info in self.filesystem.get_file_info(selector) if info.type == fs.FileType.File]
         cut = len(self.root) + 1
         return [StoredFile(i.path[cut:], int(i.size), i.mtime.astimezone(UTC)) for i in found]
+
+    def folders(self, folder: str) -> list[str]:  # noqa: D102
+        selector = fs.FileSelector(self._at(folder).rstrip("/"), allow_not_found=True)
+        found = self.filesystem.get_file_info(selector)
+        return [info.base_name for info in found if info.type == fs.FileType.Directory]
 
     def delete(self, path: str) -> None:  # noqa: D102
         try:

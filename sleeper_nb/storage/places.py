@@ -9,6 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 from pyarrow import fs
 
+from sleeper_nb.aws.network import Network
 from sleeper_nb.errors import SleeperError
 
 
@@ -64,14 +65,25 @@ class Place(Protocol):
     def access(self) -> S3Access | None:
         """How other programs open it when it is not local."""
 
+    @property
+    def network(self) -> Network | None:
+        """The way to it when it is not local."""
+
     def below(self, folder: str) -> Place:
         """Return the place of a folder below this one."""
+
+    @property
+    def readable(self) -> fs.FileSystem:
+        """The same to read from: it never takes a part of what it asked for as the whole."""
 
     def create(self, path: str) -> pa.NativeFile:
         """Open a new file for writing."""
 
     def keep(self, path: str) -> None:
         """Make sure that a file which was closed is there for good."""
+
+    def whole(self, path: str) -> bytes | None:
+        """Return a file's whole content in one request; None where a stream is as good."""
 
     def put(self, path: str, content: bytes) -> bool:
         """Write a whole file in one request; False, and nothing done, where that would be seen half done."""
@@ -84,6 +96,9 @@ class Place(Protocol):
 
     def files(self, folder: str) -> list[StoredFile]:
         """Return every file below a folder, in any order; none when it is not there."""
+
+    def folders(self, folder: str) -> list[str]:
+        """Return the names of the folders right below a folder, in any order; none when it is not there."""
 
     def delete(self, path: str) -> None:
         """Delete a file, if it is there."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from sleeper_nb.errors import NotFound, SleeperError, StorageError
+from sleeper_nb.aws.network import Judgement
+from sleeper_nb.errors import NetworkError, NotFound, SleeperError, StorageError
 
 _SEEN = re.compile(r"AWS Error (?P<code>\w+|\[code \d+\])(?: \(HTTP status (?P<status>\d+)\))?")
 # What Arrow's S3 library says of answers whose code it does not know.
@@ -26,7 +27,22 @@ _BUSY = {
 }  # fmt: skip
 _ELSEWHERE = {"permanentredirect", "301", "307", "temporaryredirect", "authorizationheadermalformed"}
 _CLOCK = {"requesttimetooskewed"}
-_OFFLINE = {"networkconnection", "requesttimeout"}
+_NETWORK = "the network failed: no whole answer from S3"
+_OFFLINE = {
+    "networkconnection", "requesttimeout",
+    # An answer in an upload in parts was lost or cut: Arrow goes on without the id of the upload, or ends it once more.
+    "nosuchupload", "invalidpart", "invalidpartorder",
+}  # fmt: skip
+
+LOST_TRIES, BUSY_TRIES = 5, 8
+
+
+def judge(error: Exception) -> Judgement:
+    """Return how often the request of an error may be made, and why it has to be made again."""
+    code, why = _code(error), (str(error).splitlines() or [type(error).__name__])[0]
+    if code in _OFFLINE:
+        return Judgement(LOST_TRIES, lost=True, why=f"no answer: {why}")
+    return Judgement(BUSY_TRIES if code in _BUSY else 1, lost=False, why=why)
 
 
 def explain(error: Exception, located: str, bucket: str, ask: Callable[[], None]) -> SleeperError | None:
@@ -56,19 +72,21 @@ def explain(error: Exception, located: str, bucket: str, ask: Callable[[], None]
 
 def _code(error: Exception) -> str | None:
     """Return S3's code of an error, in the spelling of the sets above; None when it is not the answer of a server."""
-    from botocore.exceptions import ClientError, HTTPClientError
+    from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
     from botocore.exceptions import ConnectionError as NoConnection
+    from urllib3.exceptions import HTTPError
 
     if isinstance(error, ClientError):
         return _plain(error.response["Error"]["Code"])
     if isinstance(error, FileNotFoundError):
         return "nosuchkey"
-    if isinstance(error, NoConnection | HTTPClientError):  # no connection, no answer in time, a broken one
+    # no answer, or only a part of one; the last where botocore reads the body of an error of a stream
+    if isinstance(error, NoConnection | HTTPClientError | IncompleteReadError | HTTPError):
         return "networkconnection"
     if not isinstance(error, OSError):
         return None
     text = str(error)
-    if "curlCode" in text:
+    if "curlCode" in text or "XML_ERROR" in text:  # Arrow's words for no answer, and for one that was cut
         return "networkconnection"
     named, seen = _NAMED.search(text), _SEEN.search(text)
     code = _plain(named["code"]) if named else _plain(seen["code"]) if seen else ""
@@ -85,6 +103,9 @@ def _of_code(code: str, text: str, located: str, bucket: str) -> SleeperError:
         return StorageError(f"no bucket {bucket!r}", hint="make it first, or check its name, region and endpoint_url")
     if code in _MISSING:
         return NotFound(f"no file {located}", hint="was it deleted by hand?")
+    if code in _OFFLINE:
+        hint = "check the network, region and endpoint_url, then run it again"
+        return NetworkError(f"{_NETWORK}: {located}", hint=hint)
     for codes, said, hint in (
         (_KEYS, "S3 does not accept the access keys", "check AWS_ACCESS_KEY_ID and its secret, or the AWS profile"),
         (_EXPIRED, "the AWS keys have expired", "log in again (aws sso login) or get new keys, then run it again"),
@@ -92,7 +113,6 @@ def _of_code(code: str, text: str, located: str, bucket: str) -> SleeperError:
         (_BUSY, "S3 is too busy", "wait a little, then run it again"),
         (_ELSEWHERE, "the bucket is in another region", "give region=, or set AWS_DEFAULT_REGION"),
         (_CLOCK, "S3 does not accept the time of this machine", "set its clock"),
-        (_OFFLINE, "cannot reach S3", "check the network, region and endpoint_url, then run it again"),
     ):
         if code in codes:
             return StorageError(f"{said}: {located}", hint=hint)

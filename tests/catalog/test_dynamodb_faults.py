@@ -17,10 +17,12 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 
 from sleeper_nb.catalog.base import Assignment, TableEntry
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
-from sleeper_nb.catalog.dynamodb.client import RETRY, TRIES, UNANSWERED_TRIES
+from sleeper_nb.catalog.dynamodb.client import RETRY
+from sleeper_nb.catalog.dynamodb.errors import TRIES, UNANSWERED_TRIES
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.errors import StorageError
-from tests.builders import START, savepoint, snapshot
+from sleeper_nb.errors import NetworkError, StorageError
+from sleeper_nb.state_store.history import Metadata
+from tests.builders import START, a_store, ingest, keys_in, reopened, rows_of, save, savepoint, scan, snapshot
 from tests.servers import once
 from tests.servers.dynamodb import dynamodb_catalog
 
@@ -221,6 +223,36 @@ def test_a_request_that_arrives_behind_the_question_for_its_commit_does_nothing(
     with pytest.raises(ClientError, match="ConditionalCheckFailed"):
         faulty.real.transact_write_items(**faulty.writes[0])
     assert catalog.current("t") == snapshot(1)
+
+
+@pytest.mark.parametrize("request_of", ["a savepoint", "full metadata"])
+def test_what_a_request_names_that_arrives_late_is_there(
+    tmp_path: Path, catalog: DynamoDBCatalog, faulty: Faulty, request_of: str
+):
+    """Its client has given up meanwhile, and has read that nothing was done."""
+    store = a_store(tmp_path, kind="TransactionLogStateStore", catalog=catalog, name="other")
+    ingest(store, rows_of("a", "b"))
+    head = store.head()
+    asked = "savepoint#" if request_of == "a savepoint" else "files_path"
+
+    class Lost(list[BaseException]):
+        """The requests that are asked for are lost on their way."""
+
+        def __bool__(self) -> bool:
+            return asked in repr(faulty.writes[-1])
+
+        def pop(self, _at: int = 0) -> BaseException:  # type: ignore[override]
+            return NO_ANSWER
+
+    faulty.before = Lost()
+    with pytest.raises(NetworkError):
+        save(store, "late") if request_of == "a savepoint" else store.materialised(head)
+    faulty.before = []
+    faulty.real.transact_write_items(**faulty.writes[-1])
+    again = reopened(store)
+    version = again.catalog.savepoints(store.table_id)[0] if request_of == "a savepoint" else again.head()
+    assert Metadata.of(version) is not None
+    assert sorted(keys_in(scan(again, version))) == ["a", "b"]
 
 
 def test_a_table_whose_making_had_no_answer_is_made_once(catalog: DynamoDBCatalog, faulty: Faulty):

@@ -269,9 +269,9 @@ def test_missing_keys_are_told(s3_server, opened, monkeypatch, call):
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("s3_server", ["moto"], indirect=True)
 def test_a_server_that_does_not_answer_is_told(s3_server, monkeypatch, call):
-    monkeypatch.setattr(s3, "TRIES", 1)
+    monkeypatch.setattr(s3, "ARROW_TRIES", 1)
     nobody = open_storage("s3://some-bucket", endpoint_url=f"http://127.0.0.1:{free_port()}")
-    assert error_of(call, nobody).message.startswith("cannot reach S3: s3://some-bucket")
+    assert error_of(call, nobody).message.startswith("the network failed: no whole answer from S3: s3://some-bucket")
 
 
 @pytest.mark.parametrize("uri", ["gs://bucket/x", "s3://", "s3:///x", "http://bucket"])

@@ -59,6 +59,11 @@ class MemoryDynamoDB:
     def close(self) -> None:
         """Do nothing: there is no connection."""
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MemoryDynamoDB) and self._tables == other._tables
+
+    __hash__ = None  # type: ignore[assignment]
+
     def copied(self) -> MemoryDynamoDB:
         """Return another region with the same tables and items."""
         other = MemoryDynamoDB()
@@ -140,6 +145,7 @@ class MemoryDynamoDB:
                 words["ExpressionAttributeNames"][name] for name in re.findall(r"#\w+", ProjectionExpression or "")
             ]
             answer: Item = {"Items": [{n: i[n] for n in shown or i if n in i} for i in page if kept(i)]}
+            answer["Count"] = len(answer["Items"])
             if len(found) > Limit:
                 answer["LastEvaluatedKey"] = {name: page[-1][name] for name in (table.hash, table.range)}
             return answer

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from sleeper_nb.aws.network import Network
 from sleeper_nb.catalog.base import Assignment, Catalog, CommitLimits, TableEntry
 from sleeper_nb.catalog.dynamodb import claims, commits, expiry, jobs, leases, log, savepoints
 from sleeper_nb.catalog.dynamodb.client import DynamoDB
@@ -61,6 +62,8 @@ class DynamoDBCatalog(Catalog):
         Whether a new table of `DynamoDBStateStore` gets three DynamoDB tables of its own; if not, all share three.
     on_create
         Is told which DynamoDB tables are about to be made.
+    network
+        Bounds how often requests are made again, and shows it.
     """
 
     def __init__(
@@ -73,13 +76,14 @@ class DynamoDBCatalog(Catalog):
         max_items: int = MAX_ITEMS,
         own_tables: bool = False,
         on_create: Callable[[str], None] | None = None,
+        network: Network | None = None,
     ) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_.-]{1,200}", instance):
             hint = "use letters, digits, - _ and ., at most 200"
             raise InvalidInput(f"no instance can be called {instance!r}", hint=hint)
         self.instance, self.max_items, self.on_create = instance, max_items, on_create
         self.own_tables = own_tables
-        self.db = DynamoDB(region, endpoint_url, clock)
+        self.db = DynamoDB(region, endpoint_url, clock, network)
         self.limits = CommitLimits(snapshots=(max_items - 1) // 2, entry_bytes=70_000)
         self._index_table = KeyedTable(self.table_name("index"), "kind", "key")
         self._items_table = KeyedTable(self.table_name("tables"), "table_id", "item")

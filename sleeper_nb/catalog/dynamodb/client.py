@@ -11,22 +11,19 @@ import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from itertools import islice
 from typing import Any, TypeVar
 
+from sleeper_nb.aws.network import Network
 from sleeper_nb.catalog.dynamodb import errors
 from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable, decode_item, encode_item
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import StorageError
 from sleeper_nb.retry import Retry
 
-TRIES = 16
-UNANSWERED_TRIES = 5
-RETRY = Retry(max_attempts=TRIES, first_wait=0.02, max_wait=2.0)
-PATIENCE = timedelta(seconds=60)
-"""No request is tried again after so long, and none is waited for longer than two of `TIMEOUT_SECONDS`."""
-TIMEOUT_SECONDS = 15
+RETRY = Retry(max_attempts=errors.TRIES, first_wait=0.02, max_wait=2.0)
+TIMEOUT_SECONDS = 5
+"""DynamoDB answers within milliseconds, so a longer wait is for an answer that was lost."""
 BATCH = 25
 TRANSACTION_GETS = 100
 TABLE_POLLS = 120
@@ -66,10 +63,15 @@ class DynamoDB:
         As boto3 has them; by default what its own configuration says. Credentials are always those of boto3.
     clock
         Gives times, waits and jitter.
+    network
+        Bounds how often requests are made again, and shows it; one of its own when None.
     """
 
-    def __init__(self, region: str | None, endpoint_url: str | None, clock: Clock) -> None:
+    def __init__(
+        self, region: str | None, endpoint_url: str | None, clock: Clock, network: Network | None = None
+    ) -> None:
         self.region, self.endpoint_url, self.clock = region, endpoint_url, clock
+        self.network = network or Network(clock)
         self._lock = threading.Lock()
         self._made: tuple[int, Any] | None = None
 
@@ -80,6 +82,8 @@ class DynamoDB:
                 import boto3
                 from botocore.config import Config
 
+                from sleeper_nb.aws.answers import refuse_cut_answers
+
                 config = Config(
                     retries={"total_max_attempts": 1},
                     connect_timeout=TIMEOUT_SECONDS,
@@ -88,6 +92,7 @@ class DynamoDB:
                 )
                 session = boto3.session.Session(region_name=self.region)
                 made = session.client("dynamodb", endpoint_url=self.endpoint_url, config=config)
+                refuse_cut_answers(made)
                 self._made = (os.getpid(), made)
             return self._made[1]
 
@@ -109,19 +114,17 @@ class DynamoDB:
         from botocore import xform_name
         from botocore.exceptions import BotoCoreError, ClientError
 
-        end, tries = self.clock.now() + PATIENCE, 0
-        while True:
-            try:
-                return getattr(self.client(), xform_name(operation))(**request)
-            except (BotoCoreError, ClientError) as error:
-                tries += 1
-                allowed = UNANSWERED_TRIES if errors.is_unanswered(error) else TRIES
-                again = errors.is_passing(error) and tries < allowed and self.clock.now() < end
-                if not again and errors.code_of(error) in handled and not errors.is_passing(error):
-                    return error.response
-                if not again:
-                    raise errors.explain(error, operation, self._where(request), tries) from error
-                RETRY.wait(self.clock, tries - 1)
+        def send() -> Any:
+            return getattr(self.client(), xform_name(operation))(**request)
+
+        def give_up(error: Exception, tries: int) -> Any:
+            if not isinstance(error, BotoCoreError | ClientError):
+                raise error
+            if errors.code_of(error) in handled and not errors.is_passing(error):
+                return error.response
+            raise errors.explain(error, operation, self._where(request), tries) from error
+
+        return self.network.ask(f"DynamoDB {operation}", send, errors.judge, give_up)
 
     def _where(self, request: dict[str, Any]) -> str:
         found = {request["TableName"]} if "TableName" in request else set(request.get("RequestItems", ()))
@@ -172,6 +175,8 @@ class DynamoDB:
         for chunk in in_chunks(keys, TRANSACTION_GETS):
             gets = [{"Get": {"TableName": table.name, "Key": encode_item(key)}} for key in chunk]
             answer = self.call("TransactGetItems", TransactItems=gets)
+            if len(answer["Responses"]) != len(gets):
+                raise errors.incomplete("TransactGetItems", table.name)
             found += [decode_item(one["Item"]) for one in answer["Responses"] if one.get("Item")]
         return found
 
@@ -182,7 +187,8 @@ class DynamoDB:
             answer = self.call(
                 "Query", handled=(errors.MISSING,), TableName=table.name, ConsistentRead=True, **request, **start
             )
-            yield from map(decode_item, answer.get("Items", ()))
+            # only the answer that there is no such table has no items
+            yield from map(decode_item, () if "Error" in answer else answer["Items"])
             if not answer.get("LastEvaluatedKey"):
                 return
             start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
@@ -191,11 +197,11 @@ class DynamoDB:
         """Put and delete items without conditions; a crash leaves some undone."""
         for chunk in in_chunks(requests, BATCH):
             left = chunk
-            for attempt in range(TRIES):
+            for attempt in range(RETRY.max_attempts):
                 if attempt:
                     RETRY.wait(self.clock, attempt)
                 answer = self.call("BatchWriteItem", RequestItems={table.name: left})
-                left = answer.get("UnprocessedItems", {}).get(table.name, [])
+                left = answer["UnprocessedItems"].get(table.name, [])
                 if not left:
                     break
             else:
@@ -230,7 +236,7 @@ class DynamoDB:
 
     def _status(self, table: KeyedTable) -> str | None:
         answer = self.call("DescribeTable", handled=(errors.MISSING,), TableName=table.name)
-        return answer["Table"]["TableStatus"] if "Table" in answer else None
+        return None if "Error" in answer else answer["Table"]["TableStatus"]
 
     def _await(self, table: KeyedTable) -> None:
         for _ in range(TABLE_POLLS):

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sleeper_nb.errors import StorageError
+from sleeper_nb.aws.network import Judgement
+from sleeper_nb.errors import NetworkError, StorageError
+
+TRIES = 16
+UNANSWERED_TRIES = 5
 
 CANCELLED = "TransactionCanceledException"
 CONDITION_FAILED = "ConditionalCheckFailed"
@@ -63,6 +67,19 @@ def is_passing(error: Exception) -> bool:
     return bool(status >= 500)
 
 
+def judge(error: Exception) -> Judgement:
+    """Return how often the request of an error may be made, and why it has to be made again."""
+    if is_unanswered(error):
+        return Judgement(UNANSWERED_TRIES, lost=True, why=f"no answer: {_in_short(error)}")
+    return Judgement(TRIES if is_passing(error) else 1, lost=False, why=code_of(error) or _in_short(error))
+
+
+def incomplete(operation: str, where: str) -> StorageError:
+    """Return the error for an answer that lacks a part of what was asked for."""
+    hint = "check the network, then run it again"
+    return NetworkError(f"the network delivered only a part of the answer to {operation} on {where}", hint=hint)
+
+
 def explain(error: Exception, operation: str, where: str, tries: int) -> StorageError:
     """Return the error to raise, which names the thing and says what to do.
 
@@ -92,10 +109,23 @@ def explain(error: Exception, operation: str, where: str, tries: int) -> Storage
         return StorageError(f"{asked}: {_said(error)}", hint=hint)
     if code == MISSING:
         return StorageError(f"{asked}: a table is not there", hint="is it the right instance, region and account?")
+    if is_unanswered(error):
+        said = f"the network failed in {_counted(tries)} of {operation} on {where}: {_in_short(error)}"
+        return NetworkError(said, hint="check the network, the region and the endpoint_url, then run it again")
     if is_passing(error):
-        hint = "it is busy or cannot be reached; look at the network and the AWS health page, then run it again"
-        return StorageError(f"DynamoDB failed in each of {tries} tries of {operation} on {where}: {error}", hint=hint)
+        hint = "it is busy; look at the AWS health page, then run it again"
+        said = f"DynamoDB failed in {_counted(tries)} of {operation} on {where}: {_in_short(error)}"
+        return StorageError(said, hint=hint)
     return StorageError(f"{asked}: {_said(error)}")
+
+
+def _counted(tries: int) -> str:
+    return "the only try" if tries == 1 else f"each of {tries} tries"
+
+
+def _in_short(error: Exception) -> str:
+    """Return an error's first line."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _said(error: Exception) -> str:

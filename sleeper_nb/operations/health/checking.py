@@ -258,8 +258,9 @@ def _known(store: StateStore, seen: _Seen, catalogued: Catalogued) -> set[str]:
     if seen.newest is not None:
         known |= set(seen.newest.files.ready_for_gc["filename"].to_pylist())
     with contextlib.suppress(NotFound):  # the log may be read through a version that has expired
-        start = store.catalog.checkpoint(store.table_id, catalogued.snapshots[-1].id)
-        known |= _metadata_of(start) | {paths.schema(start.schema_id)}
+        if catalogued.snapshots:
+            start = store.catalog.checkpoint(store.table_id, catalogued.snapshots[-1].id)
+            known |= _metadata_of(start) | {paths.schema(start.schema_id)}
     return known
 
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
+from sleeper_nb.errors import InvalidInput, NetworkError, NotFound, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.processing.processing import Processor
@@ -282,13 +282,17 @@ def _union(frames: Sequence[DataFrame]) -> DataFrame:
 def _explained(files: Sequence[PlannedFile], storage: Storage) -> Iterator[None]:
     try:
         yield
-    except SleeperError:
+    except (SleeperError, GeneratorExit, KeyboardInterrupt):
         raise
-    except BaseException as error:  # DataFusion raises a plain Exception, and what damage makes of it is a panic
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+    except BaseException as error:  # DataFusion raises a plain Exception, or a panic of Rust for short or damaged files
+        is_panic = not isinstance(error, Exception)
+        if is_panic and type(error).__name__ != "PanicException":
             raise
         check_contents(files, storage, is_whole=True)  # raises when one is damaged, and names it
-        text = str(error).partition("\n")[0]
+        text = (str(error).splitlines() or [type(error).__name__])[0]
+        if not storage.local and (is_panic or "Generic S3 error" in text):  # it panics when an answer is short
+            hint = "check the network, then run it again"
+            raise NetworkError(f"the network failed: no whole answer from S3: {storage.root}", hint=hint) from error
         raise StorageError(f"cannot read data files in {storage.root}: {text}", hint=HINT) from error
 
 

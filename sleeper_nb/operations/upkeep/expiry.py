@@ -107,8 +107,7 @@ def expire_snapshots(
 
     Snapshots behind `until` are passed over, as if they were not there yet.
     """
-    retained = store.catalog.snapshots(store.table_id)
-    snapshots = [snapshot for snapshot in retained if until is None or snapshot.id <= until]
+    snapshots = [snapshot for snapshot in store.retained() if until is None or snapshot.id <= until]
     now = store.clock.now()
     expired = plan_expiry(snapshots, retention, now)
     if not dry_run:

@@ -156,7 +156,7 @@ def kept_versions(store: StateStore, now: datetime, forgotten: Collection[int] =
     """
     catalog, table_id = store.catalog, store.table_id
     # in this order: see step 1 above
-    snapshots, savepoints = catalog.snapshots(table_id), catalog.savepoints(table_id)
+    snapshots, savepoints = store.retained(), catalog.savepoints(table_id)
     return versions_kept(snapshots, savepoints, catalog.leases(table_id), now, forgotten)
 
 

@@ -48,7 +48,7 @@ def migrate_state_store(
 
 def materialise_history(store: StateStore) -> None:
     """Write full metadata as Parquet for each retained snapshot that only its own class can read."""
-    for snapshot in store.catalog.snapshots(store.table_id):
+    for snapshot in store.retained():
         if not store.named(snapshot.state_store).keeps_history_itself:
             continue
         try:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from sleeper_nb.catalog.steady import Retained, retained
 from sleeper_nb.cells import Bytes
-from sleeper_nb.errors import AlreadyExists, ConflictError, NotFound, StorageError
+from sleeper_nb.errors import AlreadyExists, ConflictError, NetworkError, NotFound, StorageError
 from sleeper_nb.model.files import Totals
 from sleeper_nb.model.savepoints import Savepoint, check_savepoint_name
 from sleeper_nb.model.snapshots import Snapshot
@@ -136,7 +136,8 @@ def _publish(store: StateStore, savepoint: Savepoint, beside: int | None = None)
     except BaseException as error:
         # A failure or an interrupt can lose the answer, not the row.
         saved_it = savepoint.id in {kept.id for kept in store.catalog.savepoints(store.table_id)}
-        if not saved_it:
+        # A request that the network lost may still arrive and name these files; if it does not, a sweep deletes them.
+        if not saved_it and not isinstance(error, NetworkError):
             store.storage.delete(path)
             if savepoint.log is not None:
                 store.storage.delete(savepoint.log.path)

@@ -64,7 +64,7 @@ def read_state(
     raise StorageError(
         f"{tables.active.table.name} does not hold what snapshot {snapshot.id} says: "
         f"{_references_of(snapshot):,} references to {snapshot.rows:,} rows",
-        hint="run it again; if it stays so, someone changed the DynamoDB tables by hand",
+        hint="run it again; if it stays so, check the table: its items in DynamoDB are damaged",
     )
 
 

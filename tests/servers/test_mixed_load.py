@@ -1,0 +1,15 @@
+"""Half a minute of what ``python -m tests.servers.mixed_load`` does for ten."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.servers import mixed_load
+
+
+@pytest.mark.servers
+def test_under_faults_nothing_acknowledged_is_lost_and_every_error_names_the_network():
+    oracle, faults = mixed_load.run(25)
+    assert not oracle.violations, mixed_load.summary(oracle, faults)
+    assert faults.counts["cut"]
+    assert oracle.done["ingest"]
