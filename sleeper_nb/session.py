@@ -68,7 +68,8 @@ class Session(Declaring):
         self._views: dict[Engine, dict[str, str]] = {engine: {} for engine in ENGINES}
         leases = Leases(catalog, clock, author)
         files = PropertyFiles(storage, properties or InstanceProperties({}))
-        engines = Engines(self.spark, Database().connect)
+        self._database = Database()
+        engines = Engines(self.spark, self._database.connect)
         self.components = Components(catalog, clock, progress, engines, author, BackgroundJobs(), leases, files)
         if spark is not None:
             self.spark()  # a session that is handed in knows ``format("sleeper")`` from now on
@@ -101,6 +102,7 @@ class Session(Declaring):
         self.components.background.close()
         if self._spark is not None:
             self._spark.stop()
+        self._database.close()
         self.components.leases.close()
         self.components.catalog.close()
 
