@@ -128,6 +128,13 @@ class StorageError(SleeperError):
     """A file, disk or server failed."""
 
 
+FREE_SPACE = "free some space, then run it again"
+
+
+class DiskFull(StorageError):  # noqa: N818
+    """There is no space left on the disk."""
+
+
 class OutcomeUnknown(StorageError):  # noqa: N818
     """A commit's answer was lost, and so was the answer to the question whether it won. Nothing was deleted."""
 
