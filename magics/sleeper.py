@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 from pathlib import Path
@@ -60,6 +61,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
             return
         magics = cls(shell)
         shell.register_magics(magics)
+        atexit.register(magics.close)  # before IPython's own: it keeps the shell alive in a thread, past the last cell
         shell.Completer.custom_matchers.append(magics.matcher)
 
     @staticmethod
@@ -80,7 +82,8 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
 
     def close(self) -> None:
         """Close the warehouses that ``use`` opened, and the Spark session if it was started for one of them."""
-        self.context.session = None
+        atexit.unregister(self.close)
+        self.context.session = self.context.failure = None
         while self._opened:
             with contextlib.suppress(SleeperError):  # one that the user closed already
                 self._opened.pop().close()

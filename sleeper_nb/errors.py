@@ -174,6 +174,13 @@ class NetworkError(StorageError):
     """S3 or DynamoDB gave no whole answer in any try. A request to change something may be done later all the same."""
 
 
+FREE_SPACE = "free some space, then run it again"
+
+
+class DiskFull(StorageError):  # noqa: N818
+    """There is no space left on the disk."""
+
+
 class OutcomeUnknown(StorageError):  # noqa: N818
     """A commit's answer was lost, and so was the answer to the question whether it won. Nothing was deleted."""
 

@@ -76,7 +76,8 @@ class Session(Declaring):
         leases = Leases(catalog, clock, author)
         settings = properties or InstanceProperties({})
         files = PropertyFiles(storage, settings, permissions, catalog)
-        engines = Engines(self.spark, Database(), settings[LOCAL_FILES])
+        self._database = Database()
+        engines = Engines(self.spark, self._database, settings[LOCAL_FILES])
         self.components = Components(catalog, clock, progress, engines, author, BackgroundJobs(), leases, files)
         if spark is not None:
             self.spark()  # a session that is handed in knows ``format("sleeper")`` from now on
@@ -109,6 +110,7 @@ class Session(Declaring):
         self.components.background.close()
         if self._spark is not None:
             self._spark.stop()
+        self._database.close()
         self.components.leases.close()
         self.components.catalog.close()
 

@@ -93,6 +93,7 @@ def test_a_table_that_cannot_be_made_leaves_nothing(session, arguments, words):
         "catalog.sqlite",
         "catalog.sqlite-wal",
         "catalog.sqlite-shm",
+        "catalog.sqlite-reserve",
     }
 
 

@@ -292,6 +292,13 @@ class Catalog(ABC):
         Ids are kept as long as their table is.
         """
 
+    def keep_room(self) -> None:  # noqa: B027 - a server's disk is not ours
+        """Keep some room on the disk in reserve, for the work that frees space on a full one."""
+
+    def give_up_room(self) -> bool:
+        """Give up some of the room that is kept in reserve; return False when there is none."""
+        return False
+
     @property
     def identity(self) -> object:
         """What two open catalogs have in common when they are one; None where that cannot be told.

@@ -272,6 +272,12 @@ class SqliteCatalog(Catalog):
         rows = self._file.rows("SELECT snapshot_id FROM job_ids WHERE table_id = ? AND job_id = ?", (table_id, job_id))
         return rows[0][0] if rows else None
 
+    def keep_room(self) -> None:
+        self._file.keep_room()
+
+    def give_up_room(self) -> bool:
+        return self._file.give_up_room()
+
     @property
     def identity(self) -> object:
         return self._file.identity

@@ -14,11 +14,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sleeper_nb.catalog.reserve import PART, Reserve
 from sleeper_nb.catalog.sqlite_tables import FORMAT_VERSION, upgrade
-from sleeper_nb.errors import StorageError
+from sleeper_nb.errors import FREE_SPACE, DiskFull, StorageError
 
 BUSY_SECONDS = 60.0
 """How long a writer waits for another one's lock; a commit holds it for milliseconds."""
+
+
+_DAMAGED = "the file is damaged or was overwritten: restore it from a copy; data files and metadata are still there"
+_HINTS = {
+    sqlite3.SQLITE_NOTADB: _DAMAGED,
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_BUSY: "another program holds the file locked: close it, then run it again",
+    sqlite3.SQLITE_LOCKED: "another program holds the file locked: close it, then run it again",
+    sqlite3.SQLITE_READONLY: "the file, or its folder, may not be written: check the permissions",
+}
 
 
 class SqliteFile:
@@ -28,6 +39,7 @@ class SqliteFile:
         self._path, self._sync = path.absolute(), sync
         self._lock, self._closed = threading.RLock(), False
         self.identity: tuple[int, int] | None = None
+        self._reserve = Reserve(self._path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(
@@ -38,8 +50,14 @@ class SqliteFile:
                 f"cannot open the catalog {path}: {error}", hint="is it a folder to write in?"
             ) from error
         try:
-            self._prepare()
+            try:
+                self._prepare()
+            except DiskFull:  # also to read it, SQLite needs a little room
+                if not self._reserve.give_up():
+                    raise
+                self._prepare()
             self.identity = self._number()  # no other file has it as long as this one is open
+            self._reserve.keep()
         except BaseException:
             self._connection.close()
             raise
@@ -72,8 +90,28 @@ class SqliteFile:
                     message = f"the catalog {self._path} was closed with its session"
                     raise StorageError(message, hint="open the warehouse again") from error
                 self._check_there()
-                hint = "is the disk full, or the file locked by another program?"
-                raise StorageError(f"the catalog {self._path} failed: {error}", hint=hint) from error
+                raise self._explained(error) from error
+
+    def _explained(self, error: sqlite3.Error) -> StorageError:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest of it says more than anyone can act on
+        if code == sqlite3.SQLITE_FULL or (
+            code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN} and self._reserve.free() < PART
+        ):
+            return DiskFull(f"no space left for the catalog {self._path}", hint=FREE_SPACE)
+        hint = _HINTS.get(code, "check the disk and the permissions of the file, then run it again")
+        return StorageError(f"the catalog {self._path} failed: {error}", hint=hint)
+
+    def keep_room(self) -> None:
+        """Keep room in reserve, as much as is missing."""
+        self._reserve.keep()
+
+    def give_up_room(self) -> bool:
+        """Give up some of the room in reserve, and that of the log of writes; return False when there is none."""
+        with self._lock:
+            given = self._reserve.give_up()
+            with contextlib.suppress(sqlite3.Error):  # a reader is in the way, or there is still too little room
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return given
 
     def _check_there(self) -> None:
         now = self._number()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
 
-from sleeper_nb.errors import NotFound, SleeperError, StorageError
+from sleeper_nb.errors import FREE_SPACE, DiskFull, NotFound, SleeperError, StorageError
 from sleeper_nb.storage.places import StoredFile
 
 
@@ -107,8 +107,11 @@ class LocalPlace:
         if not isinstance(error, OSError):
             return None
         full = error.errno in {errno.ENOSPC, errno.EDQUOT} or "No space left" in str(error)
-        hint = "free some space, then run it again" if full else "check the disk and its permissions, then run it again"
-        return StorageError(f"{'no space left for' if full else 'cannot use'} {located}: {error}", hint=hint)
+        if full:
+            return DiskFull(f"no space left for {located}: {error}", hint=FREE_SPACE)
+        return StorageError(
+            f"cannot use {located}: {error}", hint="check the disk and its permissions, then run it again"
+        )
 
     def _at(self, path: str) -> str:
         return f"{self.root}/{path}"

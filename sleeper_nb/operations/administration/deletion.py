@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from sleeper_nb.catalog.base import Catalog, TableEntry
 from sleeper_nb.catalog.steady import steady
@@ -22,6 +23,7 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.leases import Lease
 from sleeper_nb.operations.administration.property_files import PropertyFiles
+from sleeper_nb.operations.upkeep.full_disk import freeing_space
 from sleeper_nb.report import Grid, Report, counted, nothing_done
 from sleeper_nb.state_store.opening import erase_state
 
@@ -130,7 +132,7 @@ def delete_table(catalog: Catalog, files: PropertyFiles, entry: TableEntry, cloc
     StorageError
         When files could not be deleted. The table is gone all the same, and the next run deletes the rest.
     """
-    catalog.delete_table(entry.id, entry.name)
+    freeing_space(catalog, lambda: catalog.delete_table(entry.id, entry.name))
     try:
         _remove(catalog, files, [entry.id], clock)
     except StorageError as error:
@@ -153,4 +155,4 @@ def _remove(catalog: Catalog, files: PropertyFiles, table_ids: Iterable[str], cl
         place.delete_all(table_id)
         erase_state(table_id, catalog, place.below(table_id), clock)
         files.remove(table_id)
-        catalog.forget_deleted(table_id)
+        freeing_space(catalog, partial(catalog.forget_deleted, table_id))

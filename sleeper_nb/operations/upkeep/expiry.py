@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.operations.upkeep.full_disk import freeing_space
 from sleeper_nb.report import Grid, Report, counted, nothing_done
 from sleeper_nb.state_store.base import StateStore
 
@@ -111,5 +112,6 @@ def expire_snapshots(
     now = store.clock.now()
     expired = plan_expiry(snapshots, retention, now)
     if not dry_run:
-        store.catalog.expire_snapshots(store.table_id, [snapshot.id for snapshot in expired], now)
+        ids = [snapshot.id for snapshot in expired]
+        freeing_space(store.catalog, lambda: store.catalog.expire_snapshots(store.table_id, ids, now))
     return ExpiryReport(expired, len(snapshots) - len(expired), dry_run)

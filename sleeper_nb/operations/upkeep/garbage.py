@@ -10,6 +10,7 @@ Why it is safe, in steps:
 3. The catalog notes it as garbage, then a commit like any other makes the state forget it, and last its object is
    deleted. A rollback that would use it again commits before, and this commit loses; or behind, and then it finds the
    file forgotten. A crash leaves a note: the next run deletes what is noted and no state tracks.
+   What was noted before, by that run or by an expiry, needs no commit: it goes first, so that a full disk has room.
 4. Metadata files become garbage in the same transaction of the catalog that forgets the last version naming them.
 5. What a crashed writer left in the state store itself, never seen by anybody, is swept by the store's own rules.
 """
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 import pyarrow.compute as pc
 
@@ -30,6 +32,7 @@ from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import DeleteFiles
+from sleeper_nb.operations.upkeep.full_disk import freeing_space
 from sleeper_nb.report import Grid, Report, nothing_done
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import paths
@@ -125,17 +128,14 @@ def collect_garbage(
     report = _report(state, data, left, metadata, dry_run=dry_run)
     if dry_run:
         return report
+    for path in (*left, *metadata):
+        store.storage.delete(path)
     if data:
-        catalog.add_garbage(table_id, data, now)
-        try:
-            store.commit(DeleteFiles(data), author=author)
-        except StateRuleBroken:  # a rollback was faster
-            catalog.forget_garbage(table_id, data)
-            raise
-    for path in gone:
+        freeing_space(catalog, lambda: _let_go(store, data, now, author))
+    for path in data:
         store.storage.delete(path)
     if gone:
-        catalog.forget_garbage(table_id, gone)
+        freeing_space(catalog, lambda: catalog.forget_garbage(table_id, gone))
     store.named(store.head().state_store).sweep()
     return report
 
@@ -147,6 +147,16 @@ def _check_known(gone: Iterable[str]) -> None:
             f"metadata names {strange!r} as garbage, which is not where a table has files; nothing was deleted",
             hint="it was not written by sleeper_nb; delete the table if you do not trust it",
         )
+
+
+def _let_go(store: StateStore, data: Sequence[str], now: datetime, author: str | None) -> None:
+    """Note data files as garbage, and have the state forget them."""
+    store.catalog.add_garbage(store.table_id, data, now)
+    try:
+        store.commit(DeleteFiles(tuple(data)), author=author)
+    except StateRuleBroken:  # a rollback was faster
+        store.catalog.forget_garbage(store.table_id, data)
+        raise
 
 
 def kept_versions(store: StateStore, now: datetime, forgotten: Collection[int] = ()) -> set[int]:
@@ -182,7 +192,7 @@ def _release_ended(store: StateStore, now: datetime) -> None:
     """Release leases that have ended, so that none of them can be renewed once its files are garbage."""
     for lease in store.catalog.leases(store.table_id):
         if lease.has_ended(now):
-            store.catalog.release_lease(store.table_id, lease)
+            freeing_space(store.catalog, partial(store.catalog.release_lease, store.table_id, lease))
 
 
 def _report(

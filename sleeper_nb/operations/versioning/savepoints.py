@@ -12,6 +12,7 @@ from sleeper_nb.errors import AlreadyExists, ConflictError, NetworkError, NotFou
 from sleeper_nb.model.files import Totals
 from sleeper_nb.model.savepoints import Savepoint, check_savepoint_name
 from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.operations.upkeep.full_disk import freeing_space
 from sleeper_nb.operations.versioning.kept_files import NOTHING, kept_alone
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.report import Grid, Listing, Report, counted, nothing_done
@@ -219,7 +220,8 @@ def kept_by_each(store: StateStore, now: Retained) -> dict[int, Totals]:
 
 def delete_savepoint(store: StateStore, savepoint: Savepoint) -> None:
     """Delete a savepoint: its row first, then its file; what only it kept is then garbage."""
-    store.catalog.delete_savepoint(store.table_id, savepoint.id, store.clock.now())
+    catalog, now = store.catalog, store.clock.now()
+    freeing_space(catalog, lambda: catalog.delete_savepoint(store.table_id, savepoint.id, now))
     store.storage.delete(paths.savepoint(savepoint.id))
 
 
