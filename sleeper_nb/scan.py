@@ -109,7 +109,7 @@ class Scan(Report):
         self._guard.while_alive(connection, "relation")
         with self._guard.explained():
             rows = relations.relation(connection, self._plan, self._storage)
-        rows = rows.filter(self.where) if self.where else rows
+        rows = relations.filtered(rows, self.where) if self.where else rows
         rows = rows.select(*map(relations.column, self.columns)) if self.columns else rows
         return rows if self.limit is None else rows.limit(self.limit)
 

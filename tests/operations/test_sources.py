@@ -246,3 +246,9 @@ def test_a_table_takes_over_what_it_gave(store: StateStore):
     ingest(store, rows_of("b", "a"))
     ingest(store, scan(store))
     assert scan(store)["key"].to_pylist() == ["a", "a", "b", "b"]
+
+
+def test_a_file_that_is_gone_is_named(tmp_path):
+    (tmp_path / "a.csv").symlink_to(tmp_path / "nowhere.csv")
+    with pytest.raises(NotFound, match=r"data file '.*a\.csv' is gone"):
+        find_files(tmp_path)

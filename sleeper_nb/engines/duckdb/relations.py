@@ -135,6 +135,14 @@ def query(
         raise explained(error) from error
 
 
+def filtered(rows: duckdb.DuckDBPyRelation, condition: str) -> duckdb.DuckDBPyRelation:
+    """Return the rows that meet a condition, which was judged before (`sleeper_nb.engines.duckdb.conditions`)."""
+    try:
+        return rows.filter(condition)
+    except duckdb.Error as error:
+        raise explained(error) from error
+
+
 def name_rows(connection: duckdb.DuckDBPyConnection, name: str, rows: duckdb.DuckDBPyRelation) -> None:
     """Give rows a name, under which the next statements of the connection, and of no other, read them."""
     connection.register(name, rows)  # a temporary view, which `create_view` does not make

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.storage.filesystem import Storage, open_near
 
 FORMATS = (
@@ -157,7 +157,20 @@ def _in_folder(source: str | Path) -> list[SourceFile]:
         paths = sorted(path for path in Path(text).rglob("*") if path.name.lower().endswith(FORMATS))
     else:
         paths = sorted(Path(name) for name in glob.glob(text, recursive=True))  # noqa: PTH207 - pathlib's needs a folder to start from
-    return [SourceFile(Storage(path.parent), path.name, path.stat().st_size) for path in paths]
+    return [_of_path(path) for path in paths]
+
+
+def _of_path(path: Path) -> SourceFile:
+    try:
+        return SourceFile(Storage(path.parent), path.name, path.stat().st_size)
+    except FileNotFoundError as error:  # also a link whose target is gone
+        raise NotFound(
+            f"data file {str(path)!r} is gone", hint="run it again when no process changes the files"
+        ) from error
+    except OSError as error:
+        raise StorageError(
+            f"cannot read {str(path)!r}: {error.strerror}", hint="give a file that can be read"
+        ) from error
 
 
 def _in_bucket(source: str, home: Storage | None) -> list[SourceFile]:
