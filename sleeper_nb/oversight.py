@@ -225,4 +225,4 @@ class Oversight:
 
 def _with(properties: TableProperties, changes: Mapping[str, str | None]) -> TableProperties:
     texts = {**properties.texts, **changes}
-    return TableProperties({name: text for name, text in texts.items() if text is not None}, properties.defaults)
+    return replace(properties, texts={name: text for name, text in texts.items() if text is not None})

@@ -310,7 +310,7 @@ class TableProperties(_Properties):
             return self
         others = {name: text for name, text in self.texts.items() if name not in PROCESSING_PROPERTIES}
         texts = TableProperties.from_text(recorded, "the recorded processing").texts
-        return TableProperties({**others, **texts}, self.defaults)
+        return replace(self, texts={**others, **texts})
 
     def origin(self, name: str) -> Origin:
         """Return who set the value that counts."""

@@ -50,7 +50,7 @@ def saved(stage: Stage, gate: Gate) -> Any:
 
 
 def emptied(stage: Stage, gate: Gate) -> Any:
-    return reinitialise(stage.opened(gate), "table", Fresh(points=("m",)), force=False, dry_run=False)
+    return reinitialise(stage.opened(gate), "table", Fresh(points=("m",)), force=True, dry_run=False)
 
 
 def leased(stage: Stage, gate: Gate) -> None:

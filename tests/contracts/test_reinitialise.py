@@ -49,7 +49,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StateStore
 
 
 def clear(store: StateStore, fresh: Fresh = Fresh(), **options: Any) -> ReinitialiseReport:  # noqa: B008 - frozen
-    done = reinitialise(store, "table", fresh, **{"force": False, "dry_run": False, **options})
+    done = reinitialise(store, "table", fresh, **{"force": True, "dry_run": False, **options})
     store.clock.sleep(60)
     return done
 
@@ -103,8 +103,8 @@ def test_a_plan_says_what_the_run_does_and_changes_nothing(store: StateStore):
 def test_savepoints_are_named_and_stay_with_force(store: StateStore):
     ingest(store, rows_of("a", "b"))
     saved = save(store, "before")
-    with pytest.raises(ConfirmationNeeded, match="1 savepoint: before"):
-        clear(store)
+    with pytest.raises(ConfirmationNeeded, match=r"1 savepoint \(before\) would stay"):
+        clear(store, force=False)
     assert store.head().id == 2
     assert clear(store, force=True).savepoints == ("before",)
     collect(store)
