@@ -337,8 +337,9 @@ class TableAt(Report):
         """Return what the file of the properties says that the current version does not do; nothing of older ones."""
         if self.resolved.asked is not None:
             return ()
-        path = self._components.property_files.path(self._store.table_id)
-        return property_state.waiting(self.properties, self._store.load(), self.name, path)
+        files, table_id = self._components.property_files, self._store.table_id
+        written = files.of_table(table_id)  # the file of now: this handle may be older than the last change
+        return property_state.waiting(written, self.state, self.name, files.path(table_id))
 
     def _done(self) -> dict[str, str]:
         """Return the properties of the table's processing; as they are written, as they may be what is wrong."""

@@ -40,7 +40,7 @@ COMMANDS = (
         (option("--folder", text="the folder of the files", metavar="FOLDER", kind="path", default="data"),),
         _tour,
         ("tour", "tour --folder data"),
-        words=("example", "data"),
+        words=("data",),
         warehouse="none",
     ),
 )

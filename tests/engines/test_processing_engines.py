@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.model.properties import TableProperties
 from tests.builders import START
 
 SCHEMA = sl.Schema(
@@ -286,15 +285,17 @@ def test_a_table_is_not_made_with_properties_that_do_not_fit(
         assert not len(session.tables())
 
 
-def test_properties_that_were_edited_are_held_to_the_schema_when_the_table_is_read(tmp_path: Path, clock: ManualClock):
+def test_properties_that_were_edited_are_held_to_the_schema_when_they_are_accepted(tmp_path: Path, clock: ManualClock):
     with sl.connect(tmp_path, clock=clock, iterators=ALLOWED) as session:
-        table = filled(session, EXAMPLE, {})
-        table.properties = TableProperties({"sleeper.table.filters": "ageOff(seen,1000)"})
+        rows = filled(session, EXAMPLE, {}).scan().to_arrow()
+        file = next(tmp_path.rglob("table-*.properties"))
+        file.write_text(f"{file.read_text()}\nsleeper.table.filters=ageOff(seen,1000)\n")
+        table = session.table("t")
+        assert table.scan().to_arrow().equals(rows)
+        assert "sleeper.table.filters" in repr(table)  # the change that waits can be seen
         with pytest.raises(NotFound, match="no field 'seen'"):
-            table.scan()
-        with pytest.raises(NotFound, match="no field 'seen'"):
-            table.compact(strategy="all")
-        assert "ageOff(seen,1000)" in repr(table)  # what is wrong can be seen
+            table.accept_properties()
+        assert table.scan().to_arrow().equals(rows)
 
 
 def test_a_table_shows_what_it_does_with_rows(tmp_path: Path, clock: ManualClock):

@@ -78,7 +78,7 @@ def test_names_of_the_issue_are_all_there():
     wanted += (
         "partitions split inspect sql expire collect-garbage sweep-orphans migrate status check explore scan export "
     )
-    wanted += "get demo help jobs offline online maintain rollback leases diff show why timeline alter "
+    wanted += "get demo tour help jobs offline online maintain rollback leases diff show why timeline alter "
     wanted += "rename delete reinitialise rename-table delete-table reinitialise-table properties "
     wanted += "templates add-table instances add-instance set-online set-offline export-split-points apply"
     assert set(wanted.split()) == {command.name for command in COMMANDS.commands}

@@ -101,7 +101,7 @@ def test_rows_of_a_scan_are_given_as_a_library_has_them(run):
         (
             "export trips trips.xlsx",
             "cannot write the format of 'trips.xlsx'",
-            "end it in .parquet or .csv, or give a folder",
+            "end it in .parquet or .csv or .tsv, or give a folder",
         ),
         (
             "sql --engine duckdb SELECT * FROM trips.snapshots",
