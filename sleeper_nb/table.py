@@ -191,7 +191,7 @@ class Table(Loading, Maintenance, Altering, Report):
     def export(
         self,
         destination: str | Path,
-        file_format: Literal["parquet", "csv"] | None = None,
+        file_format: Literal["parquet", "csv", "tsv"] | None = None,
         *,
         columns: Sequence[str] | None = None,
         where: str | None = None,

@@ -181,9 +181,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     check_files = reading.check_files
 
-    def noted(files: Any, storage: Any) -> None:
+    def noted(files: Any, storage: Any, **options: Any) -> None:
         names.extend(file.filename for file in files)
-        check_files(files, storage)
+        check_files(files, storage, **options)
 
     monkeypatch.setattr(reading, "check_files", noted)
     return names

@@ -108,7 +108,12 @@ def test_an_empty_table_is_an_empty_file_or_no_file(tmp_path: Path):
     [
         ("there.csv", {}, sl.AlreadyExists, "there.csv already"),
         ("folder", {}, sl.AlreadyExists, "folder/x already"),
-        ("new", {"file_format": "orc"}, sl.InvalidInput, "no format 'orc'"),
+        (
+            "new",
+            {"file_format": "orc"},
+            sl.InvalidInput,
+            "file_format is one of 'parquet', 'csv', 'tsv', not the string 'orc'",
+        ),
         ("new.csv", {"file_format": "parquet"}, sl.InvalidInput, "ends in .csv is not parquet"),
         ("new", {"columns": ["kk"]}, sl.NotFound, "no column 'kk'"),
         ("new", {"where": "k ="}, sl.InvalidInput, "condition"),
