@@ -193,11 +193,15 @@ class Table(Loading, Maintenance, Altering, Report):
         destination: str | Path,
         file_format: Literal["parquet", "csv", "tsv"] | None = None,
         *,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
         columns: Sequence[str] | None = None,
         where: str | None = None,
     ) -> ExportReport:
         """Write the rows of the current version to files, as `TableAt.export` does."""
-        return self.at().export(destination, file_format, columns=columns, where=where)
+        options = {"delimiter": delimiter, "null_text": null_text, "header": header}
+        return self.at().export(destination, file_format, columns=columns, where=where, **options)
 
     def plan(self) -> ScanPlan:
         """Return what a query of the whole current version opens."""

@@ -31,16 +31,6 @@ def test_module_says_its_job_first(path):
     assert ast.get_docstring(parsed(path))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name)
-def test_functions_are_short(path):
-    long = [
-        f"{node.name}: {lines} lines"
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (lines := code_lines(node)) > 40
-    ]
-    assert not long
-
-
 def code_lines(node):
     """Lines of a function without its docstring: documentation is never too long for its function."""
     body = node.body

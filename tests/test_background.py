@@ -133,7 +133,7 @@ def test_what_cannot_begin_is_refused_at_once(trips: sl.Table):
     trips.set_online(False)
     with pytest.raises(sl.StateRuleBroken):
         trips.compact(background=True)
-    with pytest.raises(InvalidInput, match="no engine"):
+    with pytest.raises(InvalidInput, match="engine is one of 'auto', 'spark', 'local', not the string"):
         trips.compact(engine="fast", background=True)
 
 

@@ -97,13 +97,14 @@ def _of_state(state: TableState) -> str:
     return f"{state.snapshot_id} {state.totals()} {len(state.tree.leaves)} {state.files.active.num_rows}"
 
 
-WRITES = {
+WRITES = {"accept_properties",
     "alter", "bulk_import", "collect_garbage", "compact", "create_savepoint", "delete_savepoint", "expire_snapshots",
     "ingest", "maintain", "release_lease", "rollback", "rollback_to", "set_online", "set_properties",
     "split_partitions", "sweep_orphans",
 }  # fmt: skip
 TABLE: dict[str, Callable[[Any], Any]] = {
     "at": lambda t: t.at(),
+    "property_notes": lambda t: t.property_notes(),
     "at, of today": lambda t: t.at(schema="current").card(),
     "at, saved": lambda t: t.at("savepoint.1").card(),
     "at_reference": lambda t: t.at_reference(None).card(),
@@ -194,7 +195,7 @@ SESSION: dict[str, Callable[[Session], Any]] = {
         engine="duckdb",
     ),
     "sql, of a view": _of_a_view,
-    "delete_table, dry": lambda s: s.delete_table("t"),
+    "delete_table, dry": lambda s: s.delete_table("t", dry_run=True),
     "reinitialise_table, dry": lambda s: s.reinitialise_table("t", dry_run=True),
     "maintain, dry": lambda s: s.maintain(dry_run=True).grid().text(),
 }

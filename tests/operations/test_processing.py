@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.permissions import Permissions
 from sleeper_nb.model.processing import AgeOff, Aggregation, DataProcessing, PythonIterator
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.processing.processing import Processor
@@ -227,8 +228,12 @@ KEYED = Schema({"key": "string"}, {"n": "int"}, {"value": "string?"})
 ROWS = pa.Table.from_pylist([{"key": k, "n": n} for k in "abc" for n in range(4)], KEYED.arrow)
 
 
+def allowed(name: str, config: str = "") -> PythonIterator:
+    return PythonIterator(name, config, Permissions.of([name]))
+
+
 def iterated(name: str, config: str = "", size: int = 3) -> list[dict[str, Any]]:
-    iterator = PythonIterator(name if ":" in name or "." in name else f"{__name__}:{name}", config)
+    iterator = allowed(name if ":" in name or "." in name else f"{__name__}:{name}", config)
     return processed(ROWS, DataProcessing(iterator=iterator), KEYED, size)
 
 
@@ -320,7 +325,7 @@ def test_condition_columns_and_limit_are_about_processed_rows(visits: StateStore
 
 
 def test_a_condition_on_sort_keys_does_not_change_what_an_iterator_sees(visits: StateStore):
-    newest = at(iterator=PythonIterator(f"{__name__}:last_of_each", "page"))
+    newest = at(iterator=allowed(f"{__name__}:last_of_each", "page"))
     assert scan(visits, processing=newest, where=f'"at" < {NOW_MS}').num_rows == 0
     assert scan(visits, processing=newest, where="page = 'a'", columns=["at"]).to_pylist() == [{"at": NOW_MS}]
 
@@ -337,8 +342,8 @@ def test_a_plan_tells_no_count_of_rows_that_are_processed(visits: StateStore):
     ("parts", "rows"),
     [({"filters": (AgeOff("at", 1000),)}, 12), ({"aggregations": COMBINE}, 6),
      ({"filters": (AgeOff("at", 1000),), "aggregations": COMBINE}, 4),
-     ({"iterator": PythonIterator(f"{__name__}:newest")}, 6),
-     ({"iterator": PythonIterator(f"{__name__}:without", "1"), "aggregations": COMBINE}, 12)],
+     ({"iterator": allowed(f"{__name__}:newest")}, 6),
+     ({"iterator": allowed(f"{__name__}:without", "1"), "aggregations": COMBINE}, 12)],
 )  # fmt: skip
 def test_compaction_changes_no_answer(visits: StateStore, parts: Any, rows: int):
     done = at(**parts)

@@ -111,7 +111,7 @@ def test_a_change_by_command_is_a_version_and_older_ones_keep_their_answers(sess
     assert table.check(deep=True).ok
     table.rollback(4)
     assert visits(table) == [1, 1, 1]  # rows are those of then; properties stay
-    table.expire_snapshots(dry_run=False, num_retained_max=1)
+    table.expire_snapshots(dry_run=False, num_retained_min=1, num_retained_max=1)
     assert visits(table, "savepoint.summed") == [3]
     table.set_properties({"snapshot.time-retained": "3 d"})
     assert table.snapshots()[0].id == 6  # it changes no answer, so it makes no version

@@ -286,9 +286,10 @@ def test_every_retained_snapshot_is_exact_behind_compactions_and_collections(sto
 
 
 def test_a_snapshot_that_expired_and_was_collected_is_not_found(store: StateStore):
-    store.commit(added("a", "b"))
+    inputs = [f"data/partition_root/{name}.parquet" for name in "ab"]
+    store.commit(added(*inputs))
     old = store.head()
-    store.commit(merged("a", "b", output="out"))
+    store.commit(merged(*inputs, output="data/partition_root/out.parquet"))
     forget_all_but_newest(store)
     collect(store)
     with pytest.raises(NotFound, match="snapshot 2 has expired"):

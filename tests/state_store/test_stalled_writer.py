@@ -26,10 +26,19 @@ STORES = [
     for backend in ("folder", "memory", "servers")
     if (kind, backend) != ("DynamoDBStateStore", "folder")
 ]
+
+
+def path_of(name: str) -> str:
+    """Return where the table has a file of that name."""
+    return f"data/partition_root/{name}.parquet"
+
+
 LATE: dict[str, Transaction] = {
-    "an ingest": AddFiles((a_file("late"),)),
+    "an ingest": AddFiles((a_file(path_of("late")),)),
     "a big ingest": AddFiles(tuple(a_file(f"late{number:03d}") for number in range(150))),  # staged, in DynamoDB
-    "a compaction": ReplaceFileReferences("job", "root", ("first", "second"), a_file("late")),
+    "a compaction": ReplaceFileReferences(
+        "job", "root", (path_of("first"), path_of("second")), a_file(path_of("late"))
+    ),
 }
 
 
@@ -42,7 +51,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StateStore
 
 
 def names(store: StateStore, version: object = None) -> set[str]:
-    return set(reopened(store).load(version).files.active["filename"].to_pylist())
+    return {Path(path).stem for path in reopened(store).load(version).files.active["filename"].to_pylist()}
 
 
 def stall(store: StateStore, change: Transaction) -> Callable[[], object]:
@@ -61,10 +70,14 @@ def live_on(store: StateStore, commits: int) -> set[str]:
     for number in range(commits):
         name = f"f{number:03d}"
         if len(files) < 5:
-            store.commit(AddFiles((a_file(name),)))
+            store.commit(AddFiles((a_file(path_of(name)),)))
             files |= {name}
         else:
-            store.commit(ReplaceFileReferences(f"job{number}", "root", tuple(sorted(files)), a_file(name)))
+            store.commit(
+                ReplaceFileReferences(
+                    f"job{number}", "root", tuple(path_of(each) for each in sorted(files)), a_file(path_of(name))
+                )
+            )
             files = {name}
         if number % 50 == 49:
             store.clock.sleep(60)
@@ -77,7 +90,7 @@ def live_on(store: StateStore, commits: int) -> set[str]:
 def test_a_stalled_writer_changes_nothing_once_the_table_has_lived_on(
     store: StateStore, request: pytest.FixtureRequest
 ):
-    store.commit(AddFiles((a_file("first"), a_file("second"))))
+    store.commit(AddFiles((a_file(path_of("first")), a_file(path_of("second")))))
     kept = save(store, "kept", SnapshotReference(2))
     late = [stall(store, change) for change in LATE.values()]
     files = live_on(store, ON_SERVERS if "servers" in request.node.callspec.id else COMMITS)
@@ -90,5 +103,5 @@ def test_a_stalled_writer_changes_nothing_once_the_table_has_lived_on(
         assert names(store) == files
         assert names(store, kept) == {"first", "second"}
     store.sweep()
-    store.commit(AddFiles((a_file("more"),)))
+    store.commit(AddFiles((a_file(path_of("more")),)))
     assert names(store) == files | {"more"}
