@@ -33,6 +33,7 @@ from tests.builders import (
     rows_of,
     save,
     scan,
+    split,
 )
 from tests.faults import Trap, TrappedCatalog, TrappedStorage, kill
 
@@ -79,9 +80,15 @@ def roll_back_to_kept(store: StateStore) -> None:
     roll_back(store, to, dry_run=False)
 
 
+def split_once(store: StateStore) -> None:
+    if len(store.load().tree.leaves) == 2:
+        split(store, at="c", key="key")
+
+
 WORK: dict[str, Callable[[StateStore], object]] = {
     "ingest": lambda store: ingest(store, rows_of("d", "w", value="new")),
     "compact": ingest_and_compact,
+    "split": split_once,
     "savepoint": save_again,
     "delete savepoint": delete_doomed,
     "expire": lambda store: expiry.expire_snapshots(store, EXPIRE_ALL, dry_run=False),
