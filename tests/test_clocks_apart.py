@@ -23,9 +23,11 @@ from sleeper_nb.operations.upkeep.orphans import sweep_orphans
 from sleeper_nb.operations.versioning.leases import DURATION
 from sleeper_nb.progress import SILENT, Silent
 from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.storage.filesystem import Storage, open_storage
 from tests.builders import EMBEDDED, KEYED, START, a_store, ingest, keys_in, reopened, rows_of, scan
 from tests.builders import compact as compact_store
 from tests.faults import Trap, TrappedCatalog
+from tests.servers.server import Server
 
 APART = timedelta(hours=6)
 SHORT = timedelta(minutes=1)
@@ -167,11 +169,11 @@ def test_a_claim_by_a_dead_process_ahead_ends_by_the_clock_behind_too(tmp_path: 
     assert keys_in(scan(behind)) == ["a", "b"]
 
 
-@pytest.mark.parametrize("days", [2, 400])
-def test_a_sweep_by_a_clock_that_is_days_ahead_leaves_files_of_a_commit_under_way(tmp_path: Path, days: int):
-    writer = a_store(tmp_path, clock=Clock())
+def sweep_under_way(folder: Path, ahead: timedelta, storage: Storage | None = None) -> None:
+    """Sweep by a clock that is ahead between the writing of an ingest and its commit; nothing may be deleted."""
+    writer = a_store(folder, clock=Clock(), storage=storage)
     ingest(writer, rows_of("a"))
-    sweeper = a_store(tmp_path, clock=ManualClock(Clock().now() + timedelta(days=days)), create=False)
+    sweeper = a_store(folder, clock=ManualClock(Clock().now() + ahead), create=False, storage=storage)
     swept: list[Any] = []
 
     def sweep() -> None:
@@ -183,3 +185,15 @@ def test_a_sweep_by_a_clock_that_is_days_ahead_leaves_files_of_a_commit_under_wa
     assert {file.path for file in writer.storage.list("data")} == set(
         reopened(writer).load().files.table["filename"].to_pylist()
     )
+
+
+@pytest.mark.parametrize("days", [2, 400])
+def test_a_sweep_by_a_clock_that_is_days_ahead_leaves_files_of_a_commit_under_way(tmp_path: Path, days: int):
+    sweep_under_way(tmp_path, timedelta(days=days))
+
+
+def test_a_sweep_of_a_bucket_by_a_clock_that_is_days_ahead_leaves_files_of_a_commit_under_way(
+    tmp_path: Path, s3_server: Server
+):
+    address = f"s3://{s3_server.new_bucket()}/table"
+    sweep_under_way(tmp_path, timedelta(days=2), open_storage(address, endpoint_url=s3_server.endpoint_url))
