@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.base import TableEntry
 from sleeper_nb.components import Components
-from sleeper_nb.errors import AlreadyExists, ConfirmationNeeded, InvalidInput
+from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, OutcomeUnknown, SleeperError, StorageError
 from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.processing import DataProcessing
@@ -24,7 +25,6 @@ from sleeper_nb.operations.processing.processing import Processor
 from sleeper_nb.operations.versioning import migration
 from sleeper_nb.report import CONFIRM
 from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table import Table
 
@@ -93,8 +93,11 @@ class Administration(ABC):
         recorded = {"processing": settings.processing, "properties_checksum": checksum_of(content.encode())}
         try:
             store.create(name, schema, tree, author=self.components.author, **recorded)
-        except AlreadyExists:
-            self._storage.delete(paths.table_properties(table_id))
+        except OutcomeUnknown:
+            raise  # the table may be there, and needs the file
+        except SleeperError:
+            with contextlib.suppress(StorageError):  # the first error is the one to tell
+                self.components.property_files.remove(table_id)
             raise
         return self.table(name)
 
@@ -274,6 +277,13 @@ class Administration(ABC):
         # also of a move whose process ended behind its commit
         files.change(table_id, {STATE_STORE: store.head().state_store}, lambda _: None)
         snapshot = migration.migrate_state_store(store, to, author=self.components.author, message=message)
-        files.change(table_id, {STATE_STORE: snapshot.state_store}, lambda _: None)
         self._stores[table_id] = store.named(snapshot.state_store)
+        try:
+            files.change(table_id, {STATE_STORE: snapshot.state_store}, lambda _: None)
+        except StorageError as error:
+            raise StorageError(
+                f"table {name!r} has moved to {snapshot.state_store}, but its properties still name the state store"
+                f" before: {error.message}",
+                hint=f"nothing reads that line; set {STATE_STORE} in the file once it can be written",
+            ) from error
         return snapshot

@@ -14,10 +14,11 @@ import pytest
 
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.model.snapshots import SavepointReference
-from sleeper_nb.operations.upkeep import expiry
+from sleeper_nb.operations.upkeep import expiry, orphans
 from sleeper_nb.operations.versioning import savepoints, versions
 from sleeper_nb.operations.versioning.migration import migrate_state_store
 from sleeper_nb.operations.versioning.rollback import roll_back
+from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.base import StateStore
 from tests.builders import (
     START,
@@ -33,6 +34,7 @@ from tests.builders import (
     rows_of,
     save,
     scan,
+    split,
 )
 from tests.faults import Trap, TrappedCatalog, TrappedStorage, kill
 
@@ -50,6 +52,10 @@ def prepared(folder: Path) -> None:
     compact(store)
     forget_all_but_newest(store)
     save(store, "doomed")
+    for name in ("one", "two"):
+        orphan = f"data/partition_root/{name}.parquet"
+        store.storage.write(orphan, b"of a writer that crashed")
+        os.utime(store.storage.locate(orphan), (0, 0))
     store.catalog.close()
 
 
@@ -79,13 +85,26 @@ def roll_back_to_kept(store: StateStore) -> None:
     roll_back(store, to, dry_run=False)
 
 
+def split_once(store: StateStore) -> None:
+    if len(store.load().tree.leaves) == 2:
+        split(store, at="c", key="key")
+
+
+def sweep(store: StateStore) -> None:
+    day = timedelta(days=1)
+    orphans.sweep_orphans(store, "table", older_than=day, dry_run=False, progress=Silent())
+    assert not {path for path in on_disk(store) if path.endswith(("one.parquet", "two.parquet"))}
+
+
 WORK: dict[str, Callable[[StateStore], object]] = {
     "ingest": lambda store: ingest(store, rows_of("d", "w", value="new")),
     "compact": ingest_and_compact,
+    "split": split_once,
     "savepoint": save_again,
     "delete savepoint": delete_doomed,
     "expire": lambda store: expiry.expire_snapshots(store, EXPIRE_ALL, dry_run=False),
     "garbage": collect,
+    "sweep": sweep,
     "migrate": migrate_once,
     "rollback": roll_back_to_kept,
 }

@@ -1,10 +1,13 @@
-"""What needs a Spark of its own: tasks that fail, run twice, or have little memory. Run by `test_spark_alone`.
+"""What needs a Spark of its own: tasks that fail, run twice, are killed, or have little memory.
+
+Run by `test_spark_alone`:
 
 ``python -m tests.engines.spark_alone FOLDER mishaps|little-memory``
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 from pathlib import Path
@@ -20,7 +23,9 @@ from sleeper_nb.operations.health.checking import check_table
 from sleeper_nb.operations.loading.sources import gather
 from sleeper_nb.progress import Silent
 from sleeper_nb.storage.filesystem import Storage
-from tests.builders import a_store, keys_in, on_disk, rows_of, scan
+from tests.builders import a_store, ingest, keys_in, on_disk, reopened, rows_of, scan
+from tests.engines.spark_killed import compact
+from tests.faults import kill
 
 SMALL = {"spark.master": "local[2,3]", "spark.driver.memory": "1g"}  # a task may be tried three times
 CONFIGS = {
@@ -30,16 +35,28 @@ CONFIGS = {
 
 
 class Unlucky(Storage):
-    """A folder in which the first task to finish a data file loses its answer, or has a twin that finished it too."""
+    """A folder in which the first task to finish a data file loses its answer, or has a twin that finished it too.
+
+    Or its worker, the process that runs it, is killed before the file is closed.
+    """
 
     def __init__(self, place, case):
         super().__init__(place)
         self.case = case
 
+    @contextlib.contextmanager
+    def output(self, path):
+        with super().output(path) as stream:
+            yield stream
+            marker = Path(self.root).parent / "unlucky"
+            if self.case == "killed" and path.startswith("data/") and not marker.exists():
+                marker.touch()
+                kill()
+
     def size(self, path):
         found = super().size(path)
         marker = Path(self.root).parent / "unlucky"
-        if path.startswith("data/") and not marker.exists():
+        if self.case != "killed" and path.startswith("data/") and not marker.exists():
             marker.touch()
             if self.case == "retry":
                 raise OSError("the answer is lost")
@@ -55,6 +72,20 @@ def unlucky(folder, engine, case):
     assert (made.added_rows, keys_in(scan(store))) == (4, ["a", "b", "y", "z"])
     data = {path for path in on_disk(store) if path.startswith("data/")}
     assert data == set(store.load().files.active["filename"].to_pylist()), data
+
+
+def killed_worker_of_a_compaction(folder, engine):
+    """The task of a job whose worker is killed is run again: every row is there once, and no other file is left."""
+    store = a_store(folder, points=["m"], clock=Clock())
+    for _ in range(2):
+        ingest(store, rows_of("a", "b", "y", "z"))
+    unlucky_store = reopened(store, storage=Unlucky(store.storage.place, "killed"))
+    report = compact(engine, unlucky_store)
+    assert (folder / "unlucky").exists()
+    assert (len(report.jobs), len(report.refused)) == (2, 0)
+    assert keys_in(scan(store)) == sorted("abyz" * 2)
+    data = {path for path in on_disk(store) if path.startswith("data/")}
+    assert data == set(store.load().files.table["filename"].to_pylist()), data
 
 
 def spilled(session):
@@ -85,8 +116,9 @@ def main(folder, case):
         if case == "little-memory":
             little_memory(Path(folder), engine)
         else:
-            for mishap in ("retry", "twice"):
+            for mishap in ("retry", "twice", "killed"):
                 unlucky(Path(folder) / mishap, engine, mishap)
+            killed_worker_of_a_compaction(Path(folder) / "compaction", engine)
     finally:
         engine.stop()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from sleeper_nb.catalog.base import Catalog, TableEntry
-from sleeper_nb.errors import InvalidInput, NotAllowed, NotFound
+from sleeper_nb.errors import InvalidInput, NotAllowed, NotFound, StorageError
 from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions, place_not_allowed
 from sleeper_nb.model.properties import (
@@ -109,7 +109,18 @@ class PropertyFiles:
         was_recorded = self.recorded(table_id) in (None, checksum_of(before.encode()))
         self._storage.write(paths.table_properties(table_id), after.encode())
         if was_recorded and self._catalog is not None:
-            self._catalog.note_properties(table_id, checksum_of(after.encode()))
+            self._note(self._catalog, table_id, before, after)
+
+    def _note(self, catalog: Catalog, table_id: str, before: str, after: str) -> None:
+        """Record a file that was changed; when that fails, the file is what it was before."""
+        checksum = checksum_of(after.encode())
+        try:
+            catalog.note_properties(table_id, checksum)
+        except StorageError:
+            if self.recorded(table_id) == checksum:
+                return  # only the answer was lost
+            self._storage.write(paths.table_properties(table_id), before.encode())
+            raise
 
     def storage_of(self, table_id: str, properties: TableProperties) -> Storage:
         """Return where a table's data and metadata are: ``sleeper.table.data.path``, or with the others.

@@ -3,12 +3,15 @@
 Writers that crash behind their writing and before their commit leave such files, and so does an ingest of which nobody
 could say whether it won. The garbage collector never sees them, as it deletes only what the table once had. A check
 finds them: it reads every retained version first, and a file is an orphan only when none names it and it is old enough.
+
+How old a file is, is judged by the time of the storage, which dated it: a computer whose clock is days ahead would
+otherwise take the files of a commit that is under way for old ones, and delete them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import InvalidInput, StorageError
@@ -66,7 +69,21 @@ def sweep_orphans(
             hint=f"%sleeper check {name} says what is wrong",
         )
     orphans = tuple(file for file in report.orphans if paths.is_of_table(file.path))
-    if not dry_run:
+    if orphans and not dry_run:
+        latest = _storage_time(store) - older_than
+        orphans = tuple(file for file in orphans if file.modified < latest)
         for file in orphans:
             store.storage.delete(file.path)
     return OrphanReport(orphans, dry_run)
+
+
+def _storage_time(store: StateStore) -> datetime:
+    """Return the time that the storage gives to a file that is written now."""
+    # Named as a data file of a partition that no table has: were it left behind, the next sweep would find it.
+    probe = paths.data_file("sweep", store.clock.new_id())
+    folder = probe.rpartition("/")[0]
+    store.storage.write(probe, b"")
+    try:
+        return next(file.modified for file in store.storage.list(folder) if file.path == probe)
+    finally:
+        store.storage.delete(probe)

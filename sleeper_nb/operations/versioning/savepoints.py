@@ -219,10 +219,22 @@ def kept_by_each(store: StateStore, now: Retained) -> dict[int, Totals]:
 
 
 def delete_savepoint(store: StateStore, savepoint: Savepoint) -> None:
-    """Delete a savepoint: its row first, then its file; what only it kept is then garbage."""
+    """Delete a savepoint: its row first, then its file; what only it kept is then garbage.
+
+    Raises
+    ------
+    StorageError
+        When the file could not be deleted. The savepoint is gone all the same.
+    """
     catalog, now = store.catalog, store.clock.now()
     freeing_space(catalog, lambda: catalog.delete_savepoint(store.table_id, savepoint.id, now))
-    store.storage.delete(paths.savepoint(savepoint.id))
+    try:
+        store.storage.delete(paths.savepoint(savepoint.id))
+    except StorageError as error:
+        raise StorageError(
+            f"savepoint {savepoint.name or savepoint.id} is deleted, but its file is still there: {error.message}",
+            hint="sweep-orphans deletes the file once it is old enough",
+        ) from error
 
 
 def list_savepoints(store: StateStore, table: str, *, with_bytes: bool) -> Listing[Savepoint]:
