@@ -200,8 +200,10 @@ class Table(Loading, Maintenance, Altering, Report):
         where: str | None = None,
     ) -> ExportReport:
         """Write the rows of the current version to files, as `TableAt.export` does."""
-        options = {"delimiter": delimiter, "null_text": null_text, "header": header}
-        return self.at().export(destination, file_format, columns=columns, where=where, **options)
+        return self.at().export(
+            destination, file_format, columns=columns, where=where,
+            delimiter=delimiter, null_text=null_text, header=header,
+        )  # fmt: skip
 
     def plan(self) -> ScanPlan:
         """Return what a query of the whole current version opens."""

@@ -162,6 +162,7 @@ TABLE_AT = {
         "processing", "scan", "schema", "source", "state", "system_table", "to_dict",
     )
 } | {
+    "answering": lambda t: dict(t.answering.texts),
     "files_beside": lambda t: t.files_beside(()),
     "plan": lambda t: t.plan().grid().text(),  # as values it has the moment of the call
     "guard": lambda t: t.guard(0).snapshot_id,

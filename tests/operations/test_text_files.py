@@ -300,7 +300,9 @@ def test_rows_of_many_blocks_are_those_of_one_and_lines_go_on(
     [
         ({"delimiter": ";;"}, "no delimiter ';;'"), ({"delimiter": '"'}, "no delimiter"),
         ({"delimiter": ""}, "no delimiter"),
-        ({"delimiter": 5}, "delimiter takes a string or None, not 5"), ({"null_text": 'N"A'}, "no text for NULL"), ({"null_text": 5}, "null_text takes a string or None, not 5"),
+        ({"delimiter": 5}, "delimiter takes a string or None, not 5"),
+        ({"null_text": 'N"A'}, "no text for NULL"),
+        ({"null_text": 5}, "null_text takes a string or None, not 5"),
         ({"null_text": "a,b"}, "no text for NULL"), ({"null_text": "a\nb"}, "no text"),
         ({"header": "no"}, "header takes True or False, not the string 'no'"),
     ],
