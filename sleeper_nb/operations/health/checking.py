@@ -131,8 +131,7 @@ def check_table(
     catalogued = _look_up(store)
     metadata = {file.path: file for folder in _METADATA for file in store.storage.list(folder)}
     seen = _Seen(list(sequence_faults(catalogued.snapshots, catalogued.current)))
-    fresh = _forgetful(store)
-    versions = catalogued.versions
+    fresh, versions = _forgetful(store), catalogued.versions
     damaged_metadata = _DamagedMetadata(store, catalogued) if deep else None
     for i, version in enumerate(versions):
         progress.update(f"checking version {version.number}", i, len(versions))
