@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.components import Engines
 from sleeper_nb.engines.sql import time_travel
 from sleeper_nb.engines.sql.parameters import plain_values
+from sleeper_nb.engines.sql.row_count import name_of_count
 from sleeper_nb.errors import InvalidInput, SleeperError
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.query_result import Asked, DuckDBResult, Engine, QueryResult, SparkResult
 from sleeper_nb.session_views import changed_view
-from sleeper_nb.statement import Binder, Bound, Lookup, explained
+from sleeper_nb.statement import Binder, Bound, Lookup, Source, explained
 from sleeper_nb.storage.paths import DATA, STATE_STORE
 
 if TYPE_CHECKING:
@@ -104,6 +106,9 @@ class _Runner:
         names = time_travel.bind_names(bound.text, dialect=self.engine)
         values = plain_values(bound.text, names, self.parameters, dialect=self.engine)
         try:
+            counted = _counted_in_metadata(bound) if self.engine == "duckdb" else None
+            if counted is not None:
+                return self._on_duckdb(*counted, note="counted in metadata")
             return self._on_duckdb(bound, values) if self.engine == "duckdb" else self._on_spark(bound, values)
         except SleeperError as error:
             told = explained(error, bound, self.tables)
@@ -114,7 +119,7 @@ class _Runner:
     def value(self, bound: Bound) -> Any:
         return self.run(bound).to_arrow().column(0)[0].as_py()
 
-    def _on_duckdb(self, bound: Bound, values: Mapping[str, Any]) -> QueryResult:
+    def _on_duckdb(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
         from sleeper_nb.engines.duckdb import relations
         from sleeper_nb.engines.duckdb.interrupts import interruptible
         from sleeper_nb.engines.duckdb.local_files import named_files
@@ -134,7 +139,7 @@ class _Runner:
         confined = self.engines.duckdb.connect_confined(_folders(bound), files)
         is_eager = any(query.is_eager for query in queries.values())
         found = interruptible(confined, lambda: rows(confined)) if is_eager else rows(confined)
-        asked, free = Asked(bound.sources, self.began, self.clock), lambda: rows(self.engines.duckdb.connect())
+        asked, free = Asked(bound.sources, self.began, self.clock, note), lambda: rows(self.engines.duckdb.connect())
         return DuckDBResult(asked, confined, found, free, self.engines.spark)
 
     def _on_spark(self, bound: Bound, values: Mapping[str, Any]) -> QueryResult:
@@ -142,6 +147,23 @@ class _Runner:
         allowed = self.engines.local_files
         frame = engine.run(lambda session: _frame(session, bound, values, allowed), "query", expected_bytes=size)
         return SparkResult(Asked(bound.sources, self.began, self.clock), frame, engine)
+
+
+def _counted_in_metadata(bound: Bound) -> tuple[Bound, Mapping[str, Any]] | None:
+    """Return a statement that opens no file for one that only counts the rows of a table, and its parameters.
+
+    None when it does more, or when rows must be read to be counted.
+    """
+    if len(bound.named) != 1:
+        return None
+    ((name, source),) = bound.named.items()
+    if not isinstance(source, Source) or not isinstance(source.rows, ScanPlan) or source.rows.rows is None:
+        return None
+    column = name_of_count(bound.text, name)
+    if column is None:
+        return None
+    unread = replace(source, rows=replace(source.rows, leaves=()), guard=None)
+    return Bound(f"SELECT CAST(:rows AS BIGINT) AS {column}", {name: unread}, ()), {"rows": source.rows.rows}
 
 
 def _folders(bound: Bound) -> set[str]:

@@ -51,11 +51,15 @@ def told_apart(rows: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a bound statement reads, each table and version in its order, and when it began by what clock."""
+    """What a bound statement reads, each table and version in its order, and when it began by what clock.
+
+    A `note` is shown below its rows.
+    """
 
     sources: tuple[Source, ...]
     began: datetime
     clock: Clock
+    note: str = ""
 
 
 class QueryResult(Report, ABC):
@@ -76,11 +80,11 @@ class QueryResult(Report, ABC):
         How many rows are shown, and whether with the time that they took.
     """
 
-    __slots__ = ("_head", "display", "engine", "sources")
+    __slots__ = ("_head", "_note", "display", "engine", "sources")
 
     def __init__(self, asked: Asked, engine: Engine) -> None:
         self.sources, self.engine, self.display = asked.sources, engine, DEFAULT_DISPLAY
-        self._head = FirstRows(self._guarded_first, asked.clock, asked.began)
+        self._head, self._note = FirstRows(self._guarded_first, asked.clock, asked.began), asked.note
 
     @abstractmethod
     def _first(self, rows: int) -> pa.Table: ...
@@ -142,7 +146,7 @@ class QueryResult(Report, ABC):
     def grid(self) -> Grid:
         """Return the first rows, which versions they are of, what is read of these, and how long it took."""
         plans = (source.rows for source in self.sources if isinstance(source.rows, ScanPlan))
-        return self._head.grid(self.display, self.source_text, Reads.of(plans))
+        return self._head.grid(self.display, self.source_text, self._note, Reads.of(plans))
 
     def batches(self) -> Iterator[pa.Table]:
         """Yield all rows, in the statement's order, some at a time, each read when it is asked for.

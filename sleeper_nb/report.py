@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Generic, TypeVar
@@ -200,6 +200,42 @@ class Stacked(Report):
 T = TypeVar("T")
 
 
+class OnDemand(Sequence[T]):
+    """Values that are each made when they are first asked for. Iteration leaves out those that are gone by then.
+
+    Parameters
+    ----------
+    of
+        What each value is made of.
+    make
+        Makes one.
+    gone
+        What `make` raises when a value is gone.
+    """
+
+    def __init__(self, of: Sequence[Any], make: Callable[[Any], T], gone: type[Exception]) -> None:
+        self._of, self._make, self._gone, self._made = of, make, gone, dict[int, T]()
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __getitem__(self, index: Any) -> Any:
+        places = range(len(self._of))[index]
+        if isinstance(places, range):
+            return tuple(self[i] for i in places)
+        if places not in self._made:
+            self._made[places] = self._make(self._of[places])
+        return self._made[places]
+
+    def __iter__(self) -> Iterator[T]:
+        for place in range(len(self._of)):
+            try:
+                made = self[place]
+            except self._gone:
+                continue
+            yield made
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Listing(Report, Sequence[T], Generic[T]):
     """A sequence of values that shows itself as a table, one row a value.
@@ -214,7 +250,7 @@ class Listing(Report, Sequence[T], Generic[T]):
         Lines above and below.
     """
 
-    items: tuple[T, ...]
+    items: Sequence[T]
     columns: tuple[str, ...]
     cells: tuple[tuple[object, ...], ...]
     title: str = ""

@@ -53,6 +53,7 @@ class Scan(Report):
     where: str | None = None
     limit: int | None = None
     _condition: Condition | None = None
+    _planned_first: Callable[[int], ScanPlan] | None = None
     display: Display = DEFAULT_DISPLAY
     _first: FirstRows = field(init=False, compare=False)
 
@@ -81,8 +82,10 @@ class Scan(Report):
     def head(self, rows: int = DEFAULT_DISPLAY.rows) -> pa.Table:
         """Return the first rows, in key order within each leaf."""
         limit = rows if self.limit is None else min(rows, self.limit)
+        narrowed = None if self._condition is not None else self._planned_first
+        plan = self._plan if narrowed is None else narrowed(limit)
         with self._guard.explained():
-            return read(self._plan, self._storage, columns=self.columns, where=self._condition, limit=limit)
+            return read(plan, self._storage, columns=self.columns, where=self._condition, limit=limit)
 
     def to_arrow(self) -> pa.Table:
         """Read all rows into Arrow: leaf by leaf, in key order within each."""

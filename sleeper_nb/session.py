@@ -21,9 +21,7 @@ from sleeper_nb.lookup import lookup_in
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, IteratorNames, Permissions
 from sleeper_nb.model.properties import LOCAL_FILES, STATE_STORES, InstanceProperties, TableProperties
-from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.administration.deletion import finish_deletions
 from sleeper_nb.operations.administration.property_files import PropertyFiles
 from sleeper_nb.operations.scanning.planning import files_of
@@ -33,7 +31,7 @@ from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import Progress
 from sleeper_nb.query import run_query
 from sleeper_nb.query_result import ENGINES, Engine, QueryResult
-from sleeper_nb.report import Listing
+from sleeper_nb.report import Listing, OnDemand
 from sleeper_nb.retry import Retry
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.opening import open_state_store
@@ -175,18 +173,36 @@ class Session(Declaring):
     def tables(self) -> Listing[Table]:
         """Return all tables, by name."""
         catalog = self.components.catalog
-        read = tuple(self._each(catalog.tables(), _with_version))
-        found = tuple(table for table, _, _ in read)
-        sizes = [files_of(state) for _, _, state in read]  # a snapshot counts a file once for each partition's use
-        cells = tuple(
-            (t.name, h.number, state.totals().rows, files, Bytes(size), len(state.tree.leaves), h.committed, t.entry.id)
-            for (t, h, state), (files, size) in zip(read, sizes, strict=True)
-        )
+        entries, heads = catalog.tables(), catalog.current_of_all()
+        there = tuple(entry for entry in entries if entry.id in heads or self._is_damaged(entry))
+        found = OnDemand(there, self._opened_or_gone, NotFound)
+        cells = tuple(self._cells_of(entry, heads[entry.id]) for entry in there)
         columns = ("table", "snapshot", "rows", "files", "bytes", "partitions", "last change", "id")
-        offline = ", ".join(table.name for table in found if not table.entry.online)
+        offline = ", ".join(entry.name for entry in there if not entry.online)
         footer = f"offline, so no maintenance touches them: {offline} · " if offline else ""
         footer += f"properties: {self.components.property_files.path('<id>')}"
         return Listing(found, columns, cells, f"tables of {self.instance}", footer)
+
+    def _is_damaged(self, entry: TableEntry) -> bool:
+        """Return False for a table that was deleted meanwhile; raise when the catalog has lost its newest snapshot."""
+        if self.components.catalog.has_table(entry.id):
+            self.components.catalog.current(entry.id)
+        return False
+
+    def _cells_of(self, entry: TableEntry, head: Snapshot) -> tuple[object, ...]:
+        files, size, leaves = head.files, head.bytes, head.leaves
+        if leaves is None or head.references is None:  # an earlier build made it, which counted each reference
+            state = self._opened_or_gone(entry).at(head.id).state
+            (files, size), leaves = files_of(state), len(state.tree.leaves)
+        return (entry.name, head.id, head.rows, files, Bytes(size), leaves, head.time, entry.id)
+
+    def _opened_or_gone(self, entry: TableEntry) -> Table:
+        try:
+            return self._opened(entry)
+        except NotFound:
+            if self.components.catalog.has_table(entry.id):
+                raise
+            raise NotFound(f"no table {entry.name!r}", hint="it was deleted meanwhile") from None
 
     @checked
     def jobs(self, which: job_listing.Which = "all", *, limit: int = job_listing.SHOWN) -> Listing[Job]:
@@ -283,11 +299,6 @@ class Session(Declaring):
             storage = c.property_files.storage_of(table_id, settings)
             self._stores[table_id] = open_state_store(kind, table_id, c.catalog, storage, c.clock, _retry(settings))
         return self._stores[table_id]
-
-
-def _with_version(table: Table) -> tuple[Table, Snapshot | Savepoint, TableState]:
-    at = table.at()
-    return table, at.resolved.version, at.state
 
 
 def _retry(settings: TableProperties) -> Retry:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ from sleeper_nb.operations.compacting.strategies import StrategySettings
 from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.scanning.conditions import regions_of_rows
 from sleeper_nb.operations.scanning.exporting import ExportReport
+from sleeper_nb.operations.scanning.first_rows import plan_first_rows
 from sleeper_nb.operations.scanning.planning import ScanPlan, files_of, plan_scan, regions_of
 from sleeper_nb.operations.system_tables import definitions
 from sleeper_nb.operations.system_tables.reading import KnownAt, rows_at
@@ -187,7 +188,8 @@ class TableAt(Report):
             regions = regions_of_rows(regions, condition.necessary, schema)
         plan = self.plan(regions)
         given = plan, self._store.storage, c.engines, self.guard(plan.bytes), c.clock, began
-        return Scan(self.name, self.resolved, *given, chosen, where, limit, condition)
+        first = partial(plan_first_rows, plan, self.state)
+        return Scan(self.name, self.resolved, *given, chosen, where, limit, condition, first)
 
     @checked
     def export(

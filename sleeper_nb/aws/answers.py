@@ -26,6 +26,7 @@ _JSON_MEMBERS = {
     "Query": ("Items", "Count"),
     "TransactGetItems": ("Responses",),
     "BatchWriteItem": ("UnprocessedItems",),
+    "BatchGetItem": ("Responses", "UnprocessedKeys"),
     "DescribeTable": ("Table",),
     "CreateTable": ("TableDescription",),
     "DeleteTable": ("TableDescription",),

@@ -123,13 +123,24 @@ class Catalog(ABC):
     def find_table(self, name: str) -> TableEntry | None:
         """Return the table of a name, in any case; None when there is none. It costs the same among any number."""
 
+    @abstractmethod
+    def entry(self, table_id: str) -> TableEntry | None:
+        """Return the table of an id; None when there is none. It costs the same among any number."""
+
     def has_table(self, table_id: str) -> bool:
         """Return whether a table is there: it was made, and not deleted."""
-        return any(entry.id == table_id for entry in self.tables())
+        return self.entry(table_id) is not None
 
     @abstractmethod
     def current(self, table_id: str) -> Snapshot:
         """Return the newest snapshot; `NotFound` when the table is gone."""
+
+    @abstractmethod
+    def current_of_all(self) -> dict[str, Snapshot]:
+        """Return the newest snapshot of each table, by the table's id, in a few reads however many tables there are.
+
+        A table whose newest snapshot is missing, as in a damaged catalog, is left out.
+        """
 
     @abstractmethod
     def commit(self, table_id: str, expected: Snapshot, *new: Snapshot, log: Sequence[bytes] = ()) -> bool:

@@ -16,6 +16,7 @@ from sleeper_nb.catalog.sqlite_tables import (
     INSERT_SNAPSHOT,
     RETAINED,
     SELECT_CURRENT,
+    SELECT_CURRENT_OF_ALL,
     SELECT_ENTRY,
     SELECT_NAMED,
     SELECT_NAMED_LIKE,
@@ -106,11 +107,17 @@ class SqliteCatalog(Catalog):
         rows = self._file.rows(SELECT_NAMED, (name,)) or self._file.rows(SELECT_NAMED_LIKE, (name,))
         return next(map(to_entry, rows), None)
 
+    def entry(self, table_id: str) -> TableEntry | None:
+        return next(map(to_entry, self._file.rows(f"{SELECT_ENTRY} WHERE id = ?", (table_id,))), None)
+
     def current(self, table_id: str) -> Snapshot:
         rows = self._file.rows(SELECT_CURRENT, (table_id, table_id))
         if not rows:
             raise _gone(table_id)
         return to_snapshot(rows[0])
+
+    def current_of_all(self) -> dict[str, Snapshot]:
+        return {table_id: to_snapshot(row) for table_id, *row in self._file.rows(SELECT_CURRENT_OF_ALL)}
 
     def commit(self, table_id: str, expected: Snapshot, *new: Snapshot, log: Sequence[bytes] = ()) -> bool:
         ids = sqlite_jobs.ids_of(table_id, new)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS snapshots (
   files_path TEXT, partitions_path TEXT, state_store TEXT NOT NULL, message TEXT, author TEXT,
   expired INTEGER NOT NULL DEFAULT 0, job_id TEXT, "references" INTEGER, added_references INTEGER,
   removed_references INTEGER, files_checksum TEXT, partitions_checksum TEXT, schema_checksum TEXT, processing TEXT,
-  PRIMARY KEY (table_id, id)) STRICT;
+  leaves INTEGER, PRIMARY KEY (table_id, id)) STRICT;
 CREATE TABLE IF NOT EXISTS log (
   table_id TEXT NOT NULL, id INTEGER NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (table_id, id)) STRICT;
 CREATE TABLE IF NOT EXISTS savepoints (
@@ -58,13 +58,17 @@ _SNAPSHOT = (
     "id", "commit_id", "time", "operation", "schema_id", "files", "rows", "bytes", "added_files", "removed_files",
     "added_rows", "files_path", "partitions_path", "state_store", "message", "author", "job_id",
     "references", "added_references", "removed_references",
-    "files_checksum", "partitions_checksum", "schema_checksum", "processing",
+    "files_checksum", "partitions_checksum", "schema_checksum", "processing", "leaves",
 )  # fmt: skip
 _COLUMNS = ", ".join(f'"{name}"' for name in _SNAPSHOT)
 SELECT_SNAPSHOT = f"SELECT {_COLUMNS} FROM snapshots WHERE table_id = ?"  # noqa: S608 - our own column names
 RETAINED = " AND NOT expired"
 AS_OF = f"{RETAINED} AND time <= ? ORDER BY id DESC LIMIT 1"
 SELECT_CURRENT = SELECT_SNAPSHOT + " AND id = (SELECT current_snapshot FROM tables WHERE id = ?)"  # noqa: S608
+SELECT_CURRENT_OF_ALL = f"""
+SELECT table_id, {", ".join(f'snapshots."{name}"' for name in _SNAPSHOT)} FROM tables JOIN snapshots
+ON snapshots.table_id = tables.id AND snapshots.id = tables.current_snapshot
+"""  # noqa: S608
 INSERT_SNAPSHOT = f"INSERT INTO snapshots (table_id, {_COLUMNS}) VALUES (?{', ?' * len(_SNAPSHOT)})"  # noqa: S608
 FLOOR = """
 SELECT coalesce(max(id), 0) FROM snapshots WHERE table_id = :table AND files_path NOT NULL AND id <=
@@ -92,7 +96,7 @@ def upgrade(run: sqlite3.Connection) -> None:
     if version in {1, 2, 3, 4}:
         run.execute("ALTER TABLE savepoints ADD COLUMN log_path TEXT")
     if version in {1, 2, 3, 4, 5}:
-        for name in ("references", "added_references", "removed_references"):
+        for name in ("references", "added_references", "removed_references", "leaves"):
             run.execute(f'ALTER TABLE snapshots ADD COLUMN "{name}" INTEGER')
         run.execute("ALTER TABLE tables ADD COLUMN properties_checksum TEXT")
         for name in ("files_checksum", "partitions_checksum", "schema_checksum", "processing"):
@@ -112,7 +116,7 @@ def snapshot_row(snapshot: Snapshot) -> tuple[Any, ...]:
     return tuple(to_micros(value) if name == "time" else value for name, value in values)
 
 
-def to_snapshot(row: tuple[Any, ...]) -> Snapshot:
+def to_snapshot(row: Sequence[Any]) -> Snapshot:
     """Return what a row of `SELECT_SNAPSHOT` holds."""
     fields = dict(zip(_SNAPSHOT, row, strict=True))
     return Snapshot(**{**fields, "time": from_micros(fields["time"])})

@@ -66,6 +66,8 @@ class Snapshot(Report):
         Of the two metadata files and of the schema's; None where none was recorded.
     processing
         As of `TableState`: how its rows are processed.
+    leaves
+        Leaf partitions of the table at the snapshot; None in a snapshot that an earlier build made.
     """
 
     id: int
@@ -92,6 +94,7 @@ class Snapshot(Report):
     partitions_checksum: str | None = None
     schema_checksum: str | None = None
     processing: str | None = None
+    leaves: int | None = None
 
     @property
     def number(self) -> int:

@@ -83,4 +83,5 @@ def snapshot_of(
         job_id=job_id,
         schema_checksum=after.schema_checksum,
         processing=after.processing,
+        leaves=len(after.tree.leaves),
     )

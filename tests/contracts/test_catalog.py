@@ -456,7 +456,7 @@ _WITHOUT_LATER_COLUMNS = "".join(
         (
             "snapshots",
             (
-                *("references", "added_references", "removed_references"),
+                *("references", "added_references", "removed_references", "leaves"),
                 *("files_checksum", "partitions_checksum", "schema_checksum", "processing"),
             ),
         ),

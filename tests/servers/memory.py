@@ -106,6 +106,17 @@ class MemoryDynamoDB:
                 found.append(table.get(table.key(part["Get"]["Key"])))
             return {"Responses": [{} if item is None else {"Item": dict(item)} for item in found]}
 
+    def batch_get_item(self, RequestItems: Mapping[str, Item]) -> Item:  # noqa: N803
+        with self._turn:
+            found = {}
+            for name, wanted in RequestItems.items():
+                table = self._table(name, "BatchGetItem")
+                assert wanted["ConsistentRead"]
+                assert 0 < len(wanted["Keys"]) <= 100
+                items = (table.get(table.key(key)) for key in wanted["Keys"])
+                found[name] = [dict(item) for item in items if item is not None]
+            return {"Responses": found, "UnprocessedKeys": {}}
+
     def batch_write_item(self, RequestItems: Mapping[str, Sequence[Item]]) -> Item:  # noqa: N803
         with self._turn:
             for name, requests in RequestItems.items():

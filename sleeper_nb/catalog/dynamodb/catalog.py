@@ -9,9 +9,10 @@ the others; where that matters, it is said.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -27,6 +28,7 @@ from sleeper_nb.catalog.dynamodb.items import (
     REFUSED,
     SAVEPOINT_NAME,
     SNAPSHOT,
+    Item,
     KeyedTable,
     numbered,
     snapshot_item,
@@ -179,6 +181,9 @@ class DynamoDBCatalog(Catalog):
     def find_table(self, name: str) -> TableEntry | None:
         return self._list.find(name) if self._is_made() else None
 
+    def entry(self, table_id: str) -> TableEntry | None:
+        return self._list.entry(table_id) if self._is_made() else None
+
     def current(self, table_id: str) -> Snapshot:
         # The newest snapshot is the current one: both are written by one transaction, so one read is enough. Of several
         # that one commit makes, an earlier one may show first: a version like any other, on which no commit can win.
@@ -187,6 +192,21 @@ class DynamoDBCatalog(Catalog):
                 break
             return to_snapshot(row)
         raise NotFound(f"no table with id {table_id!r}", hint="it was deleted meanwhile")
+
+    def current_of_all(self) -> dict[str, Snapshot]:
+        ids = [entry.id for entry in self.tables()]
+        heads = self._items((table_id, CURRENT) for table_id in ids)
+        newest = self._items((row["table_id"], numbered(SNAPSHOT, row["id"])) for row in heads)
+        found = {row["table_id"]: to_snapshot(row) for row in newest}
+        # A commit and an expiry in between remove the snapshot that was the newest: that table is read once more.
+        for table_id in {row["table_id"] for row in heads} - found.keys():
+            with contextlib.suppress(NotFound):
+                found[table_id] = self.current(table_id)
+        return found
+
+    def _items(self, keys: Iterable[tuple[str, str]]) -> list[Item]:
+        names = (self._items_table.hash, self._items_table.range)
+        return self.db.get_batches(self._items_table, (dict(zip(names, key, strict=True)) for key in keys))
 
     def commit(
         self,

@@ -26,6 +26,7 @@ TIMEOUT_SECONDS = 5
 """DynamoDB answers within milliseconds, so a longer wait is for an answer that was lost."""
 BATCH = 25
 TRANSACTION_GETS = 100
+GETS = 100
 TABLE_POLLS = 120
 
 _T = TypeVar("_T")
@@ -192,6 +193,24 @@ class DynamoDB:
             if not answer.get("LastEvaluatedKey"):
                 return
             start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+    def get_batches(self, table: KeyedTable, keys: Iterable[Item]) -> list[Item]:
+        """Return those of the items that are there as they are now, in any order; each is read for itself."""
+        found: list[Item] = []
+        for chunk in in_chunks(map(encode_item, keys), GETS):
+            left = chunk
+            for attempt in range(RETRY.max_attempts):
+                if attempt:
+                    RETRY.wait(self.clock, attempt)
+                answer = self.call("BatchGetItem", RequestItems={table.name: {"Keys": left, "ConsistentRead": True}})
+                found += map(decode_item, answer["Responses"].get(table.name, ()))
+                left = answer["UnprocessedKeys"].get(table.name, {}).get("Keys", [])
+                if not left:
+                    break
+            else:
+                hint = "it is busy; run it again"
+                raise StorageError(f"DynamoDB did not return {len(left)} items of {table.name}", hint=hint)
+        return found
 
     def write_batches(self, table: KeyedTable, requests: Iterable[Item]) -> None:
         """Put and delete items without conditions; a crash leaves some undone."""

@@ -36,6 +36,11 @@ class Index:
         row = None if named is None else self.ids.get(named["table_id"])
         return None if row is None else _entry(row)
 
+    def entry(self, table_id: str) -> TableEntry | None:
+        """Return the table of an id."""
+        row = self.ids.get(table_id)
+        return None if row is None else _entry(row)
+
     def rename(self, table_id: str, old: str, new: str) -> None:
         """Give a table another name; errors as `Catalog.rename_table`."""
         named = self.ids.update(table_id, "SET #name = :new", "#name = :old", new=new, old=old)

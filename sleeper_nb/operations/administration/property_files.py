@@ -96,8 +96,8 @@ class PropertyFiles:
 
     def recorded(self, table_id: str) -> str | None:
         """Return the checksum of the file of a table's properties, as a command wrote it last."""
-        entries = () if self._catalog is None else self._catalog.tables()
-        return next((entry.properties_checksum for entry in entries if entry.id == table_id), None)
+        entry = None if self._catalog is None else self._catalog.entry(table_id)
+        return None if entry is None else entry.properties_checksum
 
     def accept(self, table_id: str) -> None:
         """Record the file of a table's properties as it is."""

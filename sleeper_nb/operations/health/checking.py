@@ -65,11 +65,47 @@ class Catalogued:
 
 
 @dataclass(slots=True)
+class _Named:
+    """The data files that versions name, each once, however many versions name it.
+
+    A version mostly names what the one before it named. So only what differs from that is kept, and the files are
+    grouped once, at the end.
+    """
+
+    kept: list[pa.Table] = field(default_factory=list)
+    last: pa.Table | None = None
+
+    def add(self, state: TableState) -> None:
+        """Note the files of one more version."""
+        named = state.files.active.select(["filename", "bytes", "checksum"]).combine_chunks()
+        new = named if self.last is None else named.filter(_differs(named, self.last))
+        if new.num_rows:
+            self.kept.append(new)
+        self.last = named
+
+    def distinct(self) -> pa.Table | None:
+        """Return the files with the sizes and checksums that were recorded; None when no version could be read."""
+        if self.last is None:
+            return None
+        named = pa.concat_tables([*self.kept, self.last.slice(0, 0)])
+        once = named.group_by(["filename", "bytes"]).aggregate([("checksum", "max")])
+        return once.rename_columns(["filename", "bytes", "checksum"])
+
+
+def _differs(named: pa.Table, last: pa.Table) -> Any:
+    """Return for each file of a version whether the one before it does not name it with that size and checksum."""
+    at = pc.index_in(named["filename"], last["filename"].combine_chunks())
+    sizes = pc.not_equal(named["bytes"], last["bytes"].take(at))
+    checksums = pc.not_equal(*(pc.fill_null(of, "") for of in (named["checksum"], last["checksum"].take(at))))
+    return pc.or_(pc.fill_null(sizes, fill_value=True), checksums)
+
+
+@dataclass(slots=True)
 class _Seen:
     """What a check has gathered so far."""
 
     suspicions: list[Suspicion] = field(default_factory=list)
-    files: Any = None
+    files: _Named = field(default_factory=_Named)
     uses: dict[FileReference, DataUse] = field(default_factory=dict)
     newest: TableState | None = None
 
@@ -95,8 +131,7 @@ def check_table(
     catalogued = _look_up(store)
     metadata = {file.path: file for folder in _METADATA for file in store.storage.list(folder)}
     seen = _Seen(list(sequence_faults(catalogued.snapshots, catalogued.current)))
-    fresh = _forgetful(store)
-    versions = catalogued.versions
+    fresh, versions = _forgetful(store), catalogued.versions
     damaged_metadata = _DamagedMetadata(store, catalogued) if deep else None
     for i, version in enumerate(versions):
         progress.update(f"checking version {version.number}", i, len(versions))
@@ -109,7 +144,8 @@ def check_table(
         if isinstance(version, Savepoint) and paths.savepoint(version.id) in metadata:
             seen.suspicions += savepoint_file_faults(store.storage, version)
     data = {file.path: file for file in store.storage.list("data")}
-    seen.suspicions += _missing_files(seen.files, {path: file.bytes for path, file in data.items()})
+    named = seen.files.distinct()
+    seen.suspicions += _missing_files(named, {path: file.bytes for path, file in data.items()})
     if deep:
         damaged = {s.filename for s in seen.suspicions}
         seen.suspicions += data_faults(
@@ -117,17 +153,17 @@ def check_table(
         )
     old = store.clock.now() - orphan_age
     unnamed = {f.path: f for f in (*metadata.values(), *data.values()) if f.modified < old}
-    orphans = unnamed.keys() - _known(store, seen, catalogued) - _future_schemas(unnamed, catalogued)
+    orphans = unnamed.keys() - _known(store, seen, named, catalogued) - _future_schemas(unnamed, catalogued)
     orphans = orphans if _knows_all(seen) else set()
     return CheckReport(
         table=name,
         snapshot_id=catalogued.current or 0,
         versions=len(versions),
-        files=0 if seen.files is None else len(pc.unique(seen.files["filename"])),
+        files=0 if named is None else len(pc.unique(named["filename"])),
         deep=deep,
         findings=to_findings(_standing(store, seen.suspicions)) if seen.suspicions else (),
         orphans=tuple(unnamed[path] for path in sorted(orphans)),
-        without_checksum=0 if seen.files is None else seen.files["checksum"].null_count,
+        without_checksum=0 if named is None else named["checksum"].null_count,
     )
 
 
@@ -148,7 +184,7 @@ def _current(store: StateStore) -> int | None:
     try:
         return store.catalog.current(store.table_id).id
     except NotFound:
-        if store.table_id not in {entry.id for entry in store.catalog.tables()}:
+        if not store.catalog.has_table(store.table_id):
             raise  # the table was deleted
         return None
 
@@ -210,12 +246,7 @@ def _check_version(fresh: StateStore, version: Version, seen: _Seen, *, deep: bo
         seen.suspicions.append(Suspicion("unreadable", what, "the version cannot be read", key_of(version)))
         return
     seen.newest = state
-    named = state.files.active.select(["filename", "bytes", "checksum"])
-    if seen.files is not None:
-        named = pa.concat_tables([seen.files, named])
-    # each file once, whatever the number of versions that name it
-    once = named.group_by(["filename", "bytes"]).aggregate([("checksum", "max")])
-    seen.files = once.rename_columns(["filename", "bytes", "checksum"])
+    seen.files.add(state)
     if deep:
         _note_uses(state, seen.uses)
 
@@ -246,15 +277,15 @@ def _knows_all(seen: _Seen) -> bool:
     return all(s.filename is not None or s.kind not in HIDING for s in seen.suspicions)
 
 
-def _known(store: StateStore, seen: _Seen, catalogued: Catalogued) -> set[str]:
+def _known(store: StateStore, seen: _Seen, named: Any, catalogued: Catalogued) -> set[str]:
     """Return every path that a version, the garbage collector or the log may still come to."""
     known = set(catalogued.garbage)
     for version in catalogued.versions:
         known |= _metadata_of(version)
     known |= {paths.savepoint(savepoint.id) for savepoint in catalogued.savepoints}
     known |= {paths.schema(version.schema_id) for version in catalogued.versions}
-    if seen.files is not None:
-        known |= set(seen.files["filename"].to_pylist())
+    if named is not None:
+        known |= set(named["filename"].to_pylist())
     if seen.newest is not None:
         known |= set(seen.newest.files.ready_for_gc["filename"].to_pylist())
     with contextlib.suppress(NotFound):  # the log may be read through a version that has expired

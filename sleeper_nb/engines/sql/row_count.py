@@ -1,0 +1,39 @@
+"""Recognises the statement that only counts the rows of one table, which metadata can answer."""
+
+from __future__ import annotations
+
+from sleeper_nb.engines.sql.tokens import Token, tokenize, unquote
+
+_COUNT = ["SELECT", "COUNT", "(", "*", ")"]
+_UNNAMED = '"count_star()"'
+
+
+def name_of_count(text: str, table: str) -> str | None:
+    """Return the column's name in ``SELECT count(*) AS name FROM table AS other``, quoted as SQL needs it.
+
+    None for every other statement: one more word, such as ``WHERE``, ``FILTER`` or ``LIMIT``, and it is another one.
+
+    Parameters
+    ----------
+    text
+        A statement in DuckDB's SQL.
+    table
+        The name of the table in it.
+    """
+    tokens = tokenize(text, dialect="duckdb")
+    if tokens and tokens[-1].is_symbol(";"):
+        tokens = tokens[:-1]
+    words = [token.word for token in tokens]
+    if [token.text.upper() for token in tokens[:5]] != _COUNT or "FROM" not in words:
+        return None
+    at = words.index("FROM")
+    of, column, alias = tokens[at + 1 : at + 2], tokens[5:at], tokens[at + 2 :]
+    if [unquote(token, dialect="duckdb") for token in of] != [table] or (alias and not _is_alias(alias)):
+        return None
+    if not column:
+        return _UNNAMED
+    return column[1].text if _is_alias(column) else None
+
+
+def _is_alias(tokens: tuple[Token, ...]) -> bool:
+    return len(tokens) == 2 and tokens[0].word == "AS" and tokens[1].kind in {"word", "quoted"}

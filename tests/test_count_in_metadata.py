@@ -1,0 +1,91 @@
+"""A statement that only counts the rows of a table is answered from metadata, exactly when that is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.engines.duckdb import relations
+
+SCHEMA = sl.Schema(row_keys={"a": "string"}, values={"b": "int?"})
+COUNTS = (
+    "SELECT count(*) FROM t",
+    "select COUNT ( * )\nAS n from T ;",
+    'SELECT count(*) AS "two words" FROM t',
+    "SELECT count(*) AS n FROM t VERSION AS OF 2",
+    "SELECT count(*) FROM t@1",
+    "SELECT count(*) FROM t -- all of them",
+)
+OTHERS = (
+    "SELECT count(*) FROM t WHERE a > 'b'",
+    "SELECT count(*) FILTER (WHERE a > 'b') FROM t",
+    "SELECT count(*) + 1 FROM t",
+    "SELECT count(b) FROM t",
+    "SELECT DISTINCT count(*) FROM t",
+    "SELECT count(*) FROM t LIMIT 0",
+    "SELECT count(*) OVER () FROM t",
+    "SELECT count(*) FROM t, t",
+    "SELECT a, count(*) FROM t GROUP BY a",
+    "SELECT count(*) FROM t TABLESAMPLE 50%",
+    "FROM t SELECT count(*)",
+    "SELECT (SELECT count(*) FROM t)",
+    "WITH c AS (SELECT count(*) AS n FROM t) SELECT n FROM c",
+    "SELECT count(*) FROM t$snapshots",
+)
+
+
+@pytest.fixture
+def session(tmp_path: Path):
+    with sl.connect(tmp_path) as opened:
+        table = opened.create_table("t", SCHEMA)
+        table.ingest([{"a": key, "b": 1} for key in "abcde"])
+        table.ingest([{"a": key, "b": None} for key in "xyz"])
+        yield opened
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the data files that DuckDB is told to read."""
+    told: list[str] = []
+    real = relations.parquet
+
+    def noted(connection, storage, files, *more, **options):
+        told.extend(files)
+        return real(connection, storage, files, *more, **options)
+
+    monkeypatch.setattr(relations, "parquet", noted)
+    return told
+
+
+@pytest.mark.parametrize("statement", COUNTS)
+def test_a_count_of_all_rows_opens_no_data_file(session: sl.Session, reads: list[str], statement: str):
+    result = session.sql(statement, engine="duckdb")
+    answer = result.to_arrow()
+    assert reads == []
+    assert "counted in metadata · 0/1 partitions, 0/" in repr(result)
+    assert result.cost().bytes == 0
+    bare = statement.removesuffix(" -- all of them").rstrip("; ")
+    by_reading = session.sql(f"{bare} WHERE true", engine="duckdb").to_arrow()
+    assert answer == by_reading
+    assert result.to_duckdb().to_arrow_table() == by_reading
+
+
+@pytest.mark.parametrize("statement", OTHERS)
+def test_every_other_statement_reads(session: sl.Session, statement: str):
+    assert "metadata" not in repr(session.sql(statement, engine="duckdb"))
+
+
+def test_rows_that_only_reading_can_count_are_read(session: sl.Session, reads: list[str]):
+    summed = sl.Schema(row_keys={"a": "string"}, values={"b": "int"})
+    table = session.create_table("s", summed, properties={"sleeper.table.aggregations": "sum(b)"})
+    for _ in range(2):
+        table.ingest([{"a": key, "b": 1} for key in "ab"])
+    assert session.sql("SELECT count(*) AS n FROM s", engine="duckdb").to_dict() == {"n": [2]}
+    assert len(reads) == 2
+
+
+def test_a_file_that_two_partitions_share_is_counted_once(session: sl.Session):
+    session.table("t").split_partitions(at="c")
+    assert session.sql("SELECT count(*) AS n FROM t", engine="duckdb").to_dict() == {"n": [8]}
