@@ -182,7 +182,7 @@ def test_types_come_back_alike(session, engine):
 
 
 def test_an_unknown_engine_is_refused(session):
-    with pytest.raises(sl.InvalidInput, match="no engine 'trino'"):
+    with pytest.raises(sl.InvalidInput, match="engine is one of 'spark', 'duckdb', not the string 'trino'"):
         session.sql("SELECT 1", engine="trino")
 
 

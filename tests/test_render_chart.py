@@ -92,9 +92,11 @@ def test_a_histogram_has_as_many_ranges_as_its_values_need(hist, values, kind, h
 
 
 def test_an_unknown_chart_is_told_which_there_are(tmp_path):
-    with sl.connect(tmp_path) as session, pytest.raises(NotFound, match="no chart 'pie'") as caught:
+    with (
+        sl.connect(tmp_path) as session,
+        pytest.raises(InvalidInput, match="one of 'line', 'bar', 'hist', not .* 'pie'"),
+    ):
         session.sql("SELECT 1 AS n", engine="duckdb").plot("pie")
-    assert "line, bar, hist" in caught.value.hint
 
 
 def test_a_histogram_of_rows_by_chance_counts_the_rows_that_there_were(hist):

@@ -29,7 +29,7 @@ from sleeper_nb.operations.scanning.planning import plan_scan
 from sleeper_nb.operations.versioning.altering import alter
 from sleeper_nb.operations.versioning.rollback import roll_back
 from sleeper_nb.operations.versioning.versions import resolve
-from tests.builders import EMBEDDED, a_store, compact, ingest, reopened, split
+from tests.builders import EMBEDDED, a_store, compact, condition, ingest, reopened, split
 
 NAMES = ("a", "b", "c", "a__2")
 Row = Mapping[int, int]
@@ -131,7 +131,7 @@ class Altering(RuleBasedStateMachine):
         assert in_order(tuple(row.values()) for row in found.to_pylist()) == in_order(expected)
         assert in_order(relations.relation(Database().connect(), plan, storage).fetchall()) == in_order(expected)
         for name, place in zip(columns.values(), range(1, 9), strict=False):
-            kept = reading.read(plan, storage, where=f"{name} > 20 OR {name} IS NULL").num_rows
+            kept = reading.read(plan, storage, where=condition(f"{name} > 20 OR {name} IS NULL", plan.schema)).num_rows
             assert kept == sum(row[place] is None or row[place] > 20 for row in expected)
 
     def teardown(self) -> None:
