@@ -94,7 +94,7 @@ def test_a_histogram_has_as_many_ranges_as_its_values_need(hist, values, kind, h
 def test_an_unknown_chart_is_told_which_there_are(tmp_path):
     with (
         sl.connect(tmp_path) as session,
-        pytest.raises(InvalidInput, match="one of 'line', 'bar', 'hist', not .* 'pie'"),
+        pytest.raises(InvalidInput, match="one of 'line', 'bar', 'hist'"),
     ):
         session.sql("SELECT 1 AS n", engine="duckdb").plot("pie")
 

@@ -157,7 +157,7 @@ class Worker:
             name = self.mine[table].pop(0)
             with self.oracle.lock:
                 del self.oracle.savepoints[table][name]
-            self.session.table(table).delete_savepoint(name)
+            self.session.table(table).delete_savepoint(name, force=True)
 
     def migrate(self, table: str) -> None:
         now = self.session.table(table).state_store
