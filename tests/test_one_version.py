@@ -194,7 +194,7 @@ SESSION: dict[str, Callable[[Session], Any]] = {
         engine="duckdb",
     ),
     "sql, of a view": _of_a_view,
-    "delete_table, dry": lambda s: s.delete_table("t"),
+    "delete_table, dry": lambda s: s.delete_table("t", dry_run=True),
     "reinitialise_table, dry": lambda s: s.reinitialise_table("t", dry_run=True),
     "maintain, dry": lambda s: s.maintain(dry_run=True).grid().text(),
 }

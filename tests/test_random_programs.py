@@ -190,8 +190,6 @@ class Programs(RuleBasedStateMachine):
     @rule(who=which, pick=picks, least=st.integers(2, 12))
     def apply(self, who: int, pick: int, least: int) -> None:
         model, session = self.model(pick), self.session(who)
-        if any(column.token >= 100 for column in model.now.columns):
-            return
         change = {"snapshot.num-retained.min": str(least)}
         declared = {"tables": {model.name: {**self.declaration(model.now.columns), "properties": change}}}
         session.apply(declared, dry_run=True)
@@ -218,8 +216,7 @@ class Programs(RuleBasedStateMachine):
     @rule(who=which, pick=picks)
     def rename_table(self, who: int, pick: int) -> None:
         model = self.model(pick)
-        to = {"trips": "Renamed", "flights": "other"}.get(model.name, "")
-        name = to or next(name for name in NAMES if name not in self.tables)
+        name = next(name for name in ("Renamed", "other", *NAMES) if name not in self.tables)
         self.session(who).rename_table(model.name, name)
         del self.tables[model.name]
         model.name = name
@@ -285,9 +282,11 @@ class Programs(RuleBasedStateMachine):
     def note_load(self, model: TableModel, table: sl.Table, rows: Sequence[Any], job_id: str | None = None) -> None:
         if not rows or job_id in model.jobs:
             assert table.resolved.snapshot_id == model.head
+            self.note_periodic(model, table)  # a load that adds nothing makes the savepoint that is due, too
             return
         model.jobs |= {job_id} - {None}  # type: ignore[arg-type]
         self.committed(model, table, rows=(*model.now.rows, *rows))
+        self.note_periodic(model, table)
 
     @precondition(lambda self: self.tables)
     @rule(who=which, pick=picks, of=picks, to=st.sampled_from(["rows.csv", "rows.parquet", "rows.tsv", "folder"]))
@@ -522,17 +521,14 @@ class Programs(RuleBasedStateMachine):
         models = [*self.tables.values()] if whole else [self.model(pick)]
         session = self.session(who)
         handles = [session.table(model.name) for model in models]
-        before = [{point.id for point in table.savepoints()} for table in handles]
         session.maintain(dry_run=True) if whole else handles[0].maintain(dry_run=True)
         report = session.maintain() if whole else handles[0].maintain()
         assert not report.failed, report
-        for model, table, points in zip(models, handles, before, strict=True):
+        for model, table in zip(models, handles, strict=True):
             steps = {step.step: step.report for step in report.steps if step.table == model.name}
             self.note_compaction(model, table, bool(steps["compact"].jobs))
             model.retained -= {snapshot.id for snapshot in steps["expire"].expired}
-            for point in table.savepoints():
-                if point.id not in points:
-                    self.note_savepoint(model, point)
+            self.note_periodic(model, table)
 
     # Versions.
 
@@ -549,6 +545,14 @@ class Programs(RuleBasedStateMachine):
         made = table.create_savepoint(name, "why", snapshot=version)
         assert made.saved_snapshot_id == number
         self.note_savepoint(model, made)
+
+    def note_periodic(self, model: TableModel, table: sl.Table) -> None:
+        """Note the savepoint that the table's properties may have asked for; it is of a version of now."""
+        made = [point for point in table.savepoints() if point.id not in model.savepoints]
+        assert len(made) <= int("savepoint.create-interval" in model.properties)
+        for point in made:
+            assert point.saved_snapshot_id in model.versions
+            self.note_savepoint(model, point)
 
     def note_savepoint(self, model: TableModel, made: sl.Savepoint) -> None:
         model.savepoints[made.id] = made.saved_snapshot_id
@@ -594,10 +598,7 @@ class Programs(RuleBasedStateMachine):
         else:
             planned, done = (table.rollback(**options, dry_run=dry_run) for dry_run in (True, False))
         assert replace(planned, dry_run=False) == replace(done, snapshot=None)
-        known = {column.token for column in then.columns}
-        rows = tuple(
-            {c.token: row.get(c.token) if c.token in known else None for c in now.columns} for row in then.rows
-        )
+        rows = carried(then, now.columns)
         if done.snapshot is None:
             before, after = (Version(now.columns, each, now.time) for each in (now.rows, rows))
             assert self.rows_of(before) == self.rows_of(after)
@@ -652,11 +653,16 @@ class Programs(RuleBasedStateMachine):
         assert counted(changes.removed.to_arrow().to_pylist(), names) == before - after
         expected = ((after - before).total(), (before - after).total())
         assert tuple(changes.count()) == tuple(table.diff(a, b).rows) == expected
-        # A version, read with the columns of now.
-        now = model.now.columns
-        rows = model.versions[numbers[0]].visible(self.clock.now(), now)
-        read = table.at(a, schema="current").scan().to_arrow()
-        assert counted(read.to_pylist(), [column.name for column in now]) == counted(rows, [c.name for c in now])
+        self.read_with_the_columns_of_now(model, table, numbers[0])
+
+    def read_with_the_columns_of_now(self, model: TableModel, table: sl.Table, number: int) -> None:
+        """Hold that a version has the columns and the processing of now, when it is asked for so."""
+        then, now = model.versions[number], model.now
+        if then.baked and then.processing != now.processing:
+            return
+        expected = replace(model.now, rows=carried(then, now.columns)).visible(self.clock.now())
+        read = table.at(self.reference(model, number), schema="current").scan().to_arrow()
+        assert counted(read.to_pylist(), now.names) == counted(expected, now.names)
 
     @precondition(lambda self: self.tables)
     @rule(who=which, pick=picks)
@@ -723,6 +729,12 @@ class Programs(RuleBasedStateMachine):
             for session in self.sessions:
                 session.close()
             shutil.rmtree(self.folder)
+
+
+def carried(version: Version, of_now: Sequence[Column]) -> tuple[dict[int, Any], ...]:
+    """Return the rows of a version with other columns: null in those that it had not."""
+    known = {column.token for column in version.columns}
+    return tuple({c.token: row.get(c.token) if c.token in known else None for c in of_now} for row in version.rows)
 
 
 def operations(column: Column) -> list[str]:
