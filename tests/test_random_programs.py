@@ -63,7 +63,8 @@ READS = {
         "closed", "jobs", "location", "property_values", "spark", "spark_session", "store_of", "tables", "warehouse",
     },
     "table": {
-        "card", "fields", "files", "grid", "inspect", "jobs", "leaves", "online", "partitions", "plan", "processing",
+        "at_reference", "card", "fields", "files", "grid", "inspect", "jobs", "leaves", "online", "partitions", "plan",
+        "processing",
         "property_notes", "property_values", "resolved", "savepoint_manager", "savepoints", "schema", "source", "state",
         "state_store", "status", "store", "system_table", "to_dict",
     },
@@ -776,7 +777,7 @@ class ProgramsOnSpark(Programs):
 
 
 def test_random_programs():
-    examples = max(6, settings.default.max_examples // 4)
+    examples = settings.default.max_examples // 2
     run_state_machine_as_test(Programs, settings=settings(settings.default, max_examples=examples))
 
 
