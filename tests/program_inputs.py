@@ -63,11 +63,10 @@ def _cell(value: Any) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def _json(rows: list[Named], schema: sl.Schema, folder: Path) -> Any:
-    if not rows:
-        return rows  # a file without objects names no columns
-    lines = (json.dumps({name: text_of(row[name]) for name in schema.names}) for row in rows)
-    (folder / "rows.json").write_text("".join(f"{line}\n" for line in lines))
+def _json(rows: list[Named], schema: sl.Schema, folder: Path) -> Path:
+    lines = [json.dumps({name: text_of(row[name]) for name in schema.names}) for row in rows]
+    text = "".join(f"{line}\n" for line in lines) if lines else "[]"
+    (folder / "rows.json").write_text(text)
     return folder / "rows.json"
 
 
