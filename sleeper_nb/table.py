@@ -191,13 +191,24 @@ class Table(Loading, Maintenance, Altering, Report):
     def export(
         self,
         destination: str | Path,
-        file_format: Literal["parquet", "csv"] | None = None,
+        file_format: Literal["parquet", "csv", "tsv"] | None = None,
         *,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
         columns: Sequence[str] | None = None,
         where: str | None = None,
     ) -> ExportReport:
         """Write the rows of the current version to files, as `TableAt.export` does."""
-        return self.at().export(destination, file_format, columns=columns, where=where)
+        return self.at().export(
+            destination,
+            file_format,
+            delimiter=delimiter,
+            null_text=null_text,
+            header=header,
+            columns=columns,
+            where=where,
+        )
 
     def plan(self) -> ScanPlan:
         """Return what a query of the whole current version opens."""

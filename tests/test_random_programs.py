@@ -301,7 +301,7 @@ class Programs(RuleBasedStateMachine):
         rows = model.versions[number].processing.visible(
             model.versions[number].columns, model.versions[number].rows, self.clock.now()
         )
-        if number == model.head and to != "rows.tsv":
+        if number == model.head:
             table.export(destination)
         else:
             table.scan(version=self.reference(model, number)).export(destination)
