@@ -300,9 +300,10 @@ def test_rows_of_many_blocks_are_those_of_one_and_lines_go_on(
     [
         ({"delimiter": ";;"}, "no delimiter ';;'"), ({"delimiter": '"'}, "no delimiter"),
         ({"delimiter": ""}, "no delimiter"),
-        ({"delimiter": 5}, "no delimiter 5"), ({"null_text": 'N"A'}, "no text for NULL"), ({"null_text": 5}, "no text"),
+        ({"delimiter": 5}, "delimiter takes a string"), ({"null_text": 'N"A'}, "no text for NULL"),
+        ({"null_text": 5}, "null_text takes a string"),
         ({"null_text": "a,b"}, "no text for NULL"), ({"null_text": "a\nb"}, "no text"),
-        ({"header": "no"}, "no header 'no'"),
+        ({"header": "no"}, "header takes True or False"),
     ],
 )  # fmt: skip
 def test_options_that_csv_cannot_have_are_refused(session: sl.Session, tmp_path: Path, options: Any, words: str):
