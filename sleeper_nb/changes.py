@@ -105,7 +105,7 @@ class Changes(Report):
 
     @property
     def _column(self) -> str:
-        taken = {name.casefold() for name in self._comparison.after.names}
+        taken = {name.casefold() for name in self._comparison.newer.names}
         name = "change"
         while name in taken:
             name = f"_{name}"

@@ -34,7 +34,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.scanning.exporting import ExportReport
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.operations.versioning import changes, rollback, savepoints, versions
-from sleeper_nb.operations.versioning.comparison import Comparison, compare, in_newer_schema
+from sleeper_nb.operations.versioning.comparison import Comparison, compare
 from sleeper_nb.operations.versioning.diff import Diff, diff
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.operations.versioning.rollback import RollbackReport
@@ -413,11 +413,11 @@ class Table(Loading, Maintenance, Altering, Report):
 
     def _comparison(self, before: TableAt, after: TableAt) -> Comparison:
         now = self._components.clock.now()  # one for both: no row may become too old between them
-        old, new = in_newer_schema(before.state, after.state)
         processing = (
-            DataProcessing.of(self.properties.processed_as(state.processing), state.schema, now) for state in (old, new)
+            DataProcessing.of(self.properties.processed_as(each.state.processing), each.schema, now)
+            for each in (before, after)
         )
-        return compare(old, new, *processing)
+        return compare(before.state, after.state, *processing)
 
 
 def _guards(*versions: TableAt) -> tuple[ReadGuard, ...]:

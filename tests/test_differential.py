@@ -10,8 +10,6 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -23,28 +21,8 @@ from hypothesis import strategies as st
 import sleeper_nb as sl
 from sleeper_nb.errors import InvalidInput
 from tests.builders import EMBEDDED
+from tests.value_pools import KEYS, SORT_KEYS, VALUES
 
-KEYS: dict[str, list[Any]] = {
-    "string": ["", "a", "a\0", "é", "\uffff", "\U0001f600"],
-    "bytearray": [b"", b"\0", b"\x7f", b"\x80", b"\xff\xff"],
-    "int": [-(2**31), -1, 0, 1, 2**31 - 1],
-    "long": [-(2**63), -1, 0, 2**31, 2**63 - 1],
-}
-SORT_KEYS: dict[str, list[Any]] = {
-    **KEYS,
-    "date": [date(1, 1, 1), date(1969, 12, 31), date(9999, 12, 31)],
-    "timestamp": [datetime(1900, 1, 1, tzinfo=UTC), datetime(2026, 11, 1, 1, 2, 3, 4, tzinfo=UTC)],
-}
-VALUES: dict[str, list[Any]] = {
-    **SORT_KEYS,
-    "double": [math.nan, math.inf, -0.5, 0.0, 1e300],
-    "float": [math.nan, 0.5, -2.0],
-    "boolean": [True, False],
-    "decimal(20,3)": [Decimal("-1.250"), Decimal("12345678901234567.891")],
-    "list<long>": [[], [1, None, 2**62]],
-    "map<string,double>": [[], [("", 0.5), ("é", None)]],
-    "list<map<string,int>>": [[], [[("a", 1)], []]],
-}
 Row = dict[str, Any]
 
 

@@ -225,3 +225,17 @@ def test_the_same_on_the_console_and_in_a_notebook(file, monkeypatch, capsys, sh
     file.write_text(DECLARED.replace("fare DOUBLE", "fare FLOAT"))
     assert cli.main(["apply", str(file)]) == 1
     assert "hint: alter trips" in capsys.readouterr().err
+
+
+def test_a_table_that_was_altered_can_be_declared_as_it_is_now(session):
+    columns = {"row-keys": {"id": "long"}, "values": {"a": "int?", "b": "int?"}}
+    session.apply({"tables": {"trips": columns}})
+    session.table("trips").alter(drop_columns=["a"], rename_columns={"b": "c"}, add_columns={"a": "string?"})
+    now = {"row-keys": {"id": "long"}, "values": {"c": "int?", "a": "string?"}}
+    (plan,) = session.apply({"tables": {"trips": {**now, "properties": {DELAY: "45"}}}}).plans
+    assert plan.action == "change"
+    (again,) = session.apply({"tables": {"trips": {**now, "properties": {DELAY: "45"}}}}).plans
+    assert again.action == "nothing"
+    other = {**now, "values": {"a": "string?", "c": "int?"}}
+    with pytest.raises(InvalidInput, match="the order of columns"):
+        session.apply({"tables": {"trips": other}})

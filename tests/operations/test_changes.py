@@ -367,3 +367,58 @@ def test_a_report_has_rows_files_and_splits(table):
     html = report._repr_html_()
     assert html == report._repr_html_()
     assert "<script" not in html
+
+
+AGE, COMBINED = "sleeper.table.filters", "sleeper.table.aggregations"
+
+
+@pytest.mark.parametrize(
+    ("processing", "changes", "before", "after"),
+    [
+        ({COMBINED: "sum(a),max(b)"}, {"rename_columns": {"a": "x"}}, [(1, 6, 2)], [(1, 1, 2), (1, 5, 2)]),
+        ({COMBINED: "sum(a),max(b)"}, {"drop_columns": ["a"]}, [(1, 2)], [(1, 2), (1, 2)]),
+        (
+            {COMBINED: "sum(a),max(b)"},
+            {"add_columns": {"x": "int?"}},
+            [(1, 6, 2, None)],
+            [(1, 1, 2, None), (1, 5, 2, None)],
+        ),
+        ({AGE: "ageOff(a,1000)"}, {"drop_columns": ["a"]}, [], [(1, 2), (1, 2)]),
+        # The column that the filter names then is another one now.
+        ({AGE: "ageOff(b,1000)"}, {"drop_columns": ["b"], "rename_columns": {"a": "b"}}, [], [(1, 1), (1, 5)]),
+    ],
+    ids=str,
+)
+def test_each_version_is_processed_as_it_was_and_compared_in_the_newer_columns(
+    tmp_path, processing, changes, before, after
+):
+    with sl.connect(tmp_path) as session:
+        table = session.create_table("t", sl.Schema({"k": "int"}, {}, {"a": "long", "b": "long"}))
+        table.ingest([{"k": 1, "a": 1, "b": 2}, {"k": 1, "a": 5, "b": 2}])
+        table.set_properties(processing)
+        then = table.resolved.snapshot_id
+        table.set_properties(dict.fromkeys(processing))
+        table.alter(**changes)
+        for versions, lost, won in (((then, None), before, after), ((then + 2, then), after, before)):
+            found = table.changes(*versions)
+            removed, added = (
+                Counter(tuple(row.values()) for row in side.to_arrow().to_pylist())
+                for side in (found.removed, found.added)
+            )
+            assert removed == Counter(lost) - Counter(won)
+            assert added == Counter(won) - Counter(lost)
+            assert table.diff(*versions).rows == found.count() == (added.total(), removed.total())
+
+
+def test_a_filter_of_one_name_on_two_columns_is_not_one_filter(tmp_path):
+    with sl.connect(tmp_path) as session:
+        table = session.create_table("t", sl.Schema({"k": "int"}, {}, {"a": "long", "b": "long"}))
+        table.ingest([{"k": 1, "a": 10**15, "b": 0}, {"k": 2, "a": 0, "b": 10**15}])
+        table.set_properties({AGE: "ageOff(a,1000)"})
+        then = table.resolved.snapshot_id
+        table.set_properties({AGE: None})
+        table.alter(drop_columns=["a"], rename_columns={"b": "a"})
+        table.set_properties({AGE: "ageOff(a,1000)"})
+        found = table.changes(then)
+        assert found.removed.to_arrow().to_pylist() == [{"k": 1, "a": 0}]
+        assert found.added.to_arrow().to_pylist() == [{"k": 2, "a": 10**15}]

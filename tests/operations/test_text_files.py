@@ -354,3 +354,16 @@ def test_nan_of_pandas_is_null_and_that_is_said(tmp_path: Path):
 def test_a_moment_of_a_json_file_in_another_zone_is_the_same_moment(tmp_path: Path):
     path = written(tmp_path, '{"k": "a", "t": "2026-01-01T10:00:00+09:00"}', "in.json")
     assert read(path)[0]["t"] == datetime(2026, 1, 1, 10, tzinfo=UTC) - timedelta(hours=9)
+
+
+def test_an_array_of_no_objects_has_no_rows_and_lacks_no_column(tmp_path):
+    file = tmp_path / "day.json"
+    with sl.connect(tmp_path / "w") as session:
+        table = session.create_table("t", sl.Schema({"k": "int"}, {}, {"m": "map<string,int>?"}))
+        for text in ("[]", " [\n]\n"):
+            file.write_text(text)
+            assert table.ingest(file, dry_run=True).rows == 0
+            assert table.ingest(file).id == 1
+        full = tmp_path / "other.json"
+        full.write_text('[{"k": 1, "m": null}]')
+        assert table.ingest([file, full]).rows == 1

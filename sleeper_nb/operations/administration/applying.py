@@ -176,7 +176,7 @@ def _planned_change(
 ) -> TablePlan:
     if there.name != declared.name:
         raise InvalidInput(f"it is called {there.name!r}", hint=f"write that name, or: rename {there.name} …")
-    if there.schema != declared.schema:
+    if _columns(there.schema) != _columns(declared.schema):
         hint = f"alter {there.name} changes columns of values; delete or reinitialise the table for others"
         raise InvalidInput(f"its schema differs: {difference(there.schema, declared.schema)}", hint=hint)
     texts = there.properties.texts
@@ -191,6 +191,11 @@ def _planned_change(
         f"{name}={text} (was {there.properties.text(name) or 'nothing'})" for name, text in changes.items()
     )
     return TablePlan(declared, "change", says, changes=changes)
+
+
+def _columns(schema: Schema) -> list[tuple[str, str, str]]:
+    """Return what can be declared of a schema, without what altered tables know of columns in older files."""
+    return [(field.name, schema.role(field.name), field.text) for field in schema.fields]
 
 
 def difference(old: Schema, new: Schema) -> str:

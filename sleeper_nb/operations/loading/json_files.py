@@ -172,6 +172,8 @@ def _no_json(file: SourceFile, line: int, error: ValueError) -> InvalidInput:
 
 
 def _of_rows(rows: Sequence[tuple[int, dict[str, Any]]], schema: Schema) -> RawColumns:
+    if not rows:  # no object lacks a name
+        return RawColumns.of(schema.arrow.empty_table())
     names = tuple(dict.fromkeys(name for _, row in rows for name in row))
     columns: dict[str, pa.ChunkedArray] = {}
     bad: list[Difference] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import pyarrow as pa
@@ -57,13 +57,14 @@ def stream(
         Processor.of(comparison.processing_before, comparison.before),
         Processor.of(comparison.processing_after, comparison.after),
     )
+    names = [comparison.names(each) for each in (comparison.before, comparison.after)]
     nothing = pa.RecordBatch.from_pylist([], schema)
     for i, region in enumerate(comparison.regions):
         progress.update("comparing the versions", i, len(comparison.regions))
         if not any(_can_have(region, kind) for kind in kinds):
             continue
         sides = (region.before, region.after)
-        old, new = (_rows(leaf, each, storage, schema) for leaf, each in zip(sides, processors, strict=True))
+        old, new = (_rows(*each, storage, schema) for each in zip(sides, processors, names, strict=True))
         if not region.after.files:
             yield from (Change(batch, nothing) for batch in old)
         elif not region.before.files:
@@ -129,5 +130,10 @@ def _told(region: DifferingRegion) -> RowCounts | None:
     return None if added is None or removed is None else RowCounts(added, removed)
 
 
-def _rows(leaf: PlannedLeaf, process: Processor, storage: Storage, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    return (in_schema(batch, schema) for batch in leaf_rows(leaf.files, process, storage))
+def _rows(
+    leaf: PlannedLeaf, process: Processor, names: Mapping[str, str], storage: Storage, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Yield the processed rows of a version with the columns that are compared."""
+    for batch in leaf_rows(leaf.files, process, storage):
+        named = batch.select(list(names.values())).rename_columns(list(names))
+        yield in_schema(named, schema)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -33,7 +33,9 @@ class Comparison:
     Parameters
     ----------
     before, after
-        The schemas of the two versions.
+        The schemas of the two versions, with which their rows are read and processed.
+    newer
+        The schema of the newer version, whose columns are compared.
     processing_before, processing_after
         What is done with their rows before they are compared: what queries do now.
     regions
@@ -44,6 +46,7 @@ class Comparison:
 
     before: Schema
     after: Schema
+    newer: Schema
     processing_before: DataProcessing
     processing_after: DataProcessing
     regions: tuple[DifferingRegion, ...]
@@ -66,12 +69,20 @@ class Comparison:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that are compared: those of the later version; nullable where either version has nulls."""
-        known = {field.name: field for field in self.before.fields}
+        """The columns that are compared: those of the newer version; nullable where either version has nulls."""
+        known = [{field.column: field for field in schema.fields} for schema in (self.before, self.after)]
         return pa.schema(
-            field.arrow.with_nullable(field.nullable or field.name not in known or known[field.name].nullable)
-            for field in self.after.fields
+            field.arrow.with_nullable(any(field.column not in of or of[field.column].nullable for of in known))
+            for field in self.newer.fields
         )
+
+    def names(self, schema: Schema) -> Mapping[str, str]:
+        """Return what the compared columns are called in the schema of one of the versions, where it has them.
+
+        A column is known by its name in data files: one of the same name can be another one.
+        """
+        own = {field.column: field.name for field in schema.fields}
+        return {field.name: own[field.column] for field in self.newer.fields if field.column in own}
 
 
 def compare(
@@ -88,13 +99,15 @@ def compare(
     Raises
     ------
     InvalidInput
-        When the versions have other keys, so that their rows have no common order.
+        When the versions have other keys, so that their rows have no common order; or when the columns of the newer one
+        cannot hold the rows of the older one.
     """
     if _keys(before.schema) != _keys(after.schema):
         raise InvalidInput(
             f"snapshots {before.snapshot_id} and {after.snapshot_id} have other keys", hint="compare them by SQL"
         )
-    same = processing_before == processing_after
+    newer = _newer_schema(before, after)
+    same = _of_columns(processing_before, before.schema) == _of_columns(processing_after, after.schema)
     alone = same and processing_before.only_filters
     old, new = _unshared(before, after) if same else (before, after)
     found = []
@@ -109,28 +122,31 @@ def compare(
             mine, theirs = files_in(before, older, region), files_in(after, leaf, region)
         found.append(DifferingRegion(PlannedLeaf(older, tuple(mine)), PlannedLeaf(leaf, tuple(theirs))))
     files = files_of(before)[0] + _new_files(new, before)
-    return Comparison(before.schema, after.schema, processing_before, processing_after, tuple(found), files)
+    return Comparison(before.schema, after.schema, newer, processing_before, processing_after, tuple(found), files)
 
 
-def in_newer_schema(before: TableState, after: TableState) -> tuple[TableState, TableState]:
-    """Return two states with the schema of the newer one, as far as the older one's files can be read with it.
-
-    Raises
-    ------
-    InvalidInput
-        When they cannot.
-    """
+def _newer_schema(before: TableState, after: TableState) -> Schema:
+    """Return the schema of the newer state; raise when the rows of the older one cannot have its columns."""
     older, newer = sorted((before, after), key=lambda state: state.snapshot_id)
-    if older.schema_id == newer.schema_id:
-        return before, after
     try:
-        read = replace(older, schema=mapped(older.schema, newer.schema))
+        mapped(older.schema, newer.schema)
     except InvalidInput as error:
         raise InvalidInput(
             f"snapshots {older.snapshot_id} and {newer.snapshot_id} cannot be compared: {error.message}",
             hint="compare them by SQL",
         ) from error
-    return (read, after) if older is before else (before, read)
+    return newer.schema
+
+
+def _of_columns(processing: DataProcessing, schema: Schema) -> tuple[object, ...]:
+    """Return what is equal when rows are processed in one way, whatever the columns are called in each version."""
+    columns = {field.name: field.column for field in schema.fields}
+    return (
+        [(columns[each.field], each.max_age_ms) for each in processing.filters],
+        processing.now if processing.filters else None,
+        (processing.iterator, schema) if processing.iterator else None,  # it sees the names of all columns
+        {(columns[each.field], each.operation) for each in processing.aggregations},
+    )
 
 
 def _keys(schema: Schema) -> list[tuple[str, str]]:
