@@ -139,9 +139,9 @@ def test_an_answer_says_what_its_clause_resolved_to(session, engine):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_where_no_snapshot_is_retained_the_closest_savepoint_answers_and_says_so(expired, engine):
-    sql = "SELECT count(*) FROM Trips TIMESTAMP AS OF '2026-10-25 00:12:00'"
+    sql = "SELECT * FROM Trips TIMESTAMP AS OF '2026-10-25 00:12:00'"
     result = expired.sql(sql, engine=engine)
-    assert result.to_arrow().column(0).to_pylist() == [1]
+    assert result.to_arrow().num_rows == 1
     assert (
         repr(result)
         .splitlines()[-1]
