@@ -122,7 +122,7 @@ def escaped(text: str) -> str:
 
 def _cell_html(value: object, text: str) -> str:
     if isinstance(value, Data) and value.value is None:
-        return f'<i style="opacity:0.6;">{escaped(text)}</i>'
+        return f'<i style="opacity:0.7;">{escaped(text)}</i>'
     shown = escaped(text)
     return f'<div style="{_LONG}">{shown}</div>' if len(text) > _WIDEST else shown
 
