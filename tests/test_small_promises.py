@@ -51,7 +51,7 @@ def test_null_and_a_text_that_says_so_differ_everywhere():
     shown = preview(rows, "")
     assert [line.strip() for line in shown.text().splitlines()[2:7]] == texts
     cells = shown.html()
-    assert '<i style="opacity:0.6;">NULL</i>' in cells
+    assert '<i style="opacity:0.7;">NULL</i>' in cells
     assert cells.count("<i ") == 1
     drawn = chart(pa.table({"x": [None, "NULL"], "y": [1, 2]}), "bar")
     assert ">NULL: 1<" in drawn._repr_html_()
