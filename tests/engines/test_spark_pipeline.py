@@ -262,7 +262,6 @@ def test_several_sources_are_one_import(session, table, tmp_path):
         ("a.csv", "key,n,at\na,1\n"),
         ("a.json", '{"key": "a", "n": 1.5, "at": "2026-01-01"}\n'),
         ("a.json", '{"key": "a", "m": 1, "at": "2026-01-01"}\n'),
-        ("a.json", "[]"),
         ("a.parquet", "no"),
     ],
 )
