@@ -104,7 +104,8 @@ def compare(
     """
     if _keys(before.schema) != _keys(after.schema):
         raise InvalidInput(
-            f"snapshots {before.snapshot_id} and {after.snapshot_id} have other keys", hint="compare them by SQL"
+            f"snapshots {before.snapshot_id} and {after.snapshot_id} have other row keys or sort keys",
+            hint="compare them by SQL",
         )
     newer = _newer_schema(before, after)
     same = _of_columns(processing_before, before.schema) == _of_columns(processing_after, after.schema)
