@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from sleeper_nb.clock import Clock
 from sleeper_nb.components import Engines
 from sleeper_nb.engines.sql import time_travel
+from sleeper_nb.engines.sql.metadata_answers import lists_columns, name_of_count
 from sleeper_nb.engines.sql.parameters import plain_values
-from sleeper_nb.engines.sql.row_count import name_of_count
 from sleeper_nb.errors import InvalidInput, SleeperError
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.query_result import Asked, DuckDBResult, Engine, QueryResult, SparkResult
@@ -28,6 +28,15 @@ if TYPE_CHECKING:
 _SHOW_TABLES = re.compile(r"\s*SHOW\s+TABLES\s*;?\s*", re.IGNORECASE)
 _TABLES = "SELECT unnest(CAST(:tables AS VARCHAR[])) AS table_name"
 _MADE = "SELECT :view AS view"
+_COLUMNS = """
+SELECT * EXCLUDE (required, row_keys, sort_keys) REPLACE (
+  CASE WHEN list_contains(required, column_name) THEN 'NO' ELSE 'YES' END AS "null",
+  CASE WHEN list_contains(row_keys, column_name) THEN 'row key'
+       WHEN list_contains(sort_keys, column_name) THEN 'sort key' END AS "key")
+FROM (DESCRIBE {table}), (SELECT CAST(:required AS VARCHAR[]) AS required,
+                                 CAST(:row_keys AS VARCHAR[]) AS row_keys,
+                                 CAST(:sort_keys AS VARCHAR[]) AS sort_keys)
+"""
 
 
 def run_query(
@@ -106,10 +115,12 @@ class _Runner:
         names = time_travel.bind_names(bound.text, dialect=self.engine)
         values = plain_values(bound.text, names, self.parameters, dialect=self.engine)
         try:
-            counted = _counted_in_metadata(bound) if self.engine == "duckdb" else None
+            if self.engine == "spark":
+                return self._on_spark(bound, values)
+            counted = _counted_in_metadata(bound)
             if counted is not None:
                 return self._on_duckdb(*counted, note="counted in metadata")
-            return self._on_duckdb(bound, values) if self.engine == "duckdb" else self._on_spark(bound, values)
+            return self._on_duckdb(*(_with_keys(bound) or (bound, values)))
         except SleeperError as error:
             told = explained(error, bound, self.tables)
             if told is error:
@@ -166,6 +177,26 @@ def _counted_in_metadata(bound: Bound) -> tuple[Bound, Mapping[str, Any]] | None
     return Bound(f"SELECT CAST(:rows AS BIGINT) AS {column}", {name: unread}, ()), {"rows": source.rows.rows}
 
 
+def _with_keys(bound: Bound) -> tuple[Bound, Mapping[str, Any]] | None:
+    """Return a statement for ``DESCRIBE`` that adds keys and nullability to DuckDB's answer, and its parameters.
+
+    DuckDB describes a relation, which has neither. None for any other statement.
+    """
+    if len(bound.named) != 1:
+        return None
+    ((name, source),) = bound.named.items()
+    if not isinstance(source, Source) or not isinstance(source.rows, ScanPlan):
+        return None
+    if not lists_columns(bound.text, name, dialect="duckdb"):
+        return None
+    schema = source.rows.schema
+    return replace(bound, text=_COLUMNS.format(table=name)), {
+        "required": [field.name for field in schema.fields if not field.nullable],
+        "row_keys": [field.name for field in schema.row_keys],
+        "sort_keys": [field.name for field in schema.sort_keys],
+    }
+
+
 def _folders(bound: Bound) -> set[str]:
     """Return the local folders of the files that a statement's tables have."""
     return {
@@ -197,7 +228,9 @@ def _frame(session: SparkSession, bound: Bound, values: Mapping[str, Any], local
         if isinstance(what, Bound):
             named[name] = _frame(session, what, {}, local_files)
         elif isinstance(what.rows, ScanPlan):
-            named[name] = frames.data_frame(session, what.rows, what.storage)
+            rows = frames.data_frame(session, what.rows, what.storage)
+            listed = lists_columns(bound.text, name, dialect="spark")
+            named[name] = frames.commented(rows, what.rows.schema) if listed else rows
         else:
             named[name] = frames.system_table(session, what.rows)
     return frames.query(session, bound.text, named, values, local_files=local_files)

@@ -19,6 +19,7 @@ from sleeper_nb.report import Grid, Report, counted
 
 MAX_BYTES = 65_536  # of HTML, about, are saved for one answer
 _LEAST_ROWS = 5  # of an answer that is too wide; then columns are left out
+_LONGEST = 200  # characters of a value, where longer ones would make the answer too large
 _MAX_CELLS, _MAX_LEVELS = 64, 6
 _LINE_CHARS = 130  # so many letters fit across 960 px; on a narrower screen the edge of the cell cuts them
 _LEVEL, LEAF = 22, 58  # heights in px
@@ -131,7 +132,12 @@ def partition_lines(at: Versioned) -> str:
 
 def bounded(grid: Grid, limit: int = MAX_BYTES) -> Grid:
     """Return a grid whose HTML has at most about `limit` bytes; its footer says what was left out."""
-    cells = tuple(tuple(v if len(t := cell_text(v)) <= 200 else clip(t, 200) for v in row) for row in grid.rows)
+    cells = tuple(
+        tuple(v if len(t := cell_text(v)) <= _LONGEST else clip(t, _LONGEST) for v in row) for row in grid.rows
+    )
+    if cells != grid.rows:
+        words = f"values cut to {_LONGEST} characters for the answer's size"
+        grid = replace(grid, footer=" · ".join(filter(None, (grid.footer, words))))
     shown = replace(grid, rows=cells)
     if _fits(shown, limit):
         return shown

@@ -20,7 +20,7 @@ from sleeper_nb.model.partitions import PartitionTree, Region
 from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.model.snapshots import VersionReference
+from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.administration import property_state
 from sleeper_nb.operations.compacting.job_plan import plan_compaction
@@ -56,7 +56,7 @@ class TableAt(Report):
     that is too old by now.
     """
 
-    _read_with: Schema | None = None  # None for the version's own
+    _read_with: Snapshot | None = None  # None for the version's own
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class TableAt(Report):
         store: StateStore,
         components: Components,
         properties: TableProperties,
-        read_with: Schema | None = None,
+        read_with: Snapshot | None = None,
     ) -> None:
         self.name, self.resolved, self.properties = name, resolved, properties
         self._store, self._components, self._read_with = store, components, read_with
@@ -74,16 +74,18 @@ class TableAt(Report):
     def state(self) -> TableState:
         """The partitions and file references of the version."""
         state = self._store.load(self.resolved.version)
-        return state if self._read_with is None else replace(state, schema=mapped(state.schema, self._read_with))
+        if self._read_with is None:
+            return state
+        return replace(state, schema=mapped(state.schema, self._store.load(self._read_with).schema))
 
     @checked
     def in_schema(self, which: Literal["own", "current"]) -> TableAt:
         """Return the version, read with its own schema or with that of now; `InvalidInput` says why that cannot be."""
         if which not in {"own", "current"}:
             raise InvalidInput(f"no schema {which!r}", hint="it is own or current")
-        now = None if which == "own" else self._store.load().schema
+        now = None if which == "own" else self._store.head()
         if now is not None:
-            mapped(self.state.schema, now)  # or raises
+            mapped(self.state.schema, self._store.load(now).schema)  # or raises
         return TableAt(self.name, self.resolved, self._store, self._components, self.properties, now)
 
     @property
@@ -118,9 +120,9 @@ class TableAt(Report):
     def answering(self) -> TableProperties:
         """The table's properties, with the filters, iterator and aggregations of the version.
 
-        Read with the schema of now, an old version has those of now too.
+        With ``schema="current"``, those of the snapshot that was current when the version was opened.
         """
-        version = self.resolved.version if self._read_with is None else self._store.head()
+        version = self._read_with or self.resolved.version
         return self.properties.processed_as(version.processing)
 
     @checked

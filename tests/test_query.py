@@ -197,3 +197,18 @@ def test_an_answer_of_spark_that_has_no_type_in_arrow_is_told_how_to_be_cast(ses
     with pytest.raises(sl.InvalidInput, match="Arrow has no type for a column of Spark's answer") as caught:
         session.sql("SELECT array() AS e", engine="spark").to_arrow()
     assert caught.value.hint == "cast it: CAST(array() AS array<string>)"
+
+
+@pytest.mark.parametrize("statement", ["DESCRIBE trips", "desc trips version as of 2;", "describe table trips"])
+def test_describe_says_which_columns_are_keys_and_never_null(session, statement):
+    told = session.sql(statement, engine="duckdb").to_pandas()
+    assert told["null"].tolist() == ["NO", "NO", "YES", "YES"]
+    assert told["key"].fillna("").tolist() == ["row key", "sort key", "", ""]
+    assert told.columns.tolist() == ["column_name", "column_type", "null", "key", "default", "extra"]
+    assert session.sql("DESCRIBE SELECT city FROM trips", engine="duckdb").to_pandas()["null"].tolist() == ["YES"]
+
+
+@pytest.mark.spark
+def test_describe_on_spark_says_which_columns_are_keys_and_never_null(session):
+    comments = session.sql("DESCRIBE trips", engine="spark").to_pandas()["comment"].fillna("").tolist()
+    assert comments == ["row key, not null", "sort key, not null", "", ""]

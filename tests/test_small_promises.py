@@ -198,3 +198,16 @@ def test_help_names_what_every_command_takes(run: Callable[..., str]):
         said = run(asked)
         assert all(word in said for word in ("--warehouse", "--instance", "--version"))
     assert "sleeper-nb" in run("--version")
+
+
+def test_a_version_read_with_the_current_schema_stays_as_it_was_opened(session: sl.Session):
+    table = session.create_table("aged", sl.Schema({"key": "string"}, {}, {"age": "long"}))
+    table.ingest([{"key": "a", "age": 0}])
+    opened = table.at(2, schema="current")
+    before = opened.answering.texts
+    table.alter({"more": "int?"})
+    table.set_properties({"sleeper.table.filters": "ageOff(age,1000)"})
+    assert opened.schema.names == ("key", "age")
+    assert opened.answering.texts == before
+    assert opened.scan().to_arrow().num_rows == 1
+    assert table.at(2, schema="current").scan().to_arrow().num_rows == 0

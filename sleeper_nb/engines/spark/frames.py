@@ -98,6 +98,20 @@ def met(rows: DataFrame, schema: Schema, condition: Condition, columns: Iterable
     return rows.select(*[f"`{field.name}`" for field in fields]).mapInArrow(task, columns_text(fields))
 
 
+def commented(rows: DataFrame, schema: Schema) -> DataFrame:
+    """Return rows whose columns have comments, which ``DESCRIBE`` shows: the role of a key, and "not null"."""
+    from pyspark.sql import functions as f
+
+    columns = []
+    for field in schema.fields:
+        role = schema.role(field.name)
+        words = [*([role] if role != "value" else []), *([] if field.nullable else ["not null"])]
+        columns.append(
+            f.col(f"`{field.name}`").alias(field.name, metadata={"comment": ", ".join(words)} if words else {})
+        )
+    return rows.select(*columns)
+
+
 _COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip

@@ -1,11 +1,12 @@
-"""Recognises the statement that only counts the rows of one table, which metadata can answer."""
+"""Recognises statements that metadata can answer: those that count the rows of one table, or list its columns."""
 
 from __future__ import annotations
 
-from sleeper_nb.engines.sql.tokens import Token, tokenize, unquote
+from sleeper_nb.engines.sql.tokens import Dialect, Token, tokenize, unquote
 
 _COUNT = ["SELECT", "COUNT", "(", "*", ")"]
 _UNNAMED = '"count_star()"'
+_DESCRIBES = {"duckdb": {"DESCRIBE", "DESC", "SHOW"}, "spark": {"DESCRIBE", "DESC"}}
 
 
 def name_of_count(text: str, table: str) -> str | None:
@@ -33,6 +34,27 @@ def name_of_count(text: str, table: str) -> str | None:
     if not column:
         return _UNNAMED
     return column[1].text if _is_alias(column) else None
+
+
+def lists_columns(text: str, table: str, *, dialect: Dialect) -> bool:
+    """Return whether a statement is ``DESCRIBE table``, or means the same.
+
+    Parameters
+    ----------
+    text
+        A statement.
+    table
+        The name of the table in it.
+    dialect
+        Whose SQL the statement is.
+    """
+    tokens = [token for token in tokenize(text, dialect=dialect) if not token.is_symbol(";")]
+    if not tokens or tokens[0].word not in _DESCRIBES[dialect]:
+        return False
+    rest = tokens[1:]
+    while rest and rest[0].word in {"TABLE", "EXTENDED", "FORMATTED"}:
+        rest = rest[1:]
+    return [unquote(token, dialect=dialect) for token in rest] == [table]
 
 
 def _is_alias(tokens: tuple[Token, ...]) -> bool:
