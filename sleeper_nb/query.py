@@ -115,12 +115,11 @@ class _Runner:
         names = time_travel.bind_names(bound.text, dialect=self.engine)
         values = plain_values(bound.text, names, self.parameters, dialect=self.engine)
         try:
-            if self.engine == "spark":
-                return self._on_spark(bound, values)
-            counted = _counted_in_metadata(bound)
+            counted = _counted_in_metadata(bound, self.engine)
             if counted is not None:
-                return self._on_duckdb(*counted, note="counted in metadata")
-            return self._on_duckdb(*(_with_keys(bound) or (bound, values)))
+                return self._on(*counted, note="counted in metadata")
+            described = _with_keys(bound) if self.engine == "duckdb" else None
+            return self._on(*(described or (bound, values)))
         except SleeperError as error:
             told = explained(error, bound, self.tables)
             if told is error:
@@ -130,7 +129,11 @@ class _Runner:
     def value(self, bound: Bound) -> Any:
         return self.run(bound).to_arrow().column(0)[0].as_py()
 
-    def _on_duckdb(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
+    def _on(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
+        run = self._on_duckdb if self.engine == "duckdb" else self._on_spark
+        return run(bound, values, note)
+
+    def _on_duckdb(self, bound: Bound, values: Mapping[str, Any], note: str) -> QueryResult:
         from sleeper_nb.engines.duckdb import relations
         from sleeper_nb.engines.duckdb.interrupts import interruptible
         from sleeper_nb.engines.duckdb.local_files import named_files
@@ -153,14 +156,14 @@ class _Runner:
         asked, free = Asked(bound.sources, self.began, self.clock, note), lambda: rows(self.engines.duckdb.connect())
         return DuckDBResult(asked, confined, found, free, self.engines.spark)
 
-    def _on_spark(self, bound: Bound, values: Mapping[str, Any]) -> QueryResult:
+    def _on_spark(self, bound: Bound, values: Mapping[str, Any], note: str) -> QueryResult:
         engine, size = self.engines.spark(), sum(source.bytes for source in bound.sources)
         allowed = self.engines.local_files
         frame = engine.run(lambda session: _frame(session, bound, values, allowed), "query", expected_bytes=size)
-        return SparkResult(Asked(bound.sources, self.began, self.clock), frame, engine)
+        return SparkResult(Asked(bound.sources, self.began, self.clock, note), frame, engine)
 
 
-def _counted_in_metadata(bound: Bound) -> tuple[Bound, Mapping[str, Any]] | None:
+def _counted_in_metadata(bound: Bound, engine: Engine) -> tuple[Bound, Mapping[str, Any]] | None:
     """Return a statement that opens no file for one that only counts the rows of a table, and its parameters.
 
     None when it does more, or when rows must be read to be counted.
@@ -170,7 +173,7 @@ def _counted_in_metadata(bound: Bound) -> tuple[Bound, Mapping[str, Any]] | None
     ((name, source),) = bound.named.items()
     if not isinstance(source, Source) or not isinstance(source.rows, ScanPlan) or source.rows.rows is None:
         return None
-    column = name_of_count(bound.text, name)
+    column = name_of_count(bound.text, name, dialect=engine)
     if column is None:
         return None
     unread = replace(source, rows=replace(source.rows, leaves=()), guard=None)

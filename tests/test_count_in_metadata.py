@@ -89,3 +89,17 @@ def test_rows_that_only_reading_can_count_are_read(session: sl.Session, reads: l
 def test_a_file_that_two_partitions_share_is_counted_once(session: sl.Session):
     session.table("t").split_partitions(at="c")
     assert session.sql("SELECT count(*) AS n FROM t", engine="duckdb").to_dict() == {"n": [8]}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("statement", [each.replace('"', "`") for each in COUNTS])
+def test_spark_counts_in_metadata_as_it_counts_by_reading(tmp_path: Path, spark_engine, statement: str):
+    with sl.connect(tmp_path, spark=spark_engine.session()) as session:
+        session.create_table("t", SCHEMA, ["c"]).ingest([{"a": key, "b": 1} for key in "abcde"])
+        result = session.sql(statement, engine="spark")
+        assert "counted in metadata · 0/2 partitions, 0/" in repr(result)
+        bare = statement.removesuffix(" -- all of them").rstrip("; ")
+        by_reading = session.sql(f"{bare} WHERE true", engine="spark")
+        assert result.to_arrow() == by_reading.to_arrow()
+        assert repr(result.to_spark().schema) == repr(by_reading.to_spark().schema)
+        assert "metadata" not in repr(session.sql(f"{bare} LIMIT 5", engine="spark"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from sleeper_nb.engines.sql.tokens import Dialect, Token, tokenize, unquote
 
 _COUNT = ["SELECT", "COUNT", "(", "*", ")"]
-_UNNAMED = '"count_star()"'
+_UNNAMED = {"duckdb": '"count_star()"', "spark": "`count(1)`"}
 _DESCRIBES = {"duckdb": {"DESCRIBE", "DESC", "SHOW"}, "spark": {"DESCRIBE", "DESC"}}
 
 
-def name_of_count(text: str, table: str) -> str | None:
+def name_of_count(text: str, table: str, *, dialect: Dialect) -> str | None:
     """Return the column's name in ``SELECT count(*) AS name FROM table AS other``, quoted as SQL needs it.
 
     None for every other statement: one more word, such as ``WHERE``, ``FILTER`` or ``LIMIT``, and it is another one.
@@ -17,11 +17,13 @@ def name_of_count(text: str, table: str) -> str | None:
     Parameters
     ----------
     text
-        A statement in DuckDB's SQL.
+        A statement.
     table
         The name of the table in it.
+    dialect
+        Whose SQL the statement is.
     """
-    tokens = tokenize(text, dialect="duckdb")
+    tokens = tokenize(text, dialect=dialect)
     if tokens and tokens[-1].is_symbol(";"):
         tokens = tokens[:-1]
     words = [token.word for token in tokens]
@@ -29,10 +31,10 @@ def name_of_count(text: str, table: str) -> str | None:
         return None
     at = words.index("FROM")
     of, column, alias = tokens[at + 1 : at + 2], tokens[5:at], tokens[at + 2 :]
-    if [unquote(token, dialect="duckdb") for token in of] != [table] or (alias and not _is_alias(alias)):
+    if [unquote(token, dialect=dialect) for token in of] != [table] or (alias and not _is_alias(alias)):
         return None
     if not column:
-        return _UNNAMED
+        return _UNNAMED[dialect]
     return column[1].text if _is_alias(column) else None
 
 
