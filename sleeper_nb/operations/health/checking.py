@@ -28,6 +28,7 @@ from sleeper_nb.operations.health.findings import (
     Suspicion,
     Version,
     VersionKey,
+    changed_rows,
     key_of,
     sequence_faults,
     state_faults,
@@ -78,7 +79,9 @@ class _Named:
     def add(self, state: TableState) -> None:
         """Note the files of one more version."""
         named = state.files.active.select(["filename", "bytes", "checksum"]).combine_chunks()
-        new = named if self.last is None else named.filter(_differs(named, self.last))
+        new = named if self.last is None else changed_rows(self.last, named)
+        if new.num_rows and self.last is not None:
+            new = new.filter(_differs(new, self.last))
         if new.num_rows:
             self.kept.append(new)
         self.last = named
@@ -108,6 +111,7 @@ class _Seen:
     files: _Named = field(default_factory=_Named)
     uses: dict[FileReference, DataUse] = field(default_factory=dict)
     newest: TableState | None = None
+    sound: TableState | None = None
 
 
 def check_table(
@@ -240,12 +244,13 @@ def _check_version(fresh: StateStore, version: Version, seen: _Seen, *, deep: bo
     """Load a version and check its state; note the files that it needs."""
     try:
         state = fresh.load(version)
-        seen.suspicions += state_faults(state, version)
+        faults = tuple(state_faults(state, version, seen.sound))
     except Exception as error:  # noqa: BLE001 - whatever damaged metadata makes of a read is a finding
         what = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
         seen.suspicions.append(Suspicion("unreadable", what, "the version cannot be read", key_of(version)))
         return
-    seen.newest = state
+    seen.suspicions += faults
+    seen.newest, seen.sound = state, None if faults else state
     seen.files.add(state)
     if deep:
         _note_uses(state, seen.uses)

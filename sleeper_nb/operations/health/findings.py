@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -160,20 +161,30 @@ def sequence_faults(snapshots: Sequence[Snapshot], current: int | None) -> Itera
         yield Suspicion("current", f"snapshot {current} is current but not retained", means)
 
 
-def state_faults(state: TableState, version: Version) -> Iterator[Suspicion]:
-    """Yield which rules the state of a version breaks. Pure."""
+def state_faults(state: TableState, version: Version, sound: TableState | None = None) -> Iterator[Suspicion]:
+    """Yield which rules the state of a version breaks. Pure.
+
+    Parameters
+    ----------
+    state, version
+        What was read of the version, and what the catalog says of it.
+    sound
+        A state without faults, such as that of the version before: references that both have are not judged again.
+    """
     key = key_of(version)
+    files, size = data_files(state.files.active)
     tree_fault = _tree_fault(state)
     if tree_fault is not None:
         means = "keys may belong to no leaf, or to two: do not write to the table"
         yield Suspicion("partitions", tree_fault, means, key)
     elif state.files.active.num_rows:  # in a broken tree everything would look wrong
-        for what, means in (*_reference_faults(state), *_region_faults(state)):
+        judged = _unlike(state, sound)
+        shared = _shared_faults(state) if files < state.files.active.num_rows else ()
+        for what, means in (*_reference_faults(state, judged), *shared, *_region_faults(state, judged)):
             yield Suspicion("reference", what, means, key)
-    references, rows, size = Totals().plus(state.files.active)
-    files = references
-    if isinstance(version, Snapshot) and version.references is not None:  # else an earlier build counted references
-        files, size = data_files(state.files.active)
+    references, rows, size_of_references = Totals().plus(state.files.active)
+    if not isinstance(version, Snapshot) or version.references is None:  # an earlier build counted references
+        files, size = references, size_of_references
     told = [("rows", version.record_count if isinstance(version, Savepoint) else version.rows, rows)]
     if isinstance(version, Snapshot):
         told += [("files", version.files, files), ("bytes", version.bytes, size)]
@@ -208,16 +219,41 @@ def _below_root(tree: PartitionTree) -> list[str]:
     return found
 
 
-def _reference_faults(state: TableState) -> Iterator[tuple[str, str]]:
-    """Yield references to partitions that are not there, and files that feed one key twice."""
-    active = state.files.active
+def _unlike(state: TableState, sound: TableState | None) -> pa.Table:
+    """Return the active references that have to be judged: what a sound state has at both ends is sound."""
+    if sound is None or sound.tree != state.tree or sound.schema != state.schema:
+        return state.files.active
+    return changed_rows(sound.files.active, state.files.active)
+
+
+def changed_rows(before: pa.Table, after: pa.Table) -> pa.Table:
+    """Return `after` without the longest runs at its start and at its end that `before` has there, too."""
+    shared = min(before.num_rows, after.num_rows)
+    first = _longest(shared, lambda rows: after.slice(0, rows).equals(before.slice(0, rows)))
+    last = _longest(
+        shared - first, lambda rows: after.slice(after.num_rows - rows).equals(before.slice(before.num_rows - rows))
+    )
+    return after.slice(first, after.num_rows - first - last)
+
+
+def _longest(most: int, is_same: Callable[[int], bool]) -> int:
+    """Return the largest number up to `most` for which a test holds that holds for every smaller one, too."""
+    if is_same(most):
+        return most
+    return bisect_left(range(most), 1, key=lambda rows: not is_same(rows + 1))
+
+
+def _reference_faults(state: TableState, judged: pa.Table) -> Iterator[tuple[str, str]]:
+    """Yield references to partitions that are not there."""
     known = pa.array([p.id for p in state.tree.partitions], pa.string())
-    for name in pc.unique(
-        active["partition_id"].filter(pc.invert(pc.is_in(active["partition_id"], known)))
-    ).to_pylist():
+    feeds = judged["partition_id"]
+    for name in pc.unique(feeds.filter(pc.invert(pc.is_in(feeds, known)))).to_pylist():
         yield f"files feed partition {name}, which is not in the tree", "their rows are not found"
-    if pc.count_distinct(active["filename"]).as_py() == active.num_rows:  # as of most versions: none is shared
-        return
+
+
+def _shared_faults(state: TableState) -> Iterator[tuple[str, str]]:
+    """Yield files that feed one key twice."""
+    active = state.files.active
     counts = active.group_by("filename").aggregate([("partition_id", "count")])
     shared = counts["filename"].filter(pc.greater(counts["partition_id_count"], 1))
     rows = active.filter(pc.is_in(active["filename"], shared)).select(["filename", "partition_id"])
@@ -231,9 +267,8 @@ def _reference_faults(state: TableState) -> Iterator[tuple[str, str]]:
             yield f"{filename} feeds a partition twice, or also one above it", "its rows are read twice"
 
 
-def _region_faults(state: TableState) -> Iterator[tuple[str, str]]:
+def _region_faults(state: TableState, active: pa.Table) -> Iterator[tuple[str, str]]:
     """Yield files whose recorded keys lie outside the one partition that they feed."""
-    active = state.files.active
     ids = pa.array([p.id for p in state.tree.partitions], pa.string())
     places = pc.index_in(active["partition_id"], ids).combine_chunks()
     whole = pc.and_(active["only_this_partition"], pc.greater(active["rows"], 0))
