@@ -49,7 +49,8 @@ def references(tree, count):
     columns = {
         "filename": names, "partition_id": ids[owner], "rows": np.full(number, 1000),
         "rows_exact": np.ones(number, bool), "only_this_partition": np.ones(number, bool),
-        "bytes": np.full(number, 9000), "job_id": pa.nulls(number, pa.string()), "status": np.full(number, "ACTIVE"),
+        "bytes": np.full(number, 9000), "job_id": pa.nulls(number, pa.string()),
+        "checksum": pa.nulls(number, pa.string()), "status": np.full(number, "ACTIVE"),
         "added_snapshot": np.full(number, 2), "removed_snapshot": pa.nulls(number, pa.int64()),
         "updated_at": pa.array(np.zeros(number, np.int64)).cast(pa.timestamp("us", tz="UTC")),
         "min_key": low, "max_key": low + WIDTH - 1,
@@ -74,6 +75,7 @@ def publish(store, state):
     new = replace(
         store.head(), id=2, commit_id=f"made in {store.table_id}", files=files, rows=rows, bytes=size,
         files_path=metadata.files_path, partitions_path=metadata.partitions_path,
+        files_checksum=metadata.files_checksum, partitions_checksum=metadata.partitions_checksum,
     )  # fmt: skip
     if not store.catalog.commit(store.table_id, store.head(), new):
         raise SystemExit("the state was not published")
