@@ -38,6 +38,13 @@ settings.register_profile("faults", settings.get_profile("default"), max_example
 settings.load_profile("default")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests of a file to one worker of several (``-n``), and all that need Spark to one: it starts once."""
+    for item in items:
+        group = "spark" if item.get_closest_marker("spark") else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(scope="session")
 def spark_engine():
     engine = SparkEngine(

@@ -417,6 +417,7 @@ def _ingest_in_a_process(tables: Tables, name: str, start: Any) -> None:
         ingest(store, rows_of((name, number)))
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("tables", stores("moto"), indirect=True)  # a server, as processes share no memory
 def test_two_processes_lose_nothing(tables: Tables):
     tables.opened(clock=Clock()).catalog.close()

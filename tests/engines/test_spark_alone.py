@@ -7,6 +7,8 @@ import pytest
 
 from tests.engines import spark_alone
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -19,6 +19,8 @@ from sleeper_nb.state_store.base import StateStore
 from tests.builders import a_store, ingest, keys_in, on_disk, rows_of, save, scan
 from tests.engines import spark_killed
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[2]
 BEFORE = sorted("abcmxyz" * 2)
 TABLES = ("imported", "compacted")

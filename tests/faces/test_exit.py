@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.processes
+
 _OPEN = """
 import sys, threading, sleeper_nb as sl
 session = sl.connect("warehouse")

@@ -59,6 +59,7 @@ def test_a_table_comes_from_edited_templates(demo, folder):
         assert session.table("plain").schema.names == ("key", "timestamp", "value")
 
 
+@pytest.mark.processes
 def test_the_script_lines_of_the_specification_as_processes(demo, folder):
     here = {**os.environ, "PYTHONPATH": str(Path(sl.__file__).parents[1])}
     console = [sys.executable, "-c", "import sys; from sleeper_nb.cli import main; sys.exit(main())"]

@@ -138,6 +138,7 @@ def size(shell) -> Counter[str]:
     return counts
 
 
+@pytest.mark.processes
 def test_a_thousand_commands_leave_nothing_behind(shell):
     shell.push({"rows": ROWS, "least": 5})
     run(shell, *MADE, *READS * 2, *QUICK * 2)  # caches are filled, modules are loaded

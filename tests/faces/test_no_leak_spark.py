@@ -16,7 +16,7 @@ from py4j.java_gateway import JavaObject
 
 import sleeper_nb as sl
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.processes]
 
 MADE = ("%sleeper use $session", "%%sleeper create t --splits m\nk STRING KEY\nv INT", "%sleeper ingest t $rows")
 ANSWERED = (
@@ -31,7 +31,7 @@ FAILED = (
     *("%sleeper sql SELECT raise_error('no') FROM t", "%sleeper sql SELECT :absent"),
 )
 ENDLESS = "%sleeper sql SELECT sum(hash(id)) AS s FROM range(0, 1000000000000000, 1, 8)"
-TIMES = 5
+TIMES = 3
 FEW = 10
 """Threads and files come and go; a leak of every command adds more."""
 MOST_OBJECTS = 250

@@ -152,6 +152,7 @@ def _ingest_in_a_process(kind: str, folder: Path, name: str, start: Any) -> None
         ingest(store, rows_of((name, number)))
 
 
+@pytest.mark.processes
 @BOTH
 def test_processes_that_write_during_a_migration_lose_nothing(tmp_path: Path, here: str, there: str):
     store = a_store(tmp_path, kind=here, clock=Clock())

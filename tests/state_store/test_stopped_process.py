@@ -18,6 +18,8 @@ from sleeper_nb.operations.upkeep.orphans import sweep_orphans
 from sleeper_nb.progress import Silent
 from tests.builders import a_store, collect, compact, ingest, keys_in, reopened, rows_of, save, scan
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[2]
 
 
