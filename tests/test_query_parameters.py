@@ -65,7 +65,6 @@ def value_of(session, engine, value):
         ([date(2026, 11, 1)], [date(2026, 11, 1)]),
         ([[1], [2, 3]], [[1], [2, 3]]),
     ],
-    ids=repr,
 )
 def test_a_value_is_bound_as_it_is(session, engine, given, found):
     assert value_of(session, engine, given) == found
