@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,10 @@ class Declaring(Administration):
     """The part of `Session` that compares an instance with what was declared for it."""
 
     instance: str
+
+    @abstractmethod
+    def _check_open(self) -> None:
+        """Raise `SessionClosed` when the session was closed."""
 
     @checked
     def apply(
@@ -102,11 +107,13 @@ class Declaring(Administration):
         InvalidInput
             When a value is none of its property. Nothing is changed then.
         """
+        self._check_open()
         self.components.property_files.change_instance(changes)
         own = [name for name in changes if name in INSTANCE_PROPERTIES]
         later = f"{', '.join(own)} count{'s' * (len(own) == 1)} when the warehouse is opened the next time"
         return self._told(changes, later if own else "")
 
     def _told(self, names: Iterable[str], footer: str) -> Listing[property_listing.PropertyValue]:
+        self._check_open()
         values = property_listing.instance_values(self.components.property_files.instance, names)
         return property_listing.listing(values, f"properties of instance {self.instance}", footer)

@@ -14,6 +14,7 @@
     ├── ConfirmationNeeded           a deletion showed its plan; ``force=True``, typed ``--force``, does it
     ├── NotAllowed                   a warehouse names code or a place outside it; allow it, if you trust it
     ├── StorageError                 a file, disk or server failed; mend that, then run it again
+    │   ├── SessionClosed            its session was closed; open the warehouse again
     │   ├── NetworkError             S3 or DynamoDB gave no whole answer; a change that was asked for may be done or not
     │   └── OutcomeUnknown           a commit may have won or not; look at history before running it again
     └── EngineError                  Java, Spark or DuckDB failed or is missing
@@ -168,6 +169,15 @@ class NotAllowed(SleeperError):  # noqa: N818
 
 class StorageError(SleeperError):
     """A file, disk or server failed."""
+
+
+class SessionClosed(StorageError):  # noqa: N818
+    """The session was closed; open the warehouse again."""
+
+    @classmethod
+    def of(cls, what: str) -> SessionClosed:
+        """Return the error of work with something that a session had."""
+        return cls(f"{what} was closed with its session", hint="open the warehouse again")
 
 
 class NetworkError(StorageError):

@@ -16,7 +16,7 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.components import Components, Engines
 from sleeper_nb.declaring import Declaring
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import InvalidInput, NotFound, SessionClosed
 from sleeper_nb.lookup import lookup_in
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, IteratorNames, Permissions
@@ -112,8 +112,13 @@ class Session(Declaring):
         self.components.leases.close()
         self.components.catalog.close()
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SessionClosed.of(f"the instance {self.location}")
+
     def spark(self) -> SparkEngine:
         """Return what runs Spark; Spark itself starts with the first work for it."""
+        self._check_open()
         with self._lock:
             if self._spark is None:
                 from sleeper_nb.engines.spark.session import SparkEngine
@@ -141,6 +146,7 @@ class Session(Declaring):
         iterators, data_paths
             As `sleeper_nb.connect` takes them.
         """
+        self._check_open()
         files = self.components.property_files
         files.permissions = files.permissions.with_more(Permissions.of(iterators, data_paths))
         if self._spark is not None and self._spark.started:
@@ -258,6 +264,7 @@ class Session(Declaring):
             Whether a statement that changes a view is refused, for who only asks what a statement costs: rows are
             read when they are asked for, and `QueryResult.cost` and `QueryResult.explain` ask for none.
         """
+        self._check_open()
         if engine not in ENGINES:
             raise InvalidInput(f"no engine {engine!r}", hint="the engines are spark and duckdb")
         return run_query(

@@ -17,7 +17,8 @@ from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.model.file_reference import FileReference
-from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.keys import KeyValue
+from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.processing import NOTHING
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.schema import Schema
@@ -246,6 +247,12 @@ def savepoint(number: int, of: Snapshot, name: str | None = None, **changes: Any
 def a_tree(*points: str, schema: Schema = KEYED) -> PartitionTree:
     """Return a tree whose leaves meet at the points; ids follow from the seed."""
     return PartitionTree.from_split_points(schema, points, ManualClock().new_id)
+
+
+def leaf_of(tree: PartitionTree, key: tuple[KeyValue, ...]) -> Partition:
+    """Return the one leaf that holds a key."""
+    (leaf,) = (leaf for leaf in tree.leaves if key in leaf.region)
+    return leaf
 
 
 def a_file(

@@ -38,7 +38,7 @@ from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.opening import open_state_store
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.local import LocalPlace
-from tests.builders import EMBEDDED, KEYED, START, a_file, a_tree, collect, save
+from tests.builders import EMBEDDED, KEYED, START, a_file, a_tree, collect, leaf_of, save
 from tests.faults import KINDS, DeadError, Fault, Faulty, FaultyStorage, no_disk
 from tests.servers.memory import MemoryDynamoDB, memory_catalog
 
@@ -119,7 +119,7 @@ class FaultMachine(RuleBasedStateMachine):
         return AddFiles(tuple(a_file(name, leaf) for name in sorted(names)))
 
     def leaf(self) -> str:
-        return self.reader.load().tree.leaf_of(("a", 0)).id
+        return leaf_of(self.reader.load().tree, ("a", 0)).id
 
     def settle(self, added: Collection[str], removed: Collection[str], splits: int = 0, to: int | None = None) -> int:
         """Note what every new version must have, that of a rollback what `to` has; return how many are no rival's."""

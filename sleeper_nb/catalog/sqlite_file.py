@@ -16,7 +16,7 @@ from typing import Any
 
 from sleeper_nb.catalog.reserve import PART, Reserve
 from sleeper_nb.catalog.sqlite_tables import FORMAT_VERSION, upgrade
-from sleeper_nb.errors import FREE_SPACE, DiskFull, StorageError
+from sleeper_nb.errors import FREE_SPACE, DiskFull, SessionClosed, StorageError
 
 BUSY_SECONDS = 60.0
 """How long a writer waits for another one's lock; a commit holds it for milliseconds."""
@@ -87,8 +87,7 @@ class SqliteFile:
                 yield self._connection
             except sqlite3.Error as error:
                 if self._closed:
-                    message = f"the catalog {self._path} was closed with its session"
-                    raise StorageError(message, hint="open the warehouse again") from error
+                    raise SessionClosed.of(f"the catalog {self._path}") from error
                 self._check_there()
                 raise self._explained(error) from error
 

@@ -196,6 +196,12 @@ class FileReferences:
         """The rows that only older snapshots use."""
         return self._to_table(self._removed)
 
+    @property
+    def out_of_use(self) -> pa.Table:
+        """The rows of `ready_for_gc` whose files the current version does not use in another partition either."""
+        waiting = self.ready_for_gc
+        return waiting.filter(pc.invert(pc.is_in(waiting["filename"], self.active["filename"].combine_chunks())))
+
     def removed_last(self, count: int) -> set[str]:
         """Return the names of the files of the references that were removed last, so many of them."""
         waiting = self.ready_for_gc

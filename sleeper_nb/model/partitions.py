@@ -162,14 +162,6 @@ class PartitionTree:
         assert point is not None  # noqa: S101 - `check` holds it
         return point
 
-    def leaf_of(self, key: Sequence[KeyValue]) -> Partition:
-        """Return the one leaf that holds a key."""
-        node = self.root
-        while not node.is_leaf:
-            right = key[node.dimension] >= self.split_point(node)  # type: ignore[operator]
-            node = self[node.child_ids[right]]
-        return node
-
     def leaves_in(self, region: Region) -> tuple[Partition, ...]:
         """Return the leaves that can hold a key of the region."""
         return tuple(self._leaves_in(self.root, region))

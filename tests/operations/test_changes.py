@@ -23,7 +23,7 @@ from sleeper_nb.operations.versioning.comparison import Comparison, compare
 from sleeper_nb.operations.versioning.row_difference import difference
 from sleeper_nb.operations.versioning.row_identity import identity
 from sleeper_nb.state_store.base import StateStore
-from tests.builders import KEYED, a_store, collect, compact, ingest, rows_of, scan, split
+from tests.builders import KEYED, a_store, collect, compact, ingest, leaf_of, rows_of, scan, split
 
 Rows = Counter[tuple[Any, ...]]
 KEYS = st.tuples(st.sampled_from(["a", "b", "c", "d\0", "é"]), st.integers(0, 2))
@@ -232,7 +232,7 @@ def test_a_leaf_that_gave_its_part_of_a_shared_file_away_is_compared(tmp_path):
     ingest(store, rows_of("a", "z"))
     split(store, at="m")
     start = store.head().id
-    leaf = store.load().tree.leaf_of(("a", 0)).id
+    leaf = leaf_of(store.load().tree, ("a", 0)).id
     ingest(store, rows_of("b"))
     compact(store, partition_id=leaf)
     added, removed = difference_of(store, start, store.head().id)

@@ -41,6 +41,7 @@ from tests.builders import (
     compact,
     forget_all_but_newest,
     ingest,
+    leaf_of,
     on_disk,
     reachable,
     reopened,
@@ -231,7 +232,7 @@ def test_a_savepoint_without_its_file(table: StateStore):
 
 def put(store: StateStore, data: list[dict[str, Any]], *, leaf: str = "z", **lies: Any) -> FileReference:
     """Add a file whose reference lies about it."""
-    partition = store.load().tree.leaf_of((leaf, 0)).id
+    partition = leaf_of(store.load().tree, (leaf, 0)).id
     name = paths.data_file(partition, store.clock.new_id())
     file = write_sorted(store.storage, name, KEYED, [pa.Table.from_pylist(data, schema=KEYED.arrow)])
     reference = replace(reference_to(file, partition), **lies)

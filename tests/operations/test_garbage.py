@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences
@@ -161,3 +162,14 @@ def test_two_collectors_at_once_delete_the_same_files_once(table: StateStore):
     assert done.data_files == first.data_files
     assert keys_in(scan(reopened(table))) == ["a", "b"]
     assert reachable(table) <= on_disk(table)
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_file_that_the_current_version_uses_is_not_counted_as_kept_back(tmp_path, dry_run: bool):
+    with sl.connect(tmp_path) as session:
+        table = session.create_table("t", sl.Schema({"k": "int"}, {}, {}))
+        table.ingest([{"k": k} for k in range(100)])
+        table.split_partitions(threshold=10)
+        assert table.collect_garbage(dry_run=dry_run).held == table.status().waiting_files == 0
+        table.compact(strategy="all")
+        assert table.collect_garbage(dry_run=dry_run).held == table.status().waiting_files == 1

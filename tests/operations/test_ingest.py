@@ -39,6 +39,7 @@ from tests.builders import (
     in_order,
     ingest,
     keys_in,
+    leaf_of,
     on_disk,
     reopened,
     rows_of,
@@ -94,7 +95,7 @@ def test_rows_are_cut_where_the_tree_says(keys: list[Any], points: set[bytes]):
     parts = {leaf.id: part.to_pylist() for leaf, part in cut_by_leaf(rows, tree, schema)}
     expected: dict[str, list[Any]] = {}
     for b, n in keys:
-        expected.setdefault(tree.leaf_of((b, n)).id, []).append({"b": b, "l": n})
+        expected.setdefault(leaf_of(tree, (b, n)).id, []).append({"b": b, "l": n})
     assert parts == expected
 
 

@@ -18,7 +18,7 @@ from sleeper_nb.aws.network import Network
 from sleeper_nb.catalog.dynamodb import errors
 from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable, decode_item, encode_item
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import StorageError
+from sleeper_nb.errors import SessionClosed, StorageError
 from sleeper_nb.retry import Retry
 
 RETRY = Retry(max_attempts=errors.TRIES, first_wait=0.02, max_wait=2.0)
@@ -75,6 +75,7 @@ class DynamoDB:
         self.network = network or Network(clock)
         self._lock = threading.Lock()
         self._made: tuple[int, Any] | None = None
+        self._closed = False
 
     def client(self) -> Any:
         """Return boto3's client; a forked process gets one of its own, since sockets cannot be shared."""
@@ -98,8 +99,9 @@ class DynamoDB:
             return self._made[1]
 
     def close(self) -> None:
-        """Let go of connections; the next request opens new ones."""
+        """Let go of connections, and refuse every request from now on."""
         with self._lock:
+            self._closed = True
             if self._made is not None and self._made[0] == os.getpid():
                 self._made[1].close()
             self._made = None
@@ -111,7 +113,11 @@ class DynamoDB:
         ------
         StorageError
             When it failed for good, or in every try.
+        SessionClosed
+            When this was closed.
         """
+        if self._closed:
+            raise SessionClosed.of("the catalog on DynamoDB")
         from botocore import xform_name
         from botocore.exceptions import BotoCoreError, ClientError
 

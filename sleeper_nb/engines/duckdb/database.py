@@ -7,6 +7,8 @@ import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, Literal
 
+from sleeper_nb.errors import SessionClosed
+
 if TYPE_CHECKING:
     import duckdb
 
@@ -37,7 +39,7 @@ class Database:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock, self._closed = threading.Lock(), False
         self._kept: dict[Literal["first", "confined"], duckdb.DuckDBPyConnection] = {}
         weakref.finalize(self, self._kept.clear)
         self._folders: frozenset[str] = frozenset()
@@ -45,6 +47,7 @@ class Database:
     def connect(self) -> duckdb.DuckDBPyConnection:
         """Return a new connection without limits, which shows times in UTC."""
         with self._lock:
+            self._check_open()
             if "first" not in self._kept:
                 self._kept["first"] = _opened()
             return self._kept["first"].cursor()
@@ -60,6 +63,7 @@ class Database:
         files
             Files that the statement names; it gets a database of its own.
         """
+        self._check_open()
         wanted, named = frozenset(folders), sorted(files)
         if named:
             return _confined(wanted, named)
@@ -70,9 +74,14 @@ class Database:
             return self._kept["confined"].cursor()
 
     def close(self) -> None:
-        """Release the databases. Answers that were handed out keep theirs until they go."""
+        """Release the databases, and open no more. Answers that were handed out keep theirs until they go."""
         with self._lock:
+            self._closed = True
             self._kept.clear()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SessionClosed.of("the session's DuckDB")
 
 
 def _opened() -> duckdb.DuckDBPyConnection:

@@ -24,6 +24,7 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
+from sleeper_nb.operations.versioning.schema_commit import SchemaCommit
 from sleeper_nb.report import CONFIRM, Grid, Report, counted, nothing_done
 from sleeper_nb.state_store.base import StateStore
 
@@ -153,20 +154,36 @@ def reinitialise(
         staying = f"; {counted(len(plan.savepoints), 'savepoint')} ({', '.join(plan.savepoints)}) would stay"
         message = f"this deletes all contents of table {name!r}: {gone}{staying if plan.savepoints else ''}"
         raise ConfirmationNeeded(message, hint=CONFIRM, plan=plan)
-    made = _clear(store, fresh, state, author)
-    last = made or store.head()
-    older = [snapshot.id for snapshot in store.catalog.snapshots(store.table_id) if snapshot.id < last.id]
+    cleared, made = _clear(store, fresh, state, author)
+    current = cleared.snapshot_id if made is None else made.id
+    older = [snapshot.id for snapshot in store.catalog.snapshots(store.table_id) if snapshot.id < current]
     store.catalog.expire_snapshots(store.table_id, older, store.clock.now())
-    return replace(plan, snapshot=made, snapshots=len(older), dry_run=False)
+    # Read only now: no savepoint of a version that was forgotten can be made from here on.
+    saved = [point for point in store.catalog.savepoints(store.table_id) if point.saved_snapshot_id < current]
+    done = _plan(name, fresh, cleared, Retained(kept.snapshots, tuple(saved)))
+    return replace(done, snapshot=made, snapshots=len(older), dry_run=False)
 
 
-def _clear(store: StateStore, fresh: Fresh, state: TableState, author: str | None) -> Snapshot | None:
+def _clear(
+    store: StateStore, fresh: Fresh, state: TableState, author: str | None
+) -> tuple[TableState, Snapshot | None]:
+    """Return the state that was cleared, and the new snapshot; None when the table was empty already."""
     if fresh.leaves_alone(state):
-        return None
-    schema_id, schema = state.schema_id, fresh.schema
-    if schema is not None:
-        schema_id, _ = store.history.new_schema(lambda _: schema, state.schema_id)
-    return store.commit(lambda now: fresh.change(store, now, schema_id), author=author)
+        return state, None
+    if fresh.schema is not None:
+        schema = fresh.schema
+        planned = SchemaCommit(store, lambda *_: schema, lambda now, schema_id, _: fresh.change(store, now, schema_id))
+        cleared, _, made = planned.commit(author=author)
+        return cleared, made
+    cleared = state
+
+    def change(now: TableState) -> ClearTable:
+        nonlocal cleared
+        cleared = now
+        return fresh.change(store, now, now.schema_id)
+
+    made = store.commit(change, author=author)
+    return cleared, made
 
 
 def _plan(name: str, fresh: Fresh, state: TableState, kept: Retained) -> ReinitialiseReport:

@@ -19,11 +19,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
+from sleeper_nb.catalog.base import Assignment
+from sleeper_nb.catalog.steady import steady
 from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import StateRuleBroken
 from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot, files_text
+from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.compacting.ahead import made_ahead
 from sleeper_nb.operations.compacting.claimed_jobs import ClaimedJobs
 from sleeper_nb.operations.compacting.job_plan import CompactionJob, plan_compaction
@@ -167,6 +170,23 @@ def run_in_process(
     return run
 
 
+def _state_and_claims(store: StateStore, *, of_one_moment: bool) -> tuple[TableState, tuple[Assignment, ...]]:
+    """Return the current state, and which of its files other jobs have claimed.
+
+    The claims are read first: otherwise a job that commits in between leaves its inputs in the state, free for others.
+    A job that claims in between does no harm, as each job asks for its inputs again. Only a plan that is shown needs
+    both of one moment, and a run does not fail for many other claims.
+    """
+
+    def claims() -> tuple[Assignment, ...]:
+        return store.catalog.assignments(store.table_id, store.clock.now())
+
+    if of_one_moment:
+        return steady(store.load, claims)
+    claimed = claims()
+    return store.load(), claimed
+
+
 def compact(
     store: StateStore,
     runner: Runner,
@@ -182,8 +202,7 @@ def compact(
     processing: DataProcessing = NOTHING,
 ) -> CompactionReport:
     """Plan, claim, run and commit; each job is committed as it finishes, so an interrupt loses only those running."""
-    state = store.load()
-    claimed = store.catalog.assignments(store.table_id, store.clock.now())
+    state, claimed = _state_and_claims(store, of_one_moment=dry_run)
     proposed, waiting = plan_compaction(
         state, strategy, settings, claimed, store.clock, store.most_compaction_inputs, partition_id, but, processing
     )

@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-import pyarrow.compute as pc
-
 from sleeper_nb.catalog.base import Assignment
 from sleeper_nb.catalog.steady import steady
 from sleeper_nb.cells import Bytes
@@ -171,7 +169,7 @@ def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableSt
     state = store.load(head)
     kept = versions_kept(snapshots, savepoints, leases, now)
     files, size = files_of(state)
-    waiting, waiting_bytes = _waiting(state)
+    waiting, waiting_bytes = data_files(state.files.out_of_use)
     return TableStatus(
         table=name,
         state_store=head.state_store,
@@ -267,10 +265,3 @@ def _log_length(store: StateStore, head: Snapshot) -> int:
     if head.files_path is not None or store.named(head.state_store).keeps_history_itself:
         return 0
     return head.id - store.catalog.checkpoint(store.table_id, head.id).id
-
-
-def _waiting(state: TableState) -> tuple[int, int]:
-    """Return the number of data files that nothing reads any more, and their bytes."""
-    waiting = state.files.ready_for_gc
-    used = pc.is_in(waiting["filename"], state.files.active["filename"].combine_chunks())
-    return data_files(waiting.filter(pc.invert(used)))

@@ -26,7 +26,6 @@ BAD_VALUE = (pa.ArrowException, OverflowError, TypeError, ValueError, Arithmetic
 """What Arrow and Python raise for a value that does not fit."""
 _OPEN_EXTENSIONS = frozenset({"arrow.json", "arrow.uuid", "arrow.bool8"})
 _MOST_SHOWN = 60
-_UTC = pa.timestamp("us", "UTC")
 
 
 class InexactValueError(Exception):

@@ -11,11 +11,13 @@ Why no reader or writer is disturbed, in steps:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sleeper_nb.catalog.base import Assignment
+from sleeper_nb.catalog.steady import steady
 from sleeper_nb.errors import InvalidInput, NotFound, StateRuleBroken
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import KeyValue, check_key, key_text, parse_key
@@ -139,15 +141,16 @@ def split_partitions(
         When the partition is not there, or the value splits no leaf.
     """
     planner = _Planner(store, request, progress)
-    state = store.load()
-    plan = planner.plan(state)
+    # Of one moment: claims that end in between leave their old inputs in the state, free to be split.
+    state, claims = steady(store.load, planner.claims)
+    plan = planner.plan(state, claims)
     if dry_run or not plan.splits:
         return replace(plan, dry_run=dry_run)
 
     def change(newest: TableState) -> SplitPartitions:
         nonlocal plan
         if newest.snapshot_id != state.snapshot_id:
-            plan = planner.plan(newest)
+            plan = planner.plan(newest, planner.claims())
         if not plan.splits:
             raise StateRuleBroken("other writers changed every leaf that was to be split", hint="split again")
         splits = tuple(split for leaf in plan.splits for split in leaf.splits)
@@ -164,8 +167,12 @@ class _Planner:
         self._store, self._request, self._progress = store, request, progress
         self._known: dict[tuple[str, tuple[str, ...]], LeafSplit | Unsplit] = {}
 
-    def plan(self, state: TableState) -> SplitReport:
-        claims = self._store.catalog.assignments(self._store.table_id, self._store.clock.now())
+    def claims(self) -> tuple[Assignment, ...]:
+        """Return which files compaction jobs have claimed."""
+        return self._store.catalog.assignments(self._store.table_id, self._store.clock.now())
+
+    def plan(self, state: TableState, claims: Iterable[Assignment]) -> SplitReport:
+        """Return what becomes of the leaves of a state."""
         busy = {claim.partition_id: claim.job_id for claim in claims}
         chosen = list(chosen_leaves(state, self._request))
         found: list[LeafSplit | Unsplit] = []

@@ -22,8 +22,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-import pyarrow.compute as pc
-
 from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import StateRuleBroken, StorageError
 from sleeper_nb.model.leases import Lease
@@ -78,9 +76,8 @@ def delay_of(properties: TableProperties) -> timedelta:
 def collectable_files(state: TableState, kept: Iterable[int], now: datetime, delay: timedelta) -> tuple[str, ...]:
     """Return the tracked data files that no kept version needs and that are out of use for the delay. Pure."""
     versions = sorted(set(kept))
-    waiting = state.files.ready_for_gc
-    active = pc.filter(waiting["filename"], pc.is_in(waiting["filename"], state.files.active["filename"]))
-    needed: set[str] = set(active.to_pylist())
+    waiting = state.files.out_of_use
+    needed: set[str] = set()
     candidates: set[str] = set()
     for row in waiting.select(["filename", "added_snapshot", "removed_snapshot", "updated_at"]).to_pylist():
         live = any(row["added_snapshot"] <= version < row["removed_snapshot"] for version in versions)
@@ -198,7 +195,7 @@ def _release_ended(store: StateStore, now: datetime) -> None:
 def _report(
     state: TableState, data: Sequence[str], left: Sequence[str], metadata: tuple[str, ...], *, dry_run: bool
 ) -> GarbageReport:
-    waiting = state.files.ready_for_gc
+    waiting = state.files.out_of_use
     sizes = dict(zip(waiting["filename"].to_pylist(), waiting["bytes"].to_pylist(), strict=True))
     held = len(sizes) - len(data)
     size = sum(sizes[name] for name in data)

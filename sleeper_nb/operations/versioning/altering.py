@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sleeper_nb.errors import InvalidInput, OutcomeUnknown, SleeperError
+from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.evolution import SchemaChange, SetSchema, check_processing, evolved
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.model.state import TableState
+from sleeper_nb.operations.versioning.schema_commit import SchemaCommit
 from sleeper_nb.report import Grid, Report
 from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.storage import paths
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -91,44 +90,10 @@ def alter(
     after = evolved(before.schema, changes, before.schema_id + 1)
     if dry_run:
         return AlterReport(name, before.schema, after, None)
-    plan = _Planned(store, changes)
-    try:
-        snapshot = store.commit(plan.on, author=author, message=message)
-    except OutcomeUnknown:
-        raise  # the schema may be the table's: it must stay
-    except SleeperError:  # only now: behind an interrupt another thread may still commit it
-        plan.discard()
-        raise
-    old, made = plan.of
+    planned = SchemaCommit(
+        store,
+        lambda state, schema_id: evolved(state.schema, changes, schema_id),
+        lambda _, schema_id, schema: SetSchema(schema_id, schema),
+    )
+    old, made, snapshot = planned.commit(author=author, message=message)
     return AlterReport(name, old.schema, made.schema, snapshot)
-
-
-class _Planned:
-    """The change, planned anew on each schema that a try of its commit finds; a schema is written before its commit."""
-
-    def __init__(self, store: StateStore, changes: Sequence[SchemaChange]) -> None:
-        self._store, self._changes = store, changes
-        self._of: tuple[TableState, SetSchema] | None = None
-
-    @property
-    def of(self) -> tuple[TableState, SetSchema]:
-        """The state that was altered, and how."""
-        assert self._of is not None  # noqa: S101 - asked for behind a commit
-        return self._of
-
-    def on(self, state: TableState) -> SetSchema:
-        """Return the change of a state."""
-        if self._of is None or state.schema_id != self._of[0].schema_id:
-
-            def make(schema_id: int) -> Schema:
-                return evolved(state.schema, self._changes, schema_id)
-
-            schema_id, schema = self._store.history.new_schema(make, state.schema_id)
-            self.discard()  # what lost against another alteration
-            self._of = state, SetSchema(schema_id, schema)
-        return self._of[1]
-
-    def discard(self) -> None:
-        """Delete the schema that was written for a commit that did not win."""
-        if self._of is not None:
-            self._store.storage.delete(paths.schema(self._of[1].schema_id))

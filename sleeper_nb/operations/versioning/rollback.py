@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 from sleeper_nb.errors import InvalidInput
@@ -90,6 +91,10 @@ class RollbackReport(Report):
         return self._parts()._repr_html_()
 
 
+class _NothingToDoError(Exception):
+    """Another session has made the table what it was already."""
+
+
 def roll_back(
     store: StateStore, to: Resolved, *, dry_run: bool, author: str | None = None, message: str | None = None
 ) -> RollbackReport:
@@ -110,13 +115,21 @@ def roll_back(
             )
         return Rollback.between(state, then)
 
-    change = between(now)
+    change, snapshot = between(now), None
+
+    def planned(state: TableState) -> Rollback:
+        nonlocal now, change
+        now, change = state, between(state)  # what is reported is what the last try undid
+        if change.is_nothing:
+            raise _NothingToDoError
+        return change
+
+    if not (dry_run or change.is_nothing):
+        with contextlib.suppress(_NothingToDoError):
+            snapshot = store.commit(planned, author=author, message=message or f"to {to}")
+    # after the commit: a commit of another thread that this one follows is in the catalog no earlier
     found = store.catalog.snapshots(store.table_id)
     undone = tuple(s for s in found if to.snapshot_id < s.id <= now.snapshot_id)
-    snapshot = None
-    if not (dry_run or change.is_nothing):
-        said = message or f"to {to}"
-        snapshot = store.commit(between, author=author, message=said)
     return RollbackReport(
         to=to,
         snapshot=snapshot,

@@ -1,0 +1,91 @@
+"""A closed session does no work: each method refuses with one error, and no engine starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.clock import ManualClock
+from sleeper_nb.errors import StorageError
+from sleeper_nb.progress import SILENT
+from sleeper_nb.session import Session
+from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.local import LocalPlace
+from tests.builders import START
+from tests.servers.memory import MemoryDynamoDB, memory_catalog
+from tests.test_one_version import SESSION, SESSION_OTHERS, SESSION_WRITES
+
+SCHEMA = sl.Schema({"city": "string"}, {}, {"n": "int"})
+STILL = {"__repr__", "closed", "close", "location", "warehouse", "instance", "components"}
+"""What tells of the session itself, and works with no data."""
+WORK: dict[str, Callable[[Session], Any]] = {
+    **{name: work for name, work in SESSION.items() if name not in STILL},
+    "apply": lambda s: s.apply({"tables": {}}),
+    "create_table": lambda s: s.create_table("v", SCHEMA),
+    "delete_table": lambda s: s.delete_table("t", force=True),
+    "maintain": lambda s: s.maintain(),
+    "migrate_state_store": lambda s: s.migrate_state_store("t", "TransactionLogStateStore"),
+    "reinitialise_table": lambda s: s.reinitialise_table("t", force=True),
+    "rename_table": lambda s: s.rename_table("t", "v"),
+    "set_properties": lambda s: s.set_properties({"sleeper.sql.local.files": "false"}),
+    "allow": lambda s: s.allow(),
+    "spark": lambda s: s.spark(),
+    "spark_session": lambda s: s.spark_session,
+    "sql, without tables": lambda s: s.sql("SELECT 1", engine="duckdb").to_arrow(),
+    "sql on spark, without tables": lambda s: s.sql("SELECT 1").to_arrow(),
+}
+KEPT: dict[str, Callable[[sl.Table], Any]] = {
+    "rows": lambda t: t.scan().to_arrow(),
+    "first rows": lambda t: t.scan(limit=1).to_arrow(),
+    "relation": lambda t: t.scan().to_duckdb(),
+    "condition": lambda t: t.scan(where="n = 1").to_arrow(),
+    "statistics": lambda t: t.inspect("SELECT * FROM files"),
+    "spark": lambda t: t.scan().to_spark(),
+    "ingest": lambda t: t.ingest([{"city": "rome", "n": 1}]),
+}
+
+
+@pytest.fixture(params=["sqlite", "dynamodb"])
+def closed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Session, sl.Table]]:
+    clock = ManualClock(START)
+    if request.param == "sqlite":
+        session = sl.connect(tmp_path, clock=clock)
+    else:
+        session = Session(
+            "house", Storage(LocalPlace(tmp_path, sync=False)), memory_catalog(tmp_path, MemoryDynamoDB(), clock),
+            clock=clock, progress=SILENT, author=None, spark=None, spark_config={},
+        )  # fmt: skip
+    table = session.create_table("t", SCHEMA)
+    table.ingest([{"city": "rome", "n": 1}])
+    session.close()
+    yield session, table
+    session.close()  # closing twice is fine
+    assert session.closed
+    assert session._spark is None
+    assert not session._database._kept
+
+
+@pytest.mark.parametrize("name", sorted(WORK))
+def test_a_closed_session_refuses_all_work(closed: tuple[Session, sl.Table], name: str):
+    with pytest.raises(StorageError, match="was closed with its session\nhint: open the warehouse again"):
+        WORK[name](closed[0])
+
+
+@pytest.mark.parametrize("name", sorted(KEPT))
+def test_a_table_of_a_closed_session_refuses_all_work(closed: tuple[Session, sl.Table], name: str):
+    with pytest.raises(StorageError, match="was closed with its session\nhint: open the warehouse again"):
+        KEPT[name](closed[1])
+
+
+def test_a_closed_session_still_tells_what_it_was(closed: tuple[Session, sl.Table]):
+    assert repr(closed[0]).endswith("closed)")
+    assert closed[0].location
+
+
+def test_every_public_name_of_a_session_is_held():
+    named = {name.partition(",")[0].removesuffix(" on spark") for name in WORK} | STILL
+    assert {name.partition(",")[0] for name in SESSION} | SESSION_WRITES | SESSION_OTHERS == named
