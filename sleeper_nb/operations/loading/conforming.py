@@ -146,8 +146,10 @@ def compare(raw: RawColumns, schema: Schema) -> Conformed:
 
 def compare_parts(parts: Sequence[RawColumns], schema: Schema) -> Conformed:
     """Return data that came in parts, one after the other; a part may lack columns, which are null there."""
-    names = dict.fromkeys(name for part in parts for name in part.names)
-    found = compare_names(parts[0].names if len(parts) == 1 else tuple(names), schema)
+    names: Counter[str] = Counter()
+    for part in parts:
+        names |= Counter(part.names)  # a name that is there twice in any part stays twice
+    found = compare_names(tuple(names.elements()), schema)
     columns: dict[str, pa.ChunkedArray] = {}
     for each in schema.fields:
         if each.name not in names:

@@ -153,9 +153,10 @@ def _to_arrow(data: Any, library: str) -> pa.Table:
 def _from_rows(rows: list[dict[str, Any]], schema: Schema) -> RawColumns:
     if not rows:
         return RawColumns.of(schema.arrow.empty_table())
-    names = tuple(dict.fromkeys(str(name) for row in rows for name in row))
-    made = {f.name: _column([row.get(f.name) for row in rows], f) for f in schema.fields if f.name in names}
-    return _gathered(names, made, len(rows))
+    given = tuple(dict.fromkeys(name for row in rows for name in row))
+    keys = {str(name): name for name in given}
+    made = {f.name: _column([row.get(keys[f.name]) for row in rows], f) for f in schema.fields if f.name in keys}
+    return _gathered(tuple(map(str, given)), made, len(rows))
 
 
 def _column(values: list[Any], target: Field) -> pa.ChunkedArray | Difference:
