@@ -112,7 +112,9 @@ def test_nested_values_and_decimals_are_taken_over():
 def test_names_that_are_no_texts_mean_their_texts():
     schema = Schema({"k": "int"}, {}, {"v": "int?"})
     name = PurePosixPath("v")
-    assert taken([{"k": 1, name: 2}], schema) == taken(pd.DataFrame({"k": [1], name: [2]}), schema) == [{"k": 1, "v": 2}]
+    assert (
+        taken([{"k": 1, name: 2}], schema) == taken(pd.DataFrame({"k": [1], name: [2]}), schema) == [{"k": 1, "v": 2}]
+    )
     with pytest.raises(InvalidInput, match="'v' is there twice"):
         taken([{"k": 1, name: 2, "v": 3}], schema)
 
