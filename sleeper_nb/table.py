@@ -387,7 +387,7 @@ class Table(Loading, Maintenance, Altering, Report):
 
     @checked
     def diff(self, a: int | str, b: int | str | None = None) -> Diff:
-        """Return what changed from one version to another: rows, files and partitions, by number and name.
+        """Return what changed from one version to another: rows, columns, files and partitions, by number and name.
 
         Rows are counted exactly. Where files were only added, as by ingests, metadata tells; where both versions have
         files that the other has not, as behind a compaction, those are read and compared. Versions and errors are those
