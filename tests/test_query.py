@@ -114,7 +114,7 @@ def test_a_wrong_statement_is_explained(session, engine, sql, kind, words, hint)
     "sql",
     [
         "DELETE FROM trips WHERE fare = 1", "UPDATE trips SET fare = 1", "DROP TABLE trips", "TRUNCATE trips",
-        "INSERT INTO trips VALUES (1)", "MERGE INTO trips USING trips t ON trips.fare = t.fare WHEN MATCHED THEN DELETE",
+        "INSERT INTO trips VALUES (1)", "MERGE INTO trips USING trips t ON t.fare = 1 WHEN MATCHED THEN DELETE",
     ],
 )  # fmt: skip
 def test_a_statement_that_writes_is_not_sent_to_a_command_that_deletes_the_table(session, sql):

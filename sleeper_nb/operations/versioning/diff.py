@@ -246,11 +246,11 @@ def _changed_columns(old: Schema, new: Schema) -> tuple[ChangedColumn, ...]:
     ]
     pairs += [(before[column], after[column]) for column in both]
     pairs += [(None, field) for column, field in after.items() if column not in before]
-    return tuple(
-        ChangedColumn(*(field and field.name for field in pair), *(field and field.text for field in pair))
-        for pair in pairs
-        if len({field and (field.name, field.text) for field in pair}) == 2
+    changes = (
+        ChangedColumn(a and a.name, b and b.name, a and a.text, b and b.text)  # of None, None
+        for a, b in pairs
     )
+    return tuple(one for one in changes if (one.before, one.type_before) != (one.after, one.type_after))
 
 
 def _files_of_one(state: TableState, other: TableState) -> tuple[ChangedFile, ...]:
