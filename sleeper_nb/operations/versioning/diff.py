@@ -247,8 +247,7 @@ def _changed_columns(old: Schema, new: Schema) -> tuple[ChangedColumn, ...]:
     pairs += [(before[column], after[column]) for column in both]
     pairs += [(None, field) for column, field in after.items() if column not in before]
     changes = (
-        ChangedColumn(a and a.name, b and b.name, a and a.text, b and b.text)  # of None, None
-        for a, b in pairs
+        ChangedColumn(*(f.name if f else None for f in pair), *(f.text if f else None for f in pair)) for pair in pairs
     )
     return tuple(one for one in changes if (one.before, one.type_before) != (one.after, one.type_after))
 
