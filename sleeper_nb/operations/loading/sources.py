@@ -102,9 +102,15 @@ def rows_of(sources: Iterable[Source], schema: Schema) -> pa.Table:
     InvalidInput
         For the first of all differences, of all sources, in their order.
     """
+    return rows_and_notes(sources, schema)[0]
+
+
+def rows_and_notes(sources: Iterable[Source], schema: Schema) -> tuple[pa.Table, tuple[str, ...]]:
+    """Return all rows as `rows_of` does, and what the load changes although every value fits."""
     read = [conformed(source, schema) for source in sources]
     raise_first([difference for each in read for difference in each.differences])
-    return pa.concat_tables([each.table(schema) for each in read])
+    notes = dict.fromkeys(note for each in read for note in each.notes)
+    return pa.concat_tables([each.table(schema) for each in read]), tuple(notes)
 
 
 def notes_of(sources: Iterable[Source], schema: Schema) -> tuple[str, ...]:
