@@ -18,7 +18,7 @@ from sleeper_nb.model.jobs import Job
 from sleeper_nb.operations.compacting import compaction
 from sleeper_nb.operations.compacting.claimed_jobs import CLAIM_TIME
 from sleeper_nb.operations.compacting.strategies import StrategySettings
-from sleeper_nb.operations.tracking.job_listing import CLAIM_ENDED, duration
+from sleeper_nb.operations.tracking.job_listing import CLAIM_ENDED, RUN_AGAIN, duration
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.base import StateStore
 from tests.backends import BACKENDS
@@ -166,6 +166,19 @@ def test_a_job_whose_process_is_gone_is_listed_so_and_counts_as_failed(session: 
     assert list(trips.jobs("running")) == []
     assert [(one.state, one.reason) for one in trips.jobs("failed")] == [("RUNNING", CLAIM_ENDED)]
     assert CLAIM_ENDED in repr(trips.jobs())
+
+
+def test_a_load_that_died_does_not_seem_to_run_when_its_job_has_been_done(session: sl.Session, trips: sl.Table):
+    clock, store = session.components.clock, trips._store
+    for kind in ("ingest", "bulk-import"):
+        job = Job(id=f"{kind} 1", kind=kind, state="RUNNING", created=clock.now(), started=clock.now())
+        store.catalog.put_job(store.table_id, job)
+        clock.sleep(1)
+    assert [one.id for one in trips.jobs("running")] == ["bulk-import 1", "ingest 1"]
+    trips.ingest([{"city": "lima"}], job_id="ingest 1")
+    assert [one.id for one in trips.jobs("running")] == ["bulk-import 1"]
+    assert [(one.id, one.reason) for one in trips.jobs("failed")] == [("ingest 1", RUN_AGAIN)]
+    assert [one.reason for one in trips.jobs() if one.id == "ingest 1"] == [None, RUN_AGAIN]
 
 
 def test_jobs_says_what_it_cannot_list(trips: sl.Table):
