@@ -160,7 +160,7 @@ class Loading(Oversight):
         with self._watched() as progress:
             progress.update("reading")
             schema = self._store.load().schema
-            rows = sources.rows_of(given, schema)
+            rows, notes = sources.rows_and_notes(given, schema)
             progress.update(f"writing {rows.num_rows:,} rows")
             made = ingest.ingest_arrow(
                 self._store,
@@ -171,7 +171,7 @@ class Loading(Oversight):
                 settings=ingest.IngestSettings.of(self.properties),
                 rows_schema=schema,
             )
-            if notes := sources.notes_of(given, schema):
+            if notes:
                 progress.finish("; ".join(notes))
             return made
 

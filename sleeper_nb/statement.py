@@ -135,7 +135,10 @@ class Binder:
     def _source(self, reference: TableReference) -> Source | None:
         source = self.lookup(reference.name, self._version(reference.clause))
         if source is not None and reference.role == "write":
-            raise InvalidInput(f"SQL cannot change table {source.table!r}", hint="use ingest, compact or delete")
+            hint = (
+                "SQL only reads; ingest adds rows, rollback undoes a load, and single rows cannot be changed or deleted"
+            )
+            raise InvalidInput(f"SQL cannot change table {source.table!r}", hint=hint)
         return source
 
     def _view(self, reference: TableReference, name: str) -> Bound | None:

@@ -118,7 +118,7 @@ class Table(Loading, Maintenance, Altering, Report):
         Parameters
         ----------
         version
-            ``12``, ``"snapshot.12"``, ``"savepoint.3"`` or ``"savepoint.<name>"``.
+            What can stand behind ``@``: ``12``, ``"snapshot.12"``, a savepoint's name, or ``"savepoint.3"``.
         timestamp
             The newest version at or before a moment; without a zone it is UTC.
         schema
@@ -304,7 +304,7 @@ class Table(Loading, Maintenance, Altering, Report):
         Parameters
         ----------
         version
-            ``12``, ``"snapshot.12"``, ``"savepoint.3"`` or ``"savepoint.<name>"``.
+            What can stand behind ``@``: ``12``, ``"snapshot.12"``, a savepoint's name, or ``"savepoint.3"``.
         timestamp
             Instead: the newest version at or before a moment.
         dry_run
@@ -387,7 +387,7 @@ class Table(Loading, Maintenance, Altering, Report):
 
     @checked
     def diff(self, a: int | str, b: int | str | None = None) -> Diff:
-        """Return what changed from one version to another: rows, files and partitions, by number and name.
+        """Return what changed from one version to another: rows, columns, files and partitions, by number and name.
 
         Rows are counted exactly. Where files were only added, as by ingests, metadata tells; where both versions have
         files that the other has not, as behind a compaction, those are read and compared. Versions and errors are those
@@ -429,4 +429,4 @@ def _reference(version: int | str | None, timestamp: datetime | str | None) -> V
         raise InvalidInput("a version and a timestamp were given", hint="give one of them")
     if timestamp is not None:
         return parse_moment(timestamp)
-    return None if version is None else parse_version(version)
+    return None if version is None else parse_reference(version)

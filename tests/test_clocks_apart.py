@@ -17,7 +17,7 @@ from sleeper_nb.catalog.base import Assignment
 from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.processing import NOTHING
-from sleeper_nb.operations.compacting import compaction
+from sleeper_nb.operations.compacting import claimed_jobs, compaction
 from sleeper_nb.operations.compacting.strategies import StrategySettings
 from sleeper_nb.operations.upkeep.orphans import sweep_orphans
 from sleeper_nb.operations.versioning.leases import DURATION
@@ -161,10 +161,10 @@ def test_of_two_compactions_by_clocks_apart_one_is_committed(tmp_path: Path, fir
 def test_a_claim_by_a_dead_process_ahead_ends_by_the_clock_behind_too(tmp_path: Path):
     behind, ahead = pair(tmp_path)
     names = tuple(ahead.load().files.active["filename"].to_pylist())
-    claim = Assignment("dead", ahead.load().tree.root.id, names, ahead.clock.now() + compaction.ASSIGNMENT_TIME)
+    claim = Assignment("dead", ahead.load().tree.root.id, names, ahead.clock.now() + claimed_jobs.CLAIM_TIME)
     assert ahead.catalog.assign(ahead.table_id, claim, ahead.clock.now(), None)
     assert not compact_store(behind).jobs
-    behind.clock.advance(APART + compaction.ASSIGNMENT_TIME)
+    behind.clock.advance(APART + claimed_jobs.CLAIM_TIME)
     assert len(compact_store(behind).jobs) == 1
     assert keys_in(scan(behind)) == ["a", "b"]
 

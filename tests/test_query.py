@@ -5,6 +5,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.commands import COMMANDS
 from sleeper_nb.report import Display
 
 SCHEMA = sl.Schema({"city": "string"}, {"at": "timestamp"}, {"fare": "int?", "note": "string?"})
@@ -107,6 +108,21 @@ def test_a_wrong_statement_is_explained(session, engine, sql, kind, words, hint)
     assert words in caught.value.message
     assert hint in (caught.value.hint or "")
     assert str(caught.value).count("\n") <= 2
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DELETE FROM trips WHERE fare = 1", "UPDATE trips SET fare = 1", "DROP TABLE trips", "TRUNCATE trips",
+        "INSERT INTO trips VALUES (1)", "MERGE INTO trips USING trips t ON t.fare = 1 WHEN MATCHED THEN DELETE",
+    ],
+)  # fmt: skip
+def test_a_statement_that_writes_is_not_sent_to_a_command_that_deletes_the_table(session, sql):
+    with pytest.raises(sl.InvalidInput, match="SQL cannot change table 'trips'") as caught:
+        session.sql(sql, engine="duckdb")
+    assert "rows cannot be changed or deleted" in caught.value.hint
+    commands = {command.name for command in COMMANDS.commands}
+    assert commands & set(re.findall(r"[a-z-]+", caught.value.hint)) == {"ingest", "rollback"}
 
 
 @pytest.mark.parametrize(

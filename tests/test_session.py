@@ -63,10 +63,19 @@ def test_a_warehouse_that_was_deleted_takes_no_change_until_it_is_opened_again(t
             change()
         what = "was replaced" if replaced else "was deleted"
         assert caught.value.message == f"the catalog of {tmp_path / 'default'} {what} since it was opened"
-        assert caught.value.hint == "nothing was changed; open it again: %sleeper use anew, or connect in Python"
+        hint = f"nothing was changed; open it again: %sleeper use {tmp_path}, or connect in Python"
+        assert caught.value.hint == hint
     with sl.connect(tmp_path) as again:
         assert not again.tables()
         assert again.create_table("trips", SCHEMA).ingest(rows("rome")).rows == 1
+
+
+def test_the_line_that_opens_a_deleted_warehouse_again_names_its_folder_and_instance(tmp_path):
+    with sl.connect(tmp_path / "a place", "test") as session:
+        shutil.rmtree(tmp_path / "a place" / "test")
+        with pytest.raises(sl.StorageError) as caught:
+            session.create_table("trips", SCHEMA)
+    assert f"%sleeper use '{tmp_path / 'a place'}' --instance test," in caught.value.hint
 
 
 def test_storage_of_another_kind_is_refused_with_what_to_type_instead():

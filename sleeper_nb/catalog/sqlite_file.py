@@ -8,6 +8,7 @@ acknowledged commit survive a power cut.
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -117,8 +118,15 @@ class SqliteFile:
         if self.identity not in {None, now}:
             raise StorageError(
                 f"the catalog of {self._path.parent} was {'replaced' if now else 'deleted'} since it was opened",
-                hint="nothing was changed; open it again: %sleeper use anew, or connect in Python",
+                hint=f"nothing was changed; open it again: {self._opened_by}, or connect in Python",
             )
+
+    @property
+    def _opened_by(self) -> str:
+        """The line that opens the warehouse; its folder has one for each instance, and the catalog is in that."""
+        folder = self._path.parent
+        instance = "" if folder.name == "default" else f" --instance {shlex.quote(folder.name)}"
+        return f"%sleeper use {shlex.quote(str(folder.parent))}{instance}"
 
     def _number(self) -> tuple[int, int] | None:
         """Return what tells the file from every other; None when it is not there."""

@@ -36,7 +36,7 @@ def _diff(context: Context, arguments: Namespace) -> Diff | ChangedRows:
 COMMANDS = (
     Command(
         "diff",
-        "show what changed between two versions: rows, files, partitions; with --rows the rows themselves",
+        "show what changed between two versions: rows, columns, files, partitions; with --rows the rows themselves",
         (
             VERSION,
             positional("a", "the one version: 12, a savepoint's name, a time; left out behind T@REF", "reference",

@@ -6,7 +6,7 @@ from argparse import Namespace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sleeper_nb.commands.base import DRY_RUN, TABLE, VERSION, Command, flag, option
+from sleeper_nb.commands.base import DRY_RUN, TABLE, VERSION, Command, flag, option, positional
 from sleeper_nb.commands.confirming import confirmed
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import InvalidInput, NotFound
@@ -30,10 +30,18 @@ def _list(context: Context, arguments: Namespace) -> Listing[Savepoint]:
 
 
 def _delete(context: Context, arguments: Namespace) -> SavepointDeletion:
-    table = context.table(arguments.table)
-    if (arguments.id is None) == (arguments.name is None):
-        raise InvalidInput("name one savepoint", hint=f"delete-savepoint {table.name} --id 1, or --name NAME")
-    which = SavepointReference(arguments.id) if arguments.name is None else _named(table, arguments.name)
+    table, asked = context.table_and_version(arguments.table, arguments.savepoint)
+    if sum(given is not None for given in (asked, arguments.id, arguments.name)) != 1:
+        raise InvalidInput("name one savepoint", hint=f"delete-savepoint {table.name} NAME, or savepoint.1")
+    if arguments.name is not None:
+        which = _named(table, arguments.name)
+    elif arguments.id is not None:
+        which = SavepointReference(arguments.id)
+    elif isinstance(asked, SavepointReference):
+        which = asked
+    else:
+        hint = f"delete-savepoint {table.name} NAME, or savepoint.1: savepoints {table.name} lists them"
+        raise InvalidInput(f"{asked} is no savepoint", hint=hint)
     delete = partial(table.delete_savepoint, which)
     return confirmed(context, context.opened(), arguments, delete, lambda plan: plan.savepoint.name or str(plan.id))
 
@@ -81,17 +89,24 @@ COMMANDS = (
         "delete-savepoint",
         "let a kept version go; with --force also when nothing else keeps it",
         (
-            TABLE,
+            VERSION,
+            positional(
+                "savepoint",
+                "its name, or savepoint.3; left out behind T@REF",
+                "savepoint",
+                metavar="SAVEPOINT",
+                optional=True,
+            ),
             option("--id", text="its id", metavar="N", kind="number"),
-            option("--name", text="its name", metavar="NAME", kind="savepoint"),
+            option("--name", text="its name, whatever else it could mean", metavar="NAME", kind="savepoint"),
             DRY_RUN,
             flag("--force", "do it also when nothing else keeps the version; without it a console asks then"),
         ),
         _delete,
         (
+            "delete-savepoint trips before-fix --dry-run",
+            "delete-savepoint trips@before-fix --force",
             "delete-savepoint trips --id 1",
-            "delete-savepoint trips --name before-fix --dry-run",
-            "delete-savepoint trips --name before-fix --force",
         ),
     ),
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.operations.tracking.job_listing import CLAIM_ENDED, duration, jobs_of
+from sleeper_nb.operations.tracking.job_listing import OVER, duration, jobs_of
 from sleeper_nb.report import SHOWN_ROWS, Grid, Report, counted
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class JobSeen:
     @property
     def runs(self) -> bool:
         """Whether more will come of it."""
-        return not self.job.ended and self.job.reason != CLAIM_ENDED
+        return not self.job.ended and self.job.reason not in OVER
 
     @property
     def finished(self) -> bool:

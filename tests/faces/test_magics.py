@@ -221,7 +221,7 @@ def test_several_sources_are_one_commit_or_none(trips, shell, fail):
         ("%sleeper get trips a --region city=b", "get takes a key or --region, one of them", "the row keys are"),
         ("%sleeper scan trips --region town=[a,b)", "'town' is no row key", "the row keys are city"),
         ("%sleeper scan trips --region 'city=[a b)'", "cannot read the region at 'city=[a b)'", "write key=[min,max)"),
-        ("%sleeper delete-savepoint trips", "name one savepoint", "delete-savepoint trips --id 1"),
+        ("%sleeper delete-savepoint trips", "name one savepoint", "delete-savepoint trips NAME"),
         (
             "%sleeper delete-savepoint trips --id 7",
             "no savepoint '7' of table 'trips'",

@@ -136,6 +136,41 @@ def test_a_savepoint_cannot_have_a_name_that_means_another_version(run):
     assert [point.name for point in run("%sleeper savepoints trips")] == ["before-fix"]
 
 
+@pytest.mark.parametrize("written", ["trips before-fix", "trips@before-fix", "trips savepoint.1", "trips@savepoint.1"])
+def test_a_savepoint_is_named_alike_by_every_command(run, written):
+    saved = run("%sleeper savepoints trips")[0].saved_snapshot_id
+    assert run(f"%sleeper rollback {written} --dry-run").dry_run
+    assert run(f"%sleeper diff {written}").before.resolved.snapshot_id == saved
+    assert run(f"%sleeper delete-savepoint {written} --dry-run").savepoint.id == 1
+    run(f"%sleeper delete-savepoint {written} --force")
+    assert len(run("%sleeper savepoints trips")) == 0
+
+
+@pytest.mark.parametrize("word", ["before-fix", "savepoint.before-fix", "savepoint.1"])
+def test_a_savepoint_is_named_alike_by_every_method(run, word):
+    run("%sleeper savepoints trips")
+    with connect("./warehouse") as session:
+        table = session.table("trips")
+        saved = table.savepoints()[0].saved_snapshot_id
+        assert table.at(word).resolved.snapshot_id == saved
+        assert table.rollback(word, dry_run=True).dry_run
+        assert table.scan(version=word).to_arrow() == table.scan(version=saved).to_arrow()
+        assert table.diff(word).before.resolved.snapshot_id == saved
+        assert table.create_savepoint(snapshot=word).saved_snapshot_id == saved
+        assert table.delete_savepoint(word, dry_run=True).savepoint.id == 1
+
+
+@pytest.mark.parametrize("word", ["1", "v1", "snapshot.1", "2026-11-01"])
+def test_what_means_a_snapshot_deletes_no_savepoint(run, word):
+    with pytest.raises(InvalidInput, match="is no savepoint") as caught:
+        run(f"%sleeper delete-savepoint trips {word} --force")
+    assert "delete-savepoint trips NAME, or savepoint.1" in caught.value.hint
+    for both in ("before-fix --id 1", "--id 1 --name before-fix"):
+        with pytest.raises(InvalidInput, match="name one savepoint"):
+            run(f"%sleeper delete-savepoint trips {both} --force")
+    assert len(run("%sleeper savepoints trips")) == 1
+
+
 @pytest.mark.parametrize("name", ["savepoint.1", "1", "savepoint.2"])
 def test_a_name_to_delete_is_no_id(run, name):
     run("%sleeper create-savepoint trips")

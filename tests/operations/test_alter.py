@@ -376,6 +376,30 @@ def test_versions_are_compared_in_the_columns_of_the_newer_one(table: Any):
     assert (table.diff(2).rows_added, table.diff(2).rows_removed) == (1, 0)
 
 
+def test_a_diff_says_which_columns_were_added_renamed_and_dropped(tmp_path: Path):
+    with sl.connect(tmp_path) as session:
+        table = session.create_table(
+            "t", sl.Schema({"k": "int"}, {}, {"a": "int", "b": "int?", "c": "int", "d": "int"})
+        )
+        table.alter({"note": "string?"}, {"a": "dep_delay"}, ["c"])
+        table.alter({"c": "long?"})
+        found = table.diff(1)
+        told = (
+            "column 'a' was renamed to 'dep_delay'", "column 'c' (int) was dropped",
+            "column 'note' (string?) was added", "column 'c' (long?) was added",
+        )  # fmt: skip
+        assert sorted(map(str, found.columns)) == sorted(told)
+        assert all(words in repr(found) for words in told)
+        assert {"before": "a", "after": "dep_delay", "type_before": "int", "type_after": "int"} in found.to_dict()[
+            "columns"
+        ]
+        back = {str(column) for column in table.diff(3, 1).columns}
+        assert back >= {"column 'dep_delay' was renamed to 'a'", "column 'note' (string?) was dropped"}
+        assert table.diff(3, 3).columns == ()
+        table.alter({f"x{number}": "int?" for number in range(30)})
+        assert "20 more columns differ" in repr(table.diff(3))
+
+
 def test_a_rollback_keeps_the_columns_of_now(table: Any):
     done = table.rollback(2)
     assert "the columns stay those of now" in repr(done)

@@ -8,12 +8,15 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+import sleeper_nb as sl
 from sleeper_nb.catalog.base import Assignment
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import NotFound, OutcomeUnknown, StateRuleBroken, StorageError
+from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.compacting import compaction
-from sleeper_nb.operations.compacting.compaction import ASSIGNMENT_TIME, run_job
+from sleeper_nb.operations.compacting import claimed_jobs, compaction
+from sleeper_nb.operations.compacting.claimed_jobs import CLAIM_TIME, RENEWED_EVERY
+from sleeper_nb.operations.compacting.compaction import run_job
 from sleeper_nb.operations.compacting.job_plan import CompactionJob
 from sleeper_nb.operations.compacting.strategies import StrategySettings
 from sleeper_nb.operations.scanning.planning import PlannedFile
@@ -94,11 +97,11 @@ def test_an_unknown_strategy_changes_nothing(table: StateStore):
 def test_files_that_another_job_claimed_are_left_alone_until_the_claim_ends(table: StateStore, clock: ManualClock):
     left = table.load().tree.leaves[0]
     mine = tuple(file.filename for file in table.load().files.active_in({left.id}))
-    claim = Assignment("other", left.id, mine[:1], clock.now() + ASSIGNMENT_TIME)
+    claim = Assignment("other", left.id, mine[:1], clock.now() + CLAIM_TIME)
     assert table.catalog.assign(table.table_id, claim, clock.now())
     assert [len(job.inputs) for job in compact(table).jobs] == [2, 3]
     assert mine[0] in table.load().files.active["filename"].to_pylist()
-    clock.advance(ASSIGNMENT_TIME)
+    clock.advance(CLAIM_TIME)
     assert [len(job.inputs) for job in compact(table).jobs] == [2]
 
 
@@ -118,7 +121,7 @@ def test_a_job_that_comes_too_late_is_refused_and_leaves_nothing(table: StateSto
 
     def slow(jobs: Any, schema: Schema) -> Any:
         finished = list(compaction.run_in_process(table.storage)(jobs, schema))
-        clock.advance(2 * ASSIGNMENT_TIME)  # the claims end, and another process does the work
+        clock.advance(2 * CLAIM_TIME)  # the claims end, and another process does the work
         compact(reopened(table))
         yield from finished
 
@@ -136,7 +139,7 @@ def test_a_job_that_lost_its_claim_is_refused_even_when_nobody_did_its_work(tabl
 
     def slow(jobs: Any, schema: Schema) -> Any:
         finished = list(compaction.run_in_process(table.storage)(jobs, schema))
-        clock.advance(ASSIGNMENT_TIME)
+        clock.advance(CLAIM_TIME)
         yield from finished
 
     done = run(table, slow)
@@ -162,7 +165,7 @@ def test_a_fault_at_any_step_loses_no_row_and_no_claim(table: StateStore, number
     left = {path for path in on_disk(table) if path.startswith("data/")} - tracked
     assert tracked <= on_disk(table)
     assert not left
-    table.clock.advance(ASSIGNMENT_TIME)
+    table.clock.advance(CLAIM_TIME)
     compact(table)
     assert table.head().files == 2
     assert in_order(scan(reopened(table)).to_pylist()) == before
@@ -193,5 +196,88 @@ def test_a_compaction_leaves_older_versions_as_they_were(table: StateStore):
     assert [keys_in(scan(reopened(table), version)) for version in versions] == before
 
 
-def test_a_claim_lasts_an_hour():
-    assert timedelta(hours=1) == ASSIGNMENT_TIME
+def test_claims_are_renewed_as_long_as_their_jobs_run(table: StateStore, clock: ManualClock, monkeypatch: Any):
+    renewing: list[Any] = []
+    monkeypatch.setattr(claimed_jobs.Renewing, "begin", lambda self: renewing.append(self._renew))
+
+    def slow(jobs: Any, schema: Schema) -> Any:
+        for result in compaction.run_in_process(table.storage)(jobs, schema):
+            for _ in range(30):
+                clock.advance(RENEWED_EVERY)
+                held = {claim.job_id: claim.until - clock.now() for claim in claims(table)}
+                assert held[result[0].id] >= timedelta(minutes=15)
+                renewing[-1]()
+            assert compact(reopened(table)).jobs == ()
+            yield result
+
+    assert len(run(table, slow).jobs) == 2
+    renewing[-1]()
+    assert claims(table) == ()
+
+
+def test_a_claim_that_another_job_took_over_is_not_renewed(table: StateStore, clock: ManualClock, monkeypatch: Any):
+    renewing: list[Any] = []
+    monkeypatch.setattr(claimed_jobs.Renewing, "begin", lambda self: renewing.append(self._renew))
+
+    def asleep(jobs: Any, schema: Schema) -> Any:
+        clock.advance(CLAIM_TIME)
+        names, now = {job.partition_id: job.filenames for job in jobs}, clock.now()
+        for leaf, files in names.items():
+            other = Assignment(f"other {leaf}", leaf, files, now + CLAIM_TIME)
+            assert table.catalog.assign(table.table_id, other, now)
+        renewing[-1]()
+        assert {claim.job_id for claim in claims(table)} == {f"other {leaf}" for leaf in names}
+        yield from compaction.run_in_process(table.storage)(jobs, schema)
+
+    assert len(run(table, asleep).refused) == 2
+
+
+def test_an_unknown_outcome_ends_renewals_and_so_claims(table: StateStore, clock: ManualClock, monkeypatch: Any):
+    renewing: list[Any] = []
+    monkeypatch.setattr(claimed_jobs.Renewing, "begin", lambda self: renewing.append(self._renew))
+    trap = Trap(1, lose_answer, after=True, only=("commit", "has_commit"))
+    trap.spring = lambda: (setattr(trap, "at", 2), lose_answer())
+    with pytest.raises(OutcomeUnknown):
+        compact(reopened(table, TrappedCatalog(table.catalog, trap)))
+    assert claims(table)
+    clock.advance(CLAIM_TIME)
+    renewing[-1]()
+    assert claims(table) == ()
+
+
+def test_what_finds_nothing_to_merge_because_of_claims_says_so(tmp_path: Path):
+    clock = ManualClock()
+    with sl.connect(tmp_path, clock=clock) as session:
+        trips = session.create_table("trips", sl.Schema({"city": "string"}))
+        trips.set_properties(
+            {"sleeper.table.compaction.files.batch.size": "3", "sleeper.table.compaction.strategy.class": "basic"}
+        )
+        for city in ("athens", "rome", "lima"):
+            trips.ingest([{"city": city}])
+        store, leaf = trips._store, trips.state.tree.root.id
+        names = tuple(trips.state.files.active["filename"].to_pylist())
+        now = clock.now()
+        job = Job(id="lost", kind="compaction", state="RUNNING", created=now, started=now)
+        assert store.catalog.assign(store.table_id, Assignment("lost", leaf, names, now + CLAIM_TIME), now, job)
+        said = f"3 files are claimed by compaction job lost until {now + CLAIM_TIME:%H:%M:%S} UTC"
+        for report in (trips.compact("all"), trips.compact("all", dry_run=True), trips.status(), trips.maintain()):
+            assert said in repr(report)
+        assert "nothing to do until the claims" in repr(trips.status())
+        assert not trips.maintain(dry_run=True).due
+        assert [one.id for one in trips.jobs("running")] == ["lost"]
+        clock.advance(CLAIM_TIME)
+        assert [one.id for one in trips.jobs("failed")] == ["lost"]
+        assert said not in repr(trips.status())
+        done = trips.compact("all")
+        assert len(done.jobs) == 1
+        assert "claimed" not in repr(done)
+
+
+def test_a_claim_on_files_that_need_no_merge_is_not_called_the_reason(table: StateStore, clock: ManualClock):
+    compact(table)
+    leaf = table.load().tree.leaves[0]
+    names = tuple(file.filename for file in table.load().files.active_in({leaf.id}))
+    assert table.catalog.assign(
+        table.table_id, Assignment("other", leaf.id, names, clock.now() + CLAIM_TIME), clock.now()
+    )
+    assert compact(table).blocked_by == ()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 import sleeper_nb as sl
 from sleeper_nb.operations.loading import file_formats, ingest_plan
 from sleeper_nb.operations.loading.ingest_plan import IngestPlan
+from sleeper_nb.progress import Silent
 from sleeper_nb.table import Table
 
 SCHEMA = sl.Schema({"carrier": "string", "flight": "int"}, {"at": "timestamp"}, {"delay": "double?", "seats": "int"})
@@ -184,3 +186,27 @@ def test_a_dry_run_equals_the_real_run(tmp_path_factory: Any, rows: list[Any], s
         active = table.state.files.active.to_pylist()
         assert (plan.rows, plan.files) == (made.added_rows, len({row["filename"] for row in active}))
         assert {leaf.partition_id: leaf.rows for leaf in plan.leaves} == {r["partition_id"]: r["rows"] for r in active}
+
+
+@pytest.mark.parametrize("ending", ["", "csv", "json", "parquet"])
+def test_columns_that_the_data_lacks_are_named_by_the_dry_run_and_by_the_load(tmp_path: Path, ending: str):
+    told: list[str] = []
+    progress = Silent()
+    progress.finish = lambda text="": told.append(text)  # type: ignore[method-assign]
+    data: Any = pd.DataFrame({"id": [2]})
+    if ending:
+        path = tmp_path / f"in.{ending}"
+        written = {"csv": data.to_csv, "parquet": data.to_parquet, "json": data.to_json}[ending]
+        written(path, **({"orient": "records"} if ending == "json" else {"index": False}))
+        data = path
+    note = "NULL in every row, as the data has no values for it: name, amount"
+    with sl.connect(tmp_path / "w", progress=progress) as session:
+        table = session.create_table("t", sl.Schema({"id": "long"}, {}, {"name": "string?", "amount": "double?"}))
+        plan = table.ingest(data, dry_run=True)
+        assert plan.notes == (note,)
+        assert note in repr(plan)
+        table.ingest(data)
+        assert note in told
+        told.clear()
+        table.ingest([{"id": 1, "name": "a", "amount": 2.0}])
+        assert not any("NULL" in text for text in told)

@@ -4,7 +4,7 @@ import gzip
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import duckdb
@@ -107,6 +107,21 @@ def test_nested_values_and_decimals_are_taken_over():
     )
     row = {"k": 1, "m": [("a", 1)], "l": [1, None], "d": Decimal("1.25"), "b": b"\x80"}
     assert taken([row, {**row, "m": {"a": 1}}], schema) == [row, row]
+
+
+def test_names_that_are_no_texts_mean_their_texts():
+    schema = Schema({"k": "int"}, {}, {"v": "int?"})
+    name = PurePosixPath("v")
+    assert (
+        taken([{"k": 1, name: 2}], schema) == taken(pd.DataFrame({"k": [1], name: [2]}), schema) == [{"k": 1, "v": 2}]
+    )
+    with pytest.raises(InvalidInput, match="'v' is there twice"):
+        taken([{"k": 1, name: 2, "v": 3}], schema)
+
+
+def test_a_relation_that_has_a_name_twice_is_refused():
+    with duckdb.connect() as connection, pytest.raises(InvalidInput, match="'k' is there twice"):
+        taken(connection.sql("select 1 as k, 2 as k"), Schema({"k": "int"}))
 
 
 def without(name: str) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from sleeper_nb.catalog.base import Assignment
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, NotFound, StateRuleBroken
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.compacting.compaction import ASSIGNMENT_TIME
+from sleeper_nb.operations.compacting.claimed_jobs import CLAIM_TIME
 from sleeper_nb.operations.health.checking import check_table
 from sleeper_nb.operations.loading.ingest import IngestSettings
 from sleeper_nb.operations.partitioning import splitting
@@ -208,12 +208,12 @@ def test_a_file_that_lies_in_one_new_leaf_alone_is_read_without_a_filter(store: 
 def test_a_leaf_whose_files_a_compaction_has_is_left_for_later(store: StateStore, clock: ManualClock):
     ingest(store, rows_of(*"abcd"))
     names = tuple(store.load().files.active["filename"].to_pylist())
-    claim = Assignment("other", "root", names, clock.now() + ASSIGNMENT_TIME)
+    claim = Assignment("other", "root", names, clock.now() + CLAIM_TIME)
     assert store.catalog.assign(store.table_id, claim, clock.now())
     done = split(store, 4)
     assert (done.snapshot, len(done.left)) == (None, 1)
     assert "compaction job other has its files" in repr(done)
-    clock.advance(ASSIGNMENT_TIME)
+    clock.advance(CLAIM_TIME)
     assert split(store, 4).snapshot is not None
 
 

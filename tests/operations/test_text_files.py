@@ -161,6 +161,25 @@ def written(folder: Path, text: str | bytes, name: str = "in.csv") -> Path:
     return folder / name
 
 
+@pytest.mark.parametrize("name", ["in.csv", "in.TSV", "in.csv.gz"])
+@pytest.mark.parametrize("twice", ["k", "v", "k and v"])
+@pytest.mark.parametrize("rows", [0, 1, 3])
+def test_a_header_that_has_a_name_twice_is_refused(tmp_path: Path, name: str, twice: str, rows: int):
+    names = ["k", "v", *twice.split(" and ")]
+    separator = "\t" if "TSV" in name else ","
+    content = "".join(separator.join(line) + "\n" for line in [names, *[["1"] * len(names)] * rows]).encode()
+    path = written(tmp_path, gzip.compress(content) if name.endswith("gz") else content, name)
+    schema = sl.Schema({"k": "int"}, {}, {"v": "string?"})
+    problems = {f"column {column!r} is there twice" for column in twice.split(" and ")}
+    with sl.connect(tmp_path / "warehouse") as session:
+        table = session.create_table("t", schema)
+        plan = table.ingest(path, dry_run=True)
+        assert {each.problem for each in plan.differences} == problems
+        with pytest.raises(sl.InvalidInput, match="is there twice"):
+            table.ingest(path)
+        assert [snapshot.id for snapshot in table.snapshots()] == [1]
+
+
 def test_null_text_and_numbers_mean_what_they_say(tmp_path: Path):
     path = written(tmp_path, 'k,n,x,b,v\n"",,NaN,,NULL\nNA,"",inf,"",\nnull, 7 ,-Infinity,/w==,""\n')
     got = read(path)

@@ -16,9 +16,9 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, OutcomeUnknown, StorageError
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.operations.compacting import compaction
-from sleeper_nb.operations.compacting.compaction import ASSIGNMENT_TIME
+from sleeper_nb.operations.compacting.claimed_jobs import CLAIM_TIME
 from sleeper_nb.operations.compacting.strategies import StrategySettings
-from sleeper_nb.operations.tracking.job_listing import CLAIM_ENDED, duration
+from sleeper_nb.operations.tracking.job_listing import CLAIM_ENDED, RUN_AGAIN, duration
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.base import StateStore
 from tests.backends import BACKENDS
@@ -78,12 +78,12 @@ def test_a_job_is_told_of_from_its_claim_to_its_end(table: StateStore, clock: Ma
 def test_a_job_that_came_too_late_says_why(table: StateStore, clock: ManualClock):
     def slow(todo: Any, schema: Any) -> Any:
         finished = list(compaction.run_in_process(table.storage)(todo, schema))
-        clock.advance(ASSIGNMENT_TIME)
+        clock.advance(CLAIM_TIME)
         yield from finished
 
     run(table, slow)
     assert [(job.state, job.snapshot_id) for job in jobs(table)] == [("FAILED", None)] * 2
-    assert all("took longer than its claim" in (job.reason or "") for job in jobs(table))
+    assert all("was not renewed in time" in (job.reason or "") for job in jobs(table))
 
 
 @pytest.mark.parametrize("number", range(1, 8))
@@ -157,15 +157,28 @@ def test_jobs_lists_what_ran_newest_first(session: sl.Session, trips: sl.Table):
 
 def test_a_job_whose_process_is_gone_is_listed_so_and_counts_as_failed(session: sl.Session, trips: sl.Table):
     clock, store = session.components.clock, trips._store
-    claim = Assignment("lost", "p", ("f",), clock.now() + ASSIGNMENT_TIME)
+    claim = Assignment("lost", "p", ("f",), clock.now() + CLAIM_TIME)
     job = Job(id="lost", kind="compaction", state="RUNNING", created=clock.now(), started=clock.now())
     assert store.catalog.assign(store.table_id, claim, clock.now(), job)
     assert [one.reason for one in trips.jobs("running")] == [None]
     assert list(trips.jobs("failed")) == []
-    clock.sleep(ASSIGNMENT_TIME.total_seconds())
+    clock.sleep(CLAIM_TIME.total_seconds())
     assert list(trips.jobs("running")) == []
     assert [(one.state, one.reason) for one in trips.jobs("failed")] == [("RUNNING", CLAIM_ENDED)]
     assert CLAIM_ENDED in repr(trips.jobs())
+
+
+def test_a_load_that_died_does_not_seem_to_run_when_its_job_has_been_done(session: sl.Session, trips: sl.Table):
+    clock, store = session.components.clock, trips._store
+    for kind in ("ingest", "bulk-import"):
+        job = Job(id=f"{kind} 1", kind=kind, state="RUNNING", created=clock.now(), started=clock.now())
+        store.catalog.put_job(store.table_id, job)
+        clock.sleep(1)
+    assert [one.id for one in trips.jobs("running")] == ["bulk-import 1", "ingest 1"]
+    trips.ingest([{"city": "lima"}], job_id="ingest 1")
+    assert [one.id for one in trips.jobs("running")] == ["bulk-import 1"]
+    assert [(one.id, one.reason) for one in trips.jobs("failed")] == [("ingest 1", RUN_AGAIN)]
+    assert [one.reason for one in trips.jobs() if one.id == "ingest 1"] == [None, RUN_AGAIN]
 
 
 def test_jobs_says_what_it_cannot_list(trips: sl.Table):

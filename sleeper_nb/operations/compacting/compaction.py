@@ -3,7 +3,8 @@
 A job's safety, in steps:
 
 1. The plan is made from one state, leaving out files that another job has claimed.
-2. The catalog gives the job its inputs, all or none, until a moment; a job that dies frees them then.
+2. The catalog gives the job its inputs, all or none, until a moment that the job's process keeps putting off; when the
+   process dies, they are free after that moment.
 3. The merge writes a file that nobody knows yet, named by the job; order is checked while it is written.
 4. Rows read and rows written are compared: as many must be written, or no more where the table's filters, iterator or
    aggregations leave out some. A difference raises, deletes the output and frees the inputs.
@@ -16,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TypeVar
 
 from sleeper_nb.catalog.base import Assignment
@@ -29,7 +29,7 @@ from sleeper_nb.model.snapshots import Snapshot, files_text
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.compacting.ahead import made_ahead
 from sleeper_nb.operations.compacting.claimed_jobs import ClaimedJobs
-from sleeper_nb.operations.compacting.job_plan import CompactionJob, plan_compaction
+from sleeper_nb.operations.compacting.job_plan import CompactionJob, claims_text, plan_compaction
 from sleeper_nb.operations.compacting.strategies import StrategySettings, reason
 from sleeper_nb.operations.loading.ingest import write_sorted
 from sleeper_nb.operations.processing.processing import Processor
@@ -43,8 +43,6 @@ from sleeper_nb.storage.data_files import AS_DEFAULT, DataFile
 from sleeper_nb.storage.filesystem import Storage
 
 T = TypeVar("T")
-ASSIGNMENT_TIME = timedelta(hours=1)
-"""How long a job may take before its inputs are free for another."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -65,6 +63,9 @@ class CompactionReport(Report):
         The numbers that it went by.
     waiting
         Jobs beyond the table's limits, which a later run will do.
+    blocked_by
+        Claims of other jobs, which run or whose process died, without which there would be something to merge. A claim
+        ends at its moment unless its process, being alive, renews it.
     """
 
     jobs: tuple[CompactionJob, ...]
@@ -74,17 +75,23 @@ class CompactionReport(Report):
     settings: StrategySettings
     waiting: int
     dry_run: bool
+    blocked_by: tuple[Assignment, ...] = ()
 
     @property
     def rows(self) -> int:
         """Rows that were merged."""
         return sum(job.rows for job in self.jobs)
 
+    @property
+    def blocked_text(self) -> str:
+        """Which files wait for the end of other jobs' claims; empty when none do."""
+        return claims_text(self.blocked_by)
+
     def grid(self) -> Grid:
         """Return one row a job: what merges into what and why, and the snapshot that it made if it was done."""
         late = f"{counted(len(self.refused), 'job')} came too late and left nothing" if self.refused else ""
         more = f"{counted(self.waiting, 'job')} wait for the next run: see the limits in the properties"
-        footer = " · ".join(filter(None, (late, more if self.waiting else "")))
+        footer = " · ".join(filter(None, (late, more if self.waiting else "", self.blocked_text)))
         if not self.jobs:
             return Grid(("",), (), f"compaction ({self.strategy}): nothing to merge", footer)
         made = [()] * len(self.jobs) if self.dry_run else [(snapshot.id,) for snapshot in self.snapshots]
@@ -203,13 +210,13 @@ def compact(
 ) -> CompactionReport:
     """Plan, claim, run and commit; each job is committed as it finishes, so an interrupt loses only those running."""
     state, claimed = _state_and_claims(store, of_one_moment=dry_run)
-    proposed, waiting = plan_compaction(
+    proposed, waiting, blocked_by = plan_compaction(
         state, strategy, settings, claimed, store.clock, store.most_compaction_inputs, partition_id, but, processing
     )
     if dry_run:
-        return CompactionReport(proposed, (), (), strategy, settings, waiting, dry_run=True)
+        return CompactionReport(proposed, (), (), strategy, settings, waiting, dry_run=True, blocked_by=blocked_by)
     jobs: list[CompactionJob] = []
-    under_way = ClaimedJobs(store, tracker or JobTracker(store, author), author, ASSIGNMENT_TIME)
+    under_way = ClaimedJobs(store, tracker or JobTracker(store, author), author)
     began = store.clock.now()
     try:
         jobs = [job for job in proposed if under_way.claim(job)]
@@ -226,4 +233,6 @@ def compact(
     done = sorted(under_way.done, key=lambda pair: jobs.index(pair[0]))
     finished, snapshots = zip(*done, strict=True) if done else ((), ())
     refused = tuple(under_way.refused)
-    return CompactionReport(finished, snapshots, refused, strategy, settings, waiting, dry_run=False)
+    return CompactionReport(
+        finished, snapshots, refused, strategy, settings, waiting, dry_run=False, blocked_by=blocked_by
+    )

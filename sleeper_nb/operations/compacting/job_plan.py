@@ -14,7 +14,10 @@ from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.compacting.strategies import StrategySettings, strategy_named, within
 from sleeper_nb.operations.scanning.planning import PlannedFile, files_by_partition
+from sleeper_nb.report import counted
 from sleeper_nb.storage import paths
+
+_MOST_CLAIMS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +48,15 @@ class CompactionJob:
 
 
 class CompactionPlan(NamedTuple):
-    """The jobs to run now, and how many more the strategy proposes beyond the limits."""
+    """The jobs to run now, how many more the strategy proposes beyond the limits, and the claims that leave none to do.
+
+    `blocked_by` are the claims of other jobs on leaves for which the strategy proposes something only when it takes
+    their files as well.
+    """
 
     jobs: tuple[CompactionJob, ...]
     waiting: int
+    blocked_by: tuple[Assignment, ...] = ()
 
 
 def plan_compaction(
@@ -74,13 +82,17 @@ def plan_compaction(
         raise InvalidInput(f"partition {partition_id!r} is no leaf", hint="name one that partitions lists")
     taken = {(claim.partition_id, name) for claim in claimed for name in claim.filenames}
     running = Counter(claim.partition_id for claim in claimed)
-    free = _free_files(state, taken)
+    every = files_by_partition(state)
+    blocked: set[str] = set()
     jobs: list[CompactionJob] = []
     proposed = 0
     for leaf in state.tree.leaves:
         if partition_id not in {None, leaf.id} or leaf.id in but:
             continue
-        batches = choose(free.get(leaf.id, ()), settings)
+        files = every.get(leaf.id, ())
+        batches = choose([file for file in files if (leaf.id, file.filename) not in taken], settings)
+        if not batches and running[leaf.id] and choose(files, settings):
+            blocked.add(leaf.id)
         proposed += len(batches)
         most = settings.jobs_per_partition - running[leaf.id] if strategy == "size-ratio" else len(batches)
         words = leaf.region.text(state.schema) if batches else ""
@@ -88,12 +100,17 @@ def plan_compaction(
             exact = all(file.rows_exact for file in batch)
             jobs.append(CompactionJob(clock.new_id(), leaf.id, words, tuple(batch), exact, processing))
     kept = jobs[: max(0, settings.jobs - len(claimed))]
-    return CompactionPlan(tuple(kept), proposed - len(kept))
+    blocked_by = tuple(claim for claim in claimed if claim.partition_id in blocked)
+    return CompactionPlan(tuple(kept), proposed - len(kept), blocked_by)
 
 
-def _free_files(state: TableState, taken: Collection[tuple[str, str]]) -> dict[str, list[PlannedFile]]:
-    """Return the free files of each partition."""
-    found = files_by_partition(state)
-    for name in {partition_id for partition_id, _ in taken} & found.keys():
-        found[name] = [file for file in found[name] if (name, file.filename) not in taken]
-    return found
+def claims_text(claims: Sequence[Assignment]) -> str:
+    """Say which jobs have claimed how many files, and until when; empty when there are no claims."""
+    first = claims[:_MOST_CLAIMS]
+    said = [
+        f"{counted(len(claim.filenames), 'file')} {'is' if len(claim.filenames) == 1 else 'are'} claimed by compaction"
+        f" job {claim.job_id} until {claim.until:%H:%M:%S} UTC"
+        for claim in first
+    ]
+    others = len(claims) - len(first)
+    return "; ".join([*said, f"others by {counted(others, 'more job')}"] if others else said)

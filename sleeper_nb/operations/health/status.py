@@ -15,6 +15,7 @@ from sleeper_nb.model.properties import SAVEPOINT_INTERVAL, SPLITTING_THRESHOLD,
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, files_text
 from sleeper_nb.model.state import TableState
+from sleeper_nb.operations.compacting.job_plan import claims_text
 from sleeper_nb.operations.scanning.planning import files_of
 from sleeper_nb.operations.upkeep.expiry import Retention, plan_expiry
 from sleeper_nb.operations.upkeep.garbage import collectable_files, delay_of, left_behind, versions_kept
@@ -91,7 +92,9 @@ class TableStatus(Report):
     log_length
         Transactions of the log between the newest full metadata and the current snapshot.
     claims
-        Compaction jobs that run, or that died less than an hour ago.
+        Compaction jobs that run, or whose process died less than 20 minutes ago.
+    claimed
+        The files that each of them has claimed, and until when.
     waiting_files, waiting_bytes, waiting_metadata
         What is out of use but still there: data files, their bytes, and metadata files.
     next_steps
@@ -126,6 +129,7 @@ class TableStatus(Report):
     prefix: str = "%sleeper"
     online: bool = True
     notes: tuple[str, ...] = ()
+    claimed: tuple[Assignment, ...] = ()
 
     def grid(self) -> Grid:
         """Return one row a fact, and below them what to do next."""
@@ -140,14 +144,15 @@ class TableStatus(Report):
             ("versions", f"{counted(self.snapshots, 'snapshot')}, {counted(self.savepoints, 'savepoint')}"),
             ("metadata", f"{counted(self.metadata_files, 'file')}, {Bytes(self.metadata_bytes)}"),
             ("log to replay", counted(self.log_length, "transaction")),
-            ("compaction jobs", f"{self.claims:,} running"),
+            ("compaction jobs", claims_text(self.claimed) or "0 running"),
             ("out of use", waiting),
         ]
         if not self.online:
             rows.insert(0, ("online", "no: no maintenance touches it"))
         rows += [("properties", note) for note in self.notes]
         steps = [(f"{self.prefix} {step.command} {self.table}", step.why) for step in self.next_steps]
-        rows += [("next", f"{typed}: {why}") for typed, why in steps] or [("next", "nothing to do")]
+        nothing = "nothing to do until the claims of compaction jobs end" if self.claims else "nothing to do"
+        rows += [("next", f"{typed}: {why}") for typed, why in steps] or [("next", nothing)]
         return Grid(("", ""), tuple(rows), f"status of {self.table}")
 
 
@@ -186,6 +191,7 @@ def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableSt
         savepoints=len(savepoints),
         log_length=_log_length(store, head),
         claims=len(claims),
+        claimed=claims,
         waiting_files=waiting,
         waiting_bytes=waiting_bytes,
         waiting_metadata=sum(not is_data_file(path) for path, _ in garbage),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -146,8 +146,10 @@ def compare(raw: RawColumns, schema: Schema) -> Conformed:
 
 def compare_parts(parts: Sequence[RawColumns], schema: Schema) -> Conformed:
     """Return data that came in parts, one after the other; a part may lack columns, which are null there."""
-    names = dict.fromkeys(name for part in parts for name in part.names)
-    found = compare_names(parts[0].names if len(parts) == 1 else tuple(names), schema)
+    names: Counter[str] = Counter()
+    for part in parts:
+        names |= Counter(part.names)  # a name that is there twice in any part stays twice
+    found = compare_names(tuple(names.elements()), schema)
     columns: dict[str, pa.ChunkedArray] = {}
     for each in schema.fields:
         if each.name not in names:
@@ -160,7 +162,14 @@ def compare_parts(parts: Sequence[RawColumns], schema: Schema) -> Conformed:
     known = set(schema.names)
     found += [each for part in parts for each in part.differences if each.column not in known]
     notes = tuple(note for part in parts for name, note in part.notes.items() if name in known)
-    return Conformed(columns, sum(part.rows for part in parts), tuple(found), notes)
+    rows = sum(part.rows for part in parts)
+    return Conformed(columns, rows, tuple(found), (*notes, *null_notes(names, rows, schema)))
+
+
+def null_notes(names: Container[str], rows: int, schema: Schema) -> tuple[str, ...]:
+    """Return which columns become NULL as the data has no values for them."""
+    absent = [field.name for field in schema.fields if field.nullable and field.name not in names]
+    return (f"NULL in every row, as the data has no values for it: {', '.join(absent)}",) if absent and rows else ()
 
 
 def _joined(parts: Sequence[RawColumns], target: Field) -> pa.ChunkedArray | Difference:

@@ -21,6 +21,7 @@ from sleeper_nb.operations.loading.conforming import (
     Difference,
     compare_column,
     compare_names,
+    null_notes,
     nulls_refused,
 )
 from sleeper_nb.operations.loading.file_formats import open_parquet, read_parquet
@@ -60,7 +61,8 @@ class IngestPlan(Report):
     differences
         Every way in which the data does not fit the table. A run would raise the first, and add nothing.
     notes
-        What would be changed although every value fits: NaN of pandas, which are NULL.
+        What would be changed although every value fits: NaN of pandas, which are NULL; and columns that are NULL as the
+        data has no values for them.
     """
 
     snapshot_id: int
@@ -99,7 +101,7 @@ def plan_ingest(state: TableState, sources: Sequence[Source], *, strategy: str, 
     differences = tuple(difference for each in found for difference in each.differences)
     rows = sum(each.rows for each in found)
     plan = make_plan(state, rows, by_leaf, differences, strategy=strategy, through_spark=through_spark)
-    return replace(plan, notes=tuple(note for each in found for note in each.notes))
+    return replace(plan, notes=tuple(dict.fromkeys(note for each in found for note in each.notes)))
 
 
 def make_plan(
@@ -164,7 +166,8 @@ def _look_at_parquet(file: SourceFile, schema: Schema) -> Conformed:
                     found.append(cast)
                 else:
                     columns[field.name] = cast
-        return Conformed(columns, opened.metadata.num_rows, tuple(found)).of(file.address)
+        rows = opened.metadata.num_rows
+        return Conformed(columns, rows, tuple(found), null_notes(types, rows, schema)).of(file.address)
 
 
 def _nulls(metadata: parquet.FileMetaData, field: Field) -> int | None:

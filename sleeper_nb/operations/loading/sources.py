@@ -102,9 +102,15 @@ def rows_of(sources: Iterable[Source], schema: Schema) -> pa.Table:
     InvalidInput
         For the first of all differences, of all sources, in their order.
     """
+    return rows_and_notes(sources, schema)[0]
+
+
+def rows_and_notes(sources: Iterable[Source], schema: Schema) -> tuple[pa.Table, tuple[str, ...]]:
+    """Return all rows as `rows_of` does, and what the load changes although every value fits."""
     read = [conformed(source, schema) for source in sources]
     raise_first([difference for each in read for difference in each.differences])
-    return pa.concat_tables([each.table(schema) for each in read])
+    notes = dict.fromkeys(note for each in read for note in each.notes)
+    return pa.concat_tables([each.table(schema) for each in read]), tuple(notes)
 
 
 def notes_of(sources: Iterable[Source], schema: Schema) -> tuple[str, ...]:
@@ -153,9 +159,10 @@ def _to_arrow(data: Any, library: str) -> pa.Table:
 def _from_rows(rows: list[dict[str, Any]], schema: Schema) -> RawColumns:
     if not rows:
         return RawColumns.of(schema.arrow.empty_table())
-    names = tuple(dict.fromkeys(str(name) for row in rows for name in row))
-    made = {f.name: _column([row.get(f.name) for row in rows], f) for f in schema.fields if f.name in names}
-    return _gathered(names, made, len(rows))
+    given = tuple(dict.fromkeys(name for row in rows for name in row))
+    keys = {str(name): name for name in given}
+    made = {f.name: _column([row.get(keys[f.name]) for row in rows], f) for f in schema.fields if f.name in keys}
+    return _gathered(tuple(map(str, given)), made, len(rows))
 
 
 def _column(values: list[Any], target: Field) -> pa.ChunkedArray | Difference:

@@ -15,6 +15,9 @@ from sleeper_nb.report import Listing
 Which = Literal["all", "running", "failed"]
 SHOWN = 50
 CLAIM_ENDED = "claim ended: its process is gone, and its inputs are free"
+RUN_AGAIN = "a later run of the job added the rows: this one added nothing, and can add nothing any more"
+OVER = frozenset({CLAIM_ENDED, RUN_AGAIN})
+"""Why a job that is noted as running does not run, or does so in vain."""
 _COLUMNS = (
     "state", "kind", "job", "partition", "files", "rows", "rows/s", "started", "duration", "snapshot", "reason",
 )  # fmt: skip
@@ -28,7 +31,8 @@ def jobs_of(catalog: Catalog, table_id: str, which: Which, limit: int, now: date
     catalog, table_id
         Where the table is.
     which
-        All, only those that have not ended, or only those that failed; a claim that ended counts as failed.
+        All, only those that have not ended, or only those that failed; a claim that ended counts as failed,
+        and so does a load that a later run of the same id has overtaken.
     limit
         How many at most.
     now
@@ -52,7 +56,20 @@ def jobs_of(catalog: Catalog, table_id: str, which: Which, limit: int, now: date
             replace(job, reason=CLAIM_ENDED) if _needs_claim(job) and (job.created, job.id) in lost else job
             for job in catalog.jobs(table_id, asked)
         )
+    found = _without_overtaken(found)
     return tuple(job for job in found if which == "all" or _is_one(job, which))[:limit]
+
+
+def _without_overtaken(jobs: Sequence[Job]) -> tuple[Job, ...]:
+    """Return jobs, newest first; of a load that seems to run although a later run of its id is done, it is said."""
+    done: set[str] = set()
+    told = []
+    for job in jobs:
+        overtaken = job.kind != "compaction" and not job.ended and job.id in done
+        told.append(replace(job, reason=RUN_AGAIN) if overtaken else job)
+        if job.state == "FINISHED":
+            done.add(job.id)
+    return tuple(told)
 
 
 def _needs_claim(job: Job) -> bool:
@@ -60,7 +77,7 @@ def _needs_claim(job: Job) -> bool:
 
 
 def _is_one(job: Job, which: Which) -> bool:
-    lost = job.state == "FAILED" or job.reason == CLAIM_ENDED
+    lost = job.state == "FAILED" or job.reason in OVER
     return lost if which == "failed" else not job.ended and not lost
 
 
@@ -78,7 +95,7 @@ def newest(jobs: Iterable[tuple[TableEntry, Job]], limit: int) -> list[tuple[Tab
 
 def _cells(job: Job, now: datetime) -> tuple[object, ...]:
     rate, rows = job.rows_per_second, job.rows_written if job.rows_read is None else job.rows_read
-    if job.ended or job.started is None or job.reason == CLAIM_ENDED:
+    if job.ended or job.started is None or job.reason in OVER:
         seconds = job.seconds
     else:
         seconds = max(0.0, (now - job.started).total_seconds())

@@ -92,7 +92,7 @@ class MaintenanceReport(Report):
     @property
     def due(self) -> bool:
         """Whether anything was done, or would be."""
-        return any(step.report is not None and step.said != NOTHING_DUE for step in self.steps)
+        return any(step.report is not None and not step.said.startswith(NOTHING_DUE) for step in self.steps)
 
     def __getitem__(self, name: str) -> Any:
         """Return the report of a step by its name, of the first table; None when it failed or there is none."""
@@ -193,6 +193,7 @@ def compaction_said(report: CompactionReport) -> str:
     merged = "would merge" if report.dry_run else "merged"
     said = [f"{merged} {merged_text(report.jobs)} into {len(report.jobs):,}"] if report.jobs else []
     said += [f"{counted(len(report.refused), 'job')} came too late"] if report.refused else []
+    said += [report.blocked_text if said else f"{NOTHING_DUE}: {report.blocked_text}"] if report.blocked_by else []
     return "; ".join(said)
 
 

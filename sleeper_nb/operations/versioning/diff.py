@@ -1,7 +1,8 @@
-"""The report of what changed between two versions: rows, files and partitions."""
+"""The report of what changed between two versions: rows, columns, files and partitions."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -10,13 +11,14 @@ import pyarrow.compute as pc
 
 from sleeper_nb.cells import Bytes, cell_text
 from sleeper_nb.model.keys import KeyValue, key_text
+from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.scanning.planning import files_of
 from sleeper_nb.operations.versioning.changes import RowCounts
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.report import Grid, Listing, Report, counted
 
-_MOST_SPLITS, _MOST_LETTERS = 5, 40
+_MOST_SPLITS, _MOST_COLUMNS, _MOST_LETTERS = 5, 10, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,33 @@ class ChangedSplit:
         return f"{self.key} = {point if len(point) <= _MOST_LETTERS else point[:_MOST_LETTERS] + '…'}"
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedColumn:
+    """A column that is not the same in both versions.
+
+    Parameters
+    ----------
+    before, after
+        Its name in each version; None in the version that does not have it.
+    type_before, type_after
+        Its type as a schema writes it, ``double?``.
+    """
+
+    before: str | None
+    after: str | None
+    type_before: str | None
+    type_after: str | None
+
+    def __str__(self) -> str:
+        if self.before is None:
+            return f"column {self.after!r} ({self.type_after}) was added"
+        if self.after is None:
+            return f"column {self.before!r} ({self.type_before}) was dropped"
+        renamed = f"renamed to {self.after!r}" if self.before != self.after else ""
+        retyped = f"changed from {self.type_before} to {self.type_after}" if self.type_before != self.type_after else ""
+        return f"column {self.before!r} was {' and '.join(filter(None, (renamed, retyped)))}"
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Diff(Report):
     """What changed from one version of a table to another.
@@ -106,6 +135,8 @@ class Diff(Report):
         Splits of partitions that only `after` has, and that only `before` has.
     processed
         Whether queries filter or combine rows, so that what they give is not what is in files.
+    columns
+        Which columns were added, dropped, renamed or given another type.
     """
 
     table: str
@@ -117,6 +148,7 @@ class Diff(Report):
     splits: tuple[ChangedSplit, ...]
     splits_undone: tuple[ChangedSplit, ...]
     processed: bool = False
+    columns: tuple[ChangedColumn, ...] = ()
 
     @property
     def rows_added(self) -> int:
@@ -152,6 +184,7 @@ class Diff(Report):
         said = (
             differs if self.processed else "",
             unchanged,
+            *_columns_said(self.columns),
             _said("split", self.splits),
             _said("no longer split", self.splits_undone),
         )
@@ -176,7 +209,7 @@ class Diff(Report):
         return self.grid().html() + (self.files.grid().html() if len(self.files) else "")
 
 
-_MANY = ("files_added", "files_removed", "splits", "splits_undone")
+_MANY = ("columns", "files_added", "files_removed", "splits", "splits_undone")
 
 
 def diff(
@@ -200,7 +233,23 @@ def diff(
         splits=tuple(split for split in new_splits if split not in old_splits),
         splits_undone=tuple(split for split in old_splits if split not in new_splits),
         processed=processed,
+        columns=_changed_columns(old.schema, new.schema),
     )
+
+
+def _changed_columns(old: Schema, new: Schema) -> tuple[ChangedColumn, ...]:
+    """Return the columns that differ; a column is the same one in both as long as data files call it the same."""
+    before, after = ({field.column: field for field in schema.fields} for schema in (old, new))
+    both = [column for column in before if column in after]
+    pairs: list[tuple[Field | None, Field | None]] = [
+        (field, None) for column, field in before.items() if column not in after
+    ]
+    pairs += [(before[column], after[column]) for column in both]
+    pairs += [(None, field) for column, field in after.items() if column not in before]
+    changes = (
+        ChangedColumn(*(f.name if f else None for f in pair), *(f.text if f else None for f in pair)) for pair in pairs
+    )
+    return tuple(one for one in changes if (one.before, one.type_before) != (one.after, one.type_after))
 
 
 def _files_of_one(state: TableState, other: TableState) -> tuple[ChangedFile, ...]:
@@ -224,6 +273,12 @@ def _splits(state: TableState) -> dict[ChangedSplit, None]:
     tree, keys = state.tree, [field.name for field in state.schema.row_keys]
     inner = (node for node in tree.partitions if not node.is_leaf)
     return dict.fromkeys(ChangedSplit(node.id, keys[node.dimension], tree.split_point(node)) for node in inner)
+
+
+def _columns_said(columns: tuple[ChangedColumn, ...]) -> Iterator[str]:
+    yield from map(str, columns[:_MOST_COLUMNS])
+    if (more := len(columns) - _MOST_COLUMNS) > 0:
+        yield f"{more:,} more columns differ"
 
 
 def _said(what: str, splits: tuple[ChangedSplit, ...]) -> str:

@@ -13,6 +13,7 @@ from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import NotFound, StorageError
 from sleeper_nb.model.leases import Lease
+from sleeper_nb.operations.tracking.renewing import Renewing
 
 DURATION = timedelta(minutes=15)
 """How long a lease holds behind its last renewal: how long a reader that was killed keeps files from going."""
@@ -52,8 +53,8 @@ class Leases:
     def __init__(self, catalog: Catalog, clock: Clock, author: str | None, duration: timedelta = DURATION) -> None:
         self._catalog, self._clock, self._author, self._duration = catalog, clock, author, duration
         self._held: dict[tuple[str, int], _Held] = {}
-        self._lock, self._wake = threading.RLock(), threading.Event()
-        self._thread: threading.Thread | None = None
+        self._lock = threading.RLock()
+        self._renewing = Renewing("sleeper-leases", duration / 3, self.renew, lambda: bool(self._held))
 
     def hold(self, table_id: str, snapshot_id: int, purpose: str) -> Callable[[], None]:
         """Keep garbage collection from the files of a version; return what lets go, which may be called again.
@@ -68,7 +69,7 @@ class Leases:
             held = self._held.get(key)
             if held is None:
                 self._held[key] = held = _Held(self.take(table_id, snapshot_id, purpose), 0)
-                self._watch()
+                self._renewing.begin()
             held.readers += 1
         reader = contextlib.ExitStack()
         reader.callback(self._let_go, key, held)
@@ -124,21 +125,7 @@ class Leases:
         with self._lock:
             for key in list(self._held):
                 self._release(key)
-        self._wake.set()
-
-    def _watch(self) -> None:
-        if self._thread is None or not self._thread.is_alive():
-            self._wake.clear()
-            self._thread = threading.Thread(target=self._renew_all_along, name="sleeper-leases", daemon=True)
-            self._thread.start()
-
-    def _renew_all_along(self) -> None:
-        while not self._wake.wait(self._duration.total_seconds() / 3):
-            self.renew()
-            with self._lock:
-                if not self._held:
-                    self._thread = None
-                    return
+        self._renewing.end()
 
 
 @dataclass(frozen=True, slots=True)
