@@ -136,20 +136,21 @@ def bounded(grid: Grid, limit: int = MAX_BYTES) -> Grid:
         tuple(v if len(t := cell_text(v)) <= _LONGEST else clip(t, _LONGEST) for v in row) for row in grid.rows
     )
     if cells != grid.rows:
-        words = f"values cut to {_LONGEST} characters for the answer's size"
+        words = f"values cut to {_LONGEST} characters (output limit)"
         grid = replace(grid, footer=" · ".join(filter(None, (grid.footer, words))))
     shown = replace(grid, rows=cells)
     if _fits(shown, limit):
         return shown
 
     def first(rows: int, across: int) -> Grid:
-        cut = f"cut to {rows:,} of {len(cells):,} rows and {across:,} of {len(grid.columns):,} columns for its size"
-        footer = " · ".join(filter(None, (grid.footer, cut)))
+        counts = ((rows, len(cells), "rows"), (across, len(grid.columns), "columns"))
+        cut = " and ".join(f"{count:,} of {of:,} {what}" for count, of, what in counts if count < of)
+        footer = " · ".join(filter(None, (grid.footer, f"showing {cut} (output limit)" if cut else "")))
         return Grid(grid.columns[:across], tuple(row[:across] for row in cells[:rows]), grid.title, footer)
 
     least = min(len(cells), _LEAST_ROWS)
-    across = _most(len(grid.columns), lambda columns: _fits(first(least, columns), limit))
-    rows = _most(len(cells), lambda rows: _fits(first(rows, across), limit))
+    across = largest(len(grid.columns), lambda columns: _fits(first(least, columns), limit))
+    rows = largest(len(cells), lambda rows: _fits(first(rows, across), limit))
     return first(rows, across)
 
 
@@ -157,7 +158,7 @@ def _fits(grid: Grid, limit: int) -> bool:
     return len(grid.html().encode()) <= limit
 
 
-def _most(count: int, fits: Callable[[int], bool]) -> int:
+def largest(count: int, fits: Callable[[int], bool]) -> int:
     """Return the largest number up to `count` that fits, where less of something fits too; at least 1."""
     return max(1, bisect_left(range(1, count + 1), 1, key=lambda number: not fits(number)))
 

@@ -228,7 +228,7 @@ def test_history_has_its_picture_above_the_list(table):
 def test_a_grid_too_large_to_save_is_cut_and_says_so():
     grid = bounded(Grid(tuple(f"c{i}" for i in range(300)), (("x" * 10_000,) * 300,) * 20, footer="20 rows"))
     assert len(grid.html().encode()) <= MAX_BYTES
-    cut = "values cut to 200 characters for the answer's size · cut to 5 of 20 rows and "
+    cut = "values cut to 200 characters (output limit) · showing 5 of 20 rows and "
     assert grid.footer.startswith(f"20 rows · {cut}")
     assert grid.rows[0][0] == "x" * 199 + "…"
 
