@@ -15,6 +15,7 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.render import MAX_BYTES, bounded, partition_map
 from sleeper_nb.render_timeline import timeline, timeline_lines
 from sleeper_nb.report import Grid
+from tests.pictures import line_text, lines_of
 
 SNAPSHOT = Snapshot(
     id=1, commit_id="c", time=datetime(2026, 1, 1, tzinfo=UTC), operation="ingest", schema_id=1, files=1, rows=1,
@@ -43,7 +44,7 @@ def _parsed(picture):
 
 
 def _texts(picture):
-    return [" ".join(element.itertext()).strip() for element in _parsed(picture).iter() if element.tag == "text"]
+    return [text for text in map(line_text, lines_of(_parsed(picture))) if text]
 
 
 def test_each_leaf_shows_its_range_and_its_rows(table):
