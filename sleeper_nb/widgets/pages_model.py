@@ -120,7 +120,7 @@ class PagesModel:
         """Return the page before a row that was fetched; no row between the two is left out."""
 
         def reaches(page: Page) -> bool:
-            return page.first + page.rows.num_rows >= first
+            return bool(page.first + page.rows.num_rows >= first)
 
         page = self.page(max(0, first - rows), rows)
         if reaches(page):
