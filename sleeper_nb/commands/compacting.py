@@ -55,7 +55,8 @@ COMMANDS = (
             DRY_RUN,
             flag("--background", "return at once, in a notebook; jobs shows how far it is"),
             flag(
-                "--watch", "show a bar and a button that stops, until the jobs have ended; an interrupt stops watching"
+                "--watch",
+                "show a bar until the jobs have ended; an interrupt stops watching, then a button stops the jobs",
             ),
         ),
         _compact,

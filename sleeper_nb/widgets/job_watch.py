@@ -67,6 +67,7 @@ class JobWatch(LiveWidget):
         self._shut = threading.Event()
         self._kept: DisplayHandle | None = None
         self._displayed_in: int | None = None
+        self._following = False
         self._bar = ipywidgets.FloatProgress(min=0.0, max=1.0, description="Progress")
         self._stop = button("Stop", "Cancel it, as an interrupt does")
         self._table, self._error = ipywidgets.HTML(), ipywidgets.HTML()
@@ -103,6 +104,8 @@ class JobWatch(LiveWidget):
         KeyboardInterrupt
             The user interrupted: the cell ends, the jobs and what is displayed of them go on.
         """
+        self._following = True  # a click would be read when the cell has ended, so there is none yet
+        self._set_controls()
         super()._ipython_display_()
         self._displayed_in = _cell()
         try:
@@ -110,6 +113,8 @@ class JobWatch(LiveWidget):
         except KeyboardInterrupt as stop:
             if self.seen.running:
                 stop.add_note("The jobs go on; the button Stop ends them.")
+                self._following = False
+                self._set_controls()
                 self._beside(self._follow)
             raise
 
@@ -149,7 +154,7 @@ class JobWatch(LiveWidget):
         if not self.seen.running:
             self._stop.disabled, self._stop.description = True, "Stop"
         elif self._stop.description == "Stop":
-            self._stop.disabled = not self.seen.stoppable
+            self._stop.disabled = self._following or not self.seen.stoppable
 
     def _show(self) -> None:
         self._say("")
