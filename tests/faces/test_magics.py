@@ -712,3 +712,16 @@ def test_what_cannot_hold_such_a_year_says_what_can(far, line):
 def test_such_years_are_exported(far, tmp_path):
     far(f"%sleeper export far {tmp_path / 'far.csv'}")
     assert "10000-01-01" in (tmp_path / "far.csv").read_text()
+
+
+def test_use_says_what_it_makes_and_makes_no_warehouse_among_other_files(shell, tmp_path):
+    assert "new warehouse at" in repr(shell.run_line_magic("sleeper", "use ./w"))
+    assert "new " not in repr(shell.run_line_magic("sleeper", "use ./w"))
+    assert "new instance at" in repr(shell.run_line_magic("sleeper", "use ./w --instance test"))
+    (tmp_path / "empty").mkdir()
+    assert "new warehouse at" in repr(shell.run_line_magic("sleeper", "use empty"))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "2013-01.parquet").write_bytes(b"")
+    with pytest.raises(InvalidInput, match=r"data is no warehouse: it has other files, such as 2013-01\.parquet"):
+        shell.run_line_magic("sleeper", "use data")
+    assert [each.name for each in (tmp_path / "data").iterdir()] == ["2013-01.parquet"]
