@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sleeper_nb.session import Session
 
 NAME = "SleeperMagics"
-_STOPPED = "\x1b[31mKeyboardInterrupt\x1b[0m: stopped; what was committed before stays"
+_STOPPED = "\x1b[31mKeyboardInterrupt\x1b[0m"
 
 
 @magics_class
@@ -93,9 +93,12 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
     def sleeper(self, line: str, cell: str | None = None) -> Any:  # noqa: D102 - its text is made of the table, below
         self.context.engine = self.engine
         self.context.display = Display(self.display_rows, self.footer)
+        interrupted = "Interrupted. Nothing was changed."
         self.context.variables, self.context.hidden = self.shell.user_ns, self.shell.user_ns_hidden
         try:
-            return COMMANDS.parse_line(line, cell).run(self.context)
+            invocation = COMMANDS.parse_line(line, cell)
+            interrupted = invocation.command.interrupted
+            return invocation.run(self.context)
         except SleeperError as error:
             self._prepare(error)
             raise
@@ -109,7 +112,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
             raise known from error
         except KeyboardInterrupt as stop:
             if self.traceback == "short":  # or the stop button would answer with the stack of whatever was under way
-                lines = [_STOPPED, *getattr(stop, "__notes__", ())]
+                lines = [f"{_STOPPED}: {interrupted}", *getattr(stop, "__notes__", ())]
                 vars(stop)["_render_traceback_"] = lambda: lines
             raise
         finally:

@@ -117,7 +117,7 @@ class Administration(ABC):
         AlreadyExists
             When another table is called so. Nothing is changed by this or any other error.
         InvalidInput
-            When no table can be called so.
+            When is not a valid table name so.
         NotFound
             When there is no such table; or it was renamed or deleted meanwhile, as of two that rename it at once one
             wins.

@@ -157,10 +157,25 @@ class _Runner:
         return DuckDBResult(asked, confined, found, free, self.engines.spark)
 
     def _on_spark(self, bound: Bound, values: Mapping[str, Any], note: str) -> QueryResult:
-        engine, size = self.engines.spark(), sum(source.bytes for source in bound.sources)
+        engine, size = self.engines.spark(), _expected_bytes(bound)
         allowed = self.engines.local_files
         frame = engine.run(lambda session: _frame(session, bound, values, allowed), "query", expected_bytes=size)
         return SparkResult(Asked(bound.sources, self.began, self.clock, note), frame, engine)
+
+
+_UNKNOWN_READS = re.compile(
+    r"\b(range|sequence|repeat|stack|inline\w*|explode\w*|posexplode\w*)\s*\(|\bcross\s+join\b"
+    r"|\b(parquet|csv|json|orc|text|avro|binaryfile)\s*\.\s*`",
+    re.IGNORECASE,
+)
+
+
+def _expected_bytes(bound: Bound) -> int | None:
+    """Return how much a statement reads; None where its tables do not tell: rows are made, multiplied or of files."""
+    texts = [each.text for each in bound.statements]
+    if not bound.sources or any(map(_UNKNOWN_READS.search, texts)):
+        return None
+    return sum(source.bytes for source in bound.sources)
 
 
 def _counted_in_metadata(bound: Bound, engine: Engine) -> tuple[Bound, Mapping[str, Any]] | None:

@@ -13,7 +13,7 @@ from sleeper_nb.model.files import Totals
 from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range
 from sleeper_nb.model.state import TableState
-from sleeper_nb.render_figure import BRAND, figure
+from sleeper_nb.render_figure import BRAND, clipped_words, figure, upright_words, words
 from sleeper_nb.render_labels import clip, point_label, range_labels, range_text, told_apart
 from sleeper_nb.report import Grid, Report, counted
 
@@ -21,7 +21,7 @@ MAX_BYTES = 65_536  # of HTML, about, are saved for one answer
 _LEAST_ROWS = 5  # of an answer that is too wide; then columns are left out
 _LONGEST = 200  # characters of a value, where longer ones would make the answer too large
 _MAX_CELLS, _MAX_LEVELS = 64, 6
-_LINE_CHARS = 130  # so many letters fit across 960 px; on a narrower screen the edge of the cell cuts them
+_LINE_CHARS = 130  # so many letters fit across 960 px; on a narrower screen the page leaves out what does not fit
 _LEVEL, LEAF = 22, 58  # heights in px
 
 
@@ -136,20 +136,21 @@ def bounded(grid: Grid, limit: int = MAX_BYTES) -> Grid:
         tuple(v if len(t := cell_text(v)) <= _LONGEST else clip(t, _LONGEST) for v in row) for row in grid.rows
     )
     if cells != grid.rows:
-        words = f"values cut to {_LONGEST} characters for the answer's size"
+        words = f"values cut to {_LONGEST} characters (output limit)"
         grid = replace(grid, footer=" · ".join(filter(None, (grid.footer, words))))
     shown = replace(grid, rows=cells)
     if _fits(shown, limit):
         return shown
 
     def first(rows: int, across: int) -> Grid:
-        cut = f"cut to {rows:,} of {len(cells):,} rows and {across:,} of {len(grid.columns):,} columns for its size"
-        footer = " · ".join(filter(None, (grid.footer, cut)))
+        counts = ((rows, len(cells), "rows"), (across, len(grid.columns), "columns"))
+        cut = " and ".join(f"{count:,} of {of:,} {what}" for count, of, what in counts if count < of)
+        footer = " · ".join(filter(None, (grid.footer, f"showing {cut} (output limit)" if cut else "")))
         return Grid(grid.columns[:across], tuple(row[:across] for row in cells[:rows]), grid.title, footer)
 
     least = min(len(cells), _LEAST_ROWS)
-    across = _most(len(grid.columns), lambda columns: _fits(first(least, columns), limit))
-    rows = _most(len(cells), lambda rows: _fits(first(rows, across), limit))
+    across = largest(len(grid.columns), lambda columns: _fits(first(least, columns), limit))
+    rows = largest(len(cells), lambda rows: _fits(first(rows, across), limit))
     return first(rows, across)
 
 
@@ -157,7 +158,7 @@ def _fits(grid: Grid, limit: int) -> bool:
     return len(grid.html().encode()) <= limit
 
 
-def _most(count: int, fits: Callable[[int], bool]) -> int:
+def largest(count: int, fits: Callable[[int], bool]) -> int:
     """Return the largest number up to `count` that fits, where less of something fits too; at least 1."""
     return max(1, bisect_left(range(1, count + 1), 1, key=lambda number: not fits(number)))
 
@@ -264,7 +265,8 @@ def _split_cells(tree: PartitionTree, keys: Sequence[str], levels: int) -> list[
 
 def _drawn(cells: Sequence[_Cell], across: int) -> str:
     """Return boxes, and over them their lines, each as long as its box is wide."""
-    boxes, words = [], []
+    boxes: list[str] = []
+    drawn: list[str] = []
     most = max(cell.rows or 0 for cell in cells) or 1
     for cell in cells:
         ends = f'x="{cell.x * 100 / across:.3f}%" width="{cell.width * 100 / across:.3f}%"'
@@ -273,11 +275,18 @@ def _drawn(cells: Sequence[_Cell], across: int) -> str:
         boxes.append(f'<rect {place} fill-opacity="{strength:.2f}"><title>{html.escape(cell.tip)}</title></rect>')
         room = _room(cell.width, across)
         texts = [next((t for t in line if len(t) <= room), "") for line in cell.lines]
-        lines = [f'<text x="6" y="{15 + 17 * i}">{html.escape(t)}</text>' for i, t in enumerate(texts) if t]
-        if cell.rows is not None and room < 9:  # too narrow for words: only the rows, if need be from top to bottom
+        if cell.rows is None:
+            drawn.append(clipped_words(place, texts[0]) if texts[0] else "")
+        elif room >= 9:
+            drawn.append(words(place, [_parts(text) for text in texts]))
+        else:  # too narrow for words: only the rows, if need be from top to bottom
             held = _millions(cell.rows)
-            where = 'x="6" y="15"' if len(held) <= room else 'transform="rotate(90)" x="4" y="-4"'
-            lines = [f"<text {where}>{held}</text>"]
-        words += [f"<svg {place}>{chr(10).join(lines)}</svg>"] if lines else []
+            drawn.append(words(place, [(held,)]) if len(held) <= room else upright_words(place, held))
     edge = f"{BRAND};stroke:currentColor;stroke-opacity:0.35"
-    return f'<g style="{edge}">{"".join(boxes)}</g><g pointer-events="none">{chr(10).join(words)}</g>'
+    return f'<g style="{edge}">{"".join(boxes)}</g><g pointer-events="none">{"".join(drawn)}</g>'
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    """Return what may be left out at the end of a line: of a count of rows the word, of all else nothing."""
+    number, rows, _ = text.partition(" row")
+    return (number, text[len(number) + 1 :]) if rows else (text,)

@@ -16,7 +16,7 @@ from sleeper_nb.cells import Data, cell_text
 from sleeper_nb.column_values import values_of
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.render_axis import AREA, axis, share, span, y_of
-from sleeper_nb.render_figure import BRAND, figure
+from sleeper_nb.render_figure import BRAND, clipped_words, figure
 from sleeper_nb.render_labels import clip
 from sleeper_nb.report import Grid, Report, counted
 
@@ -92,7 +92,7 @@ class Chart(Report):
         parts = "\n".join((shapes, _tips(self.points), _ends(self.points, each=self.kind == "bar")))
         values, left = axis(low, high)
         place = f'x="{left:.1f}%" width="{100 - left:.1f}%" overflow="visible"'
-        drawn = f"{values}\n<svg {place}>{parts}</svg>"
+        drawn = f"<svg {place}>{parts}</svg>\n{values}"  # values last: bars may reach below them where it is narrow
         return figure(title, AREA + _LINE + 4, drawn, [title, self._range(), *self.said])
 
     def _range(self) -> str:
@@ -280,14 +280,15 @@ def _tips(points: Sequence[_Point]) -> str:
 
 def _ends(points: Sequence[_Point], *, each: bool) -> str:
     """Return the labels below: of few bars `each`, otherwise the first and the last."""
-    y = AREA + _LINE - 2
     if not each or len(points) > 12:
-        shown = [(0.0, "start", points[0]), (100.0, "end", points[-1])] if points else []
+        shown = [("left", points[0]), ("right", points[-1])] if points else []
     else:
-        shown = [(100 * point.x, "middle", point) for point in points]
-    most = 24 if len(shown) <= 2 else max(4, 130 // len(shown))
+        shown = [("center", point) for point in points]
+    most, wide = 24 if len(shown) <= 2 else max(4, 130 // len(shown)), 100 / max(1, len(shown))
     words = (
-        f'<text x="{x:.2f}%" y="{y}" text-anchor="{anchor}">{html.escape(clip(point.label, most))}</text>'
-        for x, anchor, point in shown
+        clipped_words(
+            f'x="{i * wide:.2f}%" width="{wide:.2f}%" y="{AREA - 1}" height="17"', clip(point.label, most), side, pad=0
+        )
+        for i, (side, point) in enumerate(shown)
     )
     return "".join(words)

@@ -17,16 +17,69 @@ _SAFE: Final = " '=:/;,()-._+"  # of an address within double quotes
 # Of a notebook that is not trusted JupyterLab takes the drawing away and leaves its words. Of styles it keeps what it
 # knows: neither `flow-root`, so that the words stay hidden there; nor `contents`, with which no image is to be seen.
 _DRAWING: Final = 'hidden="hidden" style="display:flow-root"'
+WORDS: Final = "sleeper-words"
+"""The class of each line of text."""
+_PAD: Final = 6  # px
+_XHTML: Final = "http://www.w3.org/1999/xhtml"
+_WORDS_STYLE: Final = (
+    f".{WORDS}-box{{height:100%;padding-left:{_PAD}px;box-sizing:border-box;font-size:12px;line-height:17px;white-space:nowrap}}"
+    f".{WORDS}{{display:flex;flex-wrap:wrap;height:17px;overflow:hidden;column-gap:4px}}"
+    f".{WORDS}>i{{height:17px;margin-right:-4px}}"
+    f".{WORDS}.ends{{justify-content:flex-end;margin-right:6px}}"
+    f".{WORDS}.clipped{{display:block;text-overflow:ellipsis}}"
+    f".{WORDS}.upright{{height:100%;column-gap:0}}"
+    f".{WORDS}.upright>i{{height:100%}}"
+    f".{WORDS}.upright>span{{writing-mode:vertical-rl;line-height:12px}}"
+)
 _STILL: Final = "display:contents;background-color:#fff"
 
 
 def figure(title: str, height: int, drawn: str, said: Sequence[str]) -> str:
     """Return a picture of some height in px: named for who cannot see it, and with what is to be said below it."""
     head = f'<svg role="img" width="100%" height="{height}" font-size="12" style="display:block" fill="currentColor">'
+    drawn = f"<style>{_WORDS_STYLE}</style>{drawn}" if WORDS in drawn else drawn
     drawing = f"{head}<title>{html.escape(title)}</title>\n{drawn}</svg>"
     below = f'<div style="opacity:0.75;margin-top:2px;">{html.escape(" · ".join(filter(None, said)))}</div>'
     parts = (f"<div {_DRAWING}>{drawing}</div>", _still(title, height, drawn), below)
     return f'<div class="{NO_MATHS}" style="max-width:1080px;">{"".join(parts)}</div>'
+
+
+def words(place: str, lines: Sequence[Sequence[str]], *, ends: bool = False) -> str:
+    """Return lines of text in a box whose width in px only the page knows: of each line the parts that fit, whole.
+
+    A part that does not fit goes on in a line below, which is not seen: a number cut in two would be another number.
+
+    Parameters
+    ----------
+    place
+        The box, as attributes of SVG; each line is 17 px high.
+    lines
+        The parts of each line.
+    ends
+        Whether lines end at the right of the box.
+    """
+    kind = f"{WORDS} ends" if ends else WORDS
+    held = (
+        f'<div class="{kind}"><i></i>{"".join(f"<span>{html.escape(part)}</span>" for part in line)}</div>'
+        for line in lines
+    )
+    return _box(place, "".join(held))
+
+
+def clipped_words(place: str, text: str, align: str = "left", *, pad: int = _PAD) -> str:
+    """Return a text in a box whose width in px only the page knows; without room it ends with an ellipsis."""
+    look = f' style="text-align:{align}"' if align != "left" else ""
+    return _box(place, f'<div class="{WORDS} clipped"{look}>{html.escape(text)}</div>', pad)
+
+
+def upright_words(place: str, text: str) -> str:
+    """Return a text from top to bottom, in a box that is too narrow for it; nothing where it does not fit either."""
+    return _box(place, f'<div class="{WORDS} upright"><i></i><span>{html.escape(text)}</span></div>', 0)
+
+
+def _box(place: str, held: str, pad: int = _PAD) -> str:
+    look = f' style="padding-left:{pad}px"' if pad != _PAD else ""
+    return f'<foreignObject {place}><div xmlns="{_XHTML}" class="{WORDS}-box"{look}>{held}</div></foreignObject>\n'
 
 
 def _still(title: str, height: int, drawn: str) -> str:

@@ -13,7 +13,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.compacting.job_plan import CompactionPlan
 from sleeper_nb.operations.compacting.overlap import MOST_BARS, Bar, Column, overlap
 from sleeper_nb.render import Versioned, ranges_of, split_keys
-from sleeper_nb.render_figure import BRAND, figure
+from sleeper_nb.render_figure import BRAND, figure, words
 from sleeper_nb.render_labels import clip, range_labels, range_text
 from sleeper_nb.report import counted
 
@@ -110,14 +110,14 @@ def _drawn(keys: tuple[str, str], bars: Sequence[Bar], place: tuple[int, int], m
     left, width = 100 * number / across, 99 / across
     edge = f'<line x1="{left:.3f}%" x2="{left:.3f}%" y1="0" y2="100%" stroke="currentColor" stroke-opacity="0.35"/>'
     shapes = [edge] if number else []
-    words = [_text((left, width), 0, keys[1])]
+    texts = [_text((left, width), 0, (keys[1],))]
     for lane, bar in enumerate(bars):
         top, strength = _HEAD + lane * _LANE, 0.08 + 0.47 * bar.bytes / most
         x, wide = left + bar.begin * width, (bar.end - bar.begin) * width
         box = f'x="{x:.3f}%" width="{wide:.3f}%" y="{top + 1}" height="{_LANE - 3}" fill-opacity="{strength:.2f}"'
         shapes.append(f"<rect {box}{_EDGES[bool(bar.letters)]}><title>{html.escape(_tip(bar, keys[0]))}</title></rect>")
-        words.append(_told(bar, (left, width), top, _room(across)))
-    return f'<g style="{BRAND}">{"".join(shapes)}</g><g pointer-events="none">{"".join(words)}</g>'
+        texts.append(_told(bar, (left, width), top, _room(across)))
+    return f'<g style="{BRAND}">{"".join(shapes)}</g><g pointer-events="none">{"".join(texts)}</g>'
 
 
 _EDGES = {
@@ -126,24 +126,25 @@ _EDGES = {
 }
 
 
-def _text(across: tuple[float, float], top: int, text: str, *, ends: bool = False) -> str:
+def _text(across: tuple[float, float], top: int, parts: Sequence[str], *, ends: bool = False) -> str:
     """Return a line of text that begins at the left of a place, or `ends` at its right."""
-    place = f'x="{across[0]:.3f}%" width="{across[1]:.3f}%" y="{top}" height="{_LANE}"'
-    at = 'x="100%" dx="-6" text-anchor="end"' if ends else 'x="6"'
-    return f'<svg {place}><text {at} y="15">{html.escape(text)}</text></svg>\n' if text else ""
+    place = f'x="{across[0]:.3f}%" width="{across[1]:.3f}%" y="{top + 2}" height="{_LANE - 2}"'
+    return words(place, [parts], ends=ends) if any(parts) else ""
 
 
 def _told(bar: Bar, column: tuple[float, float], top: int, room: int) -> str:
     """Return the letter and the most words that fit, from where the bar begins or to where it ends."""
-    letters, words = (bar.letters,) if bar.letters else (), _words(bar)
+    letters, told = (bar.letters,) if bar.letters else (), _words(bar)
     left, width = column
     behind, before = (int((room + 2) * share) - 2 for share in (1 - bar.begin, bar.end))
-    for count in range(len(words), -1, -1):
-        text = " · ".join((*letters, *words[:count]))
-        if len(text) <= behind:
-            return _text((left + bar.begin * width, (1 - bar.begin) * width), top, text)
-        if len(text) <= before:
-            return _text((left, bar.end * width), top, text, ends=True)
+    for count in range(len(told), -1, -1):
+        parts = (*letters, *told[:count])
+        parts = tuple(part if i == 0 else f"· {part}" for i, part in enumerate(parts))
+        length = len(" ".join(parts))
+        if length <= behind:
+            return _text((left + bar.begin * width, (1 - bar.begin) * width), top, parts)
+        if length <= before:
+            return _text((left, bar.end * width), top, parts, ends=True)
     return ""
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sleeper_nb.cells import cell_text
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.render_figure import BRAND, figure
+from sleeper_nb.render_figure import BRAND, clipped_words, figure
 from sleeper_nb.render_labels import clip
 from sleeper_nb.report import counted
 
@@ -83,13 +83,17 @@ class _Place:
 
 
 class _Flag(NamedTuple):
-    """Savepoints of one place: how far across (0 to 1), on which line, by what name, and to which side of the pole."""
+    """Savepoints of one place: how far across (0 to 1), on which line, by what name, on which side of the pole.
+
+    The name has room up to the next pole with a name on its line, or to the edge.
+    """
 
     x: float
     line: int
     word: str
     points: tuple[Savepoint, ...]
     left: bool
+    room: float = 0.0
 
 
 def timeline(
@@ -236,7 +240,17 @@ def _flags(places: Sequence[_Place]) -> list[_Flag]:
         elif line is not None:
             free[line] = start
         found.append(_Flag(x, line or 0, "" if line is None else word, points, left=left))
-    return found
+    return [flag._replace(room=_room(flag, found)) for flag in found]
+
+
+def _room(flag: _Flag, flags: Sequence[_Flag]) -> float:
+    """Return how much of the width the name of a flag may take; two that face each other share what is between."""
+    others = [other for other in flags if other.word and other.line == flag.line and other.x != flag.x]
+    if flag.left:
+        gaps = [(flag.x - other.x) / (1 if other.left else 2) for other in others if other.x < flag.x]
+        return min([flag.x, *gaps])
+    gaps = [(other.x - flag.x) / (2 if other.left else 1) for other in others if other.x > flag.x]
+    return min([1 - flag.x, *gaps])
 
 
 def _flags_drawn(flags: Sequence[_Flag], top: int) -> str:
@@ -246,9 +260,10 @@ def _flags_drawn(flags: Sequence[_Flag], top: int) -> str:
         told = [": ".join(filter(None, (_name(p), clip(p.message or "", 40)))) for p in flag.points]
         tip = f"<title>{html.escape(clip('; '.join(told), 120))}</title>"
         pole = f'<path d="M0 {y + 2}V{top + _AREA}M0 {y + 2}l9 4-9 4z" stroke="currentColor" stroke-opacity="0.7"/>'
-        at = 'x="-4" text-anchor="end"' if flag.left else 'x="12"'
-        word = f'<text {at} y="{y + 11}">{html.escape(flag.word)}</text>' if flag.word else ""
-        parts.append(f'<svg x="{100 * flag.x:.2f}%" overflow="visible">{tip}{pole}{word}</svg>')
+        begin = flag.x - flag.room if flag.left else flag.x
+        place = f'x="{100 * begin:.2f}%" width="{100 * flag.room:.2f}%" y="{y - 2}" height="17"'
+        word = clipped_words(place, flag.word, "right" if flag.left else "left", pad=0 if flag.left else 12)
+        parts.append(f'<svg x="{100 * flag.x:.2f}%" overflow="visible">{tip}{pole}</svg>{word if flag.word else ""}')
     return "".join(parts)
 
 

@@ -134,8 +134,12 @@ class Session(Declaring):
 
     @property
     def spark_session(self) -> SparkSession:
-        """The session's `pyspark.sql.SparkSession`, started by the first use; it knows ``format("sleeper")``."""
-        return self.spark().session()
+        """The session's `pyspark.sql.SparkSession`, started by the first use; it knows ``format("sleeper")``.
+
+        A JVM that this starts is one for long jobs. If it runs already and was started for a quick first answer, a
+        warning names the setting that makes it otherwise: ``spark.sleeper.jit``.
+        """
+        return self.spark().handed_out()
 
     @checked
     def allow(self, iterators: IteratorNames = (), data_paths: Iterable[str | Path] = ()) -> None:

@@ -78,7 +78,7 @@ def test_what_is_read_is_told_of_all_tables_and_nothing_of_none():
 def test_rows_that_are_too_large_are_cut_and_the_footer_says_so():
     grid = preview(pa.table({"text": ["x" * 5_000] * 900}), "t", limit=1_000)
     assert len(grid.html().encode()) <= MAX_BYTES
-    assert grid.footer.startswith("900 rows · t · values cut to 200 characters for the answer's size · cut to ")
+    assert grid.footer.startswith("900 rows · t · values cut to 200 characters (output limit) · showing ")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.render import MAX_BYTES, bounded, partition_map
 from sleeper_nb.render_timeline import timeline, timeline_lines
 from sleeper_nb.report import Grid
+from tests.pictures import line_text, lines_of
 
 SNAPSHOT = Snapshot(
     id=1, commit_id="c", time=datetime(2026, 1, 1, tzinfo=UTC), operation="ingest", schema_id=1, files=1, rows=1,
@@ -43,7 +44,7 @@ def _parsed(picture):
 
 
 def _texts(picture):
-    return [" ".join(element.itertext()).strip() for element in _parsed(picture).iter() if element.tag == "text"]
+    return [text for text in map(line_text, lines_of(_parsed(picture))) if text]
 
 
 def test_each_leaf_shows_its_range_and_its_rows(table):
@@ -228,7 +229,7 @@ def test_history_has_its_picture_above_the_list(table):
 def test_a_grid_too_large_to_save_is_cut_and_says_so():
     grid = bounded(Grid(tuple(f"c{i}" for i in range(300)), (("x" * 10_000,) * 300,) * 20, footer="20 rows"))
     assert len(grid.html().encode()) <= MAX_BYTES
-    cut = "values cut to 200 characters for the answer's size · cut to 5 of 20 rows and "
+    cut = "values cut to 200 characters (output limit) · showing 5 of 20 rows and "
     assert grid.footer.startswith(f"20 rows · {cut}")
     assert grid.rows[0][0] == "x" * 199 + "…"
 

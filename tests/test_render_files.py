@@ -10,6 +10,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.render import MAX_BYTES
+from tests.pictures import line_text, lines_of
 
 _SIZE = re.compile(r"\d+ B\b")
 HOSTILE = "</svg><script>alert(1)</script>'\"&" + "x" * 500
@@ -31,7 +32,10 @@ def make(tmp_path):
 def _texts(picture):
     """Return what is to be read, without sizes, which are the Parquet writer's."""
     root = ET.fromstring(_SIZE.sub("SIZE", picture))  # noqa: S314 - our own text; that it is well formed is what is tested
-    return [element.text for element in root.iter() if element.tag in {"text", "title", "div"} and element.text]
+    said = {"title", "div", "text"}
+    lines = {id(line): line_text(line) for line in lines_of(root)}
+    found = (lines.get(id(each), each.text if each.tag in said else "") for each in root.iter())
+    return [text for text in found if text]
 
 
 def test_each_file_is_a_bar_with_its_letter_rows_and_bytes(make):
@@ -106,11 +110,11 @@ def test_the_words_of_a_bar_begin_where_it_begins_or_end_where_it_ends(make):
         for bar in group.findall("rect"):
             shapes[int(bar.get("y")) - 1, float(bar.get("x")[:-1]) // 25] = [
                 float(bar.get(name)[:-1]) for name in ("x", "width")]  # fmt: skip
-        for place in group.findall("svg"):
-            if place.get("y") != "0":
+        for place in group.findall("foreignObject"):
+            if place.get("y") != "2":
                 begin, wide = (float(place.get(name)[:-1]) for name in ("x", "width"))
-                ends = place.find("text").get("text-anchor") == "end"
-                words[int(place.get("y")), begin // 25] = begin + wide if ends else begin, ends
+                ends = any((each.get("class") or "").endswith("ends") for each in place.iter())
+                words[int(place.get("y")) - 2, begin // 25] = begin + wide if ends else begin, ends
     assert set(shapes) == set(words)
     for at, (begin, wide) in shapes.items():
         assert words[at] in ((pytest.approx(begin, abs=0.01), False), (pytest.approx(begin + wide, abs=0.01), True))

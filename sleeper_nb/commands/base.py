@@ -130,8 +130,36 @@ OUTPUT = option("-o", "--output", text="the variable that keeps the value", meta
 """Of every command of a notebook; the console has no variables."""
 CONFIRMED = flag("--force", "do it; without it a notebook shows the plan, and a console asks")
 FORCE = flag("--force", "do it; without it, only what would be done is shown")
-WATCH = flag("--watch", "follow the jobs until they end: with a bar and a button that stops, or a line on the console")
 DRY_RUN = flag("--dry-run", "only show what would be done")
+
+
+_READING = frozenset(
+    [
+        "sql",
+        "inspect",
+        "scan",
+        "get",
+        "export",
+        "diff",
+        "status",
+        "check",
+        "describe",
+        "show",
+        "history",
+        "files",
+        "partitions",
+        "tables",
+        "savepoints",
+        "snapshots",
+        "jobs",
+        "timeline",
+        "explore",
+        "instances",
+        "help",
+        "why",
+    ]
+)
+"""Commands that change no table, however they end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +200,11 @@ class Command:
     body: bool = False
     warehouse: Literal["open", "new", "place", "none"] = "open"
     free: str = ""
+
+    @property
+    def interrupted(self) -> str:
+        """What is said when it is interrupted."""
+        return f"Interrupted. {'Nothing was changed.' if self.name in _READING else 'Earlier commits are kept.'}"
 
     @property
     def usage(self) -> str:

@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import Any
 
 from sleeper_nb.background import BackgroundJob
-from sleeper_nb.commands.base import DRY_RUN, TABLE, WATCH, Command, flag, option
+from sleeper_nb.commands.base import DRY_RUN, TABLE, Command, flag, option
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import InvalidInput
 
@@ -29,7 +29,9 @@ def _compact(context: Context, arguments: Namespace) -> Any:
         return found
     from sleeper_nb import widgets
 
-    return widgets.watch(context.opened(), table.name, found, began)
+    widget = widgets.watch(context.opened(), table.name, found, began)
+    widget.follow()
+    return widget
 
 
 COMMANDS = (
@@ -52,7 +54,10 @@ COMMANDS = (
             option("--partition", text="only this leaf, by its id", metavar="P"),
             DRY_RUN,
             flag("--background", "return at once, in a notebook; jobs shows how far it is"),
-            WATCH,
+            flag(
+                "--watch",
+                "show a bar until the jobs have ended; an interrupt stops watching, then a button stops the jobs",
+            ),
         ),
         _compact,
         ("compact trips --dry-run", "compact trips --strategy all --engine local", "compact trips --watch"),

@@ -50,7 +50,7 @@ def _changes(words: list[str], unset: list[str]) -> dict[str, str | None]:
         name, equals, value = text.partition("=")
         if last and not equals and name.isalpha():  # no property is a word alone: a value was cut at its space
             whole = f"{last}={changes[last]} {name}"
-            raise InvalidInput(f"no property can be called {name!r}", hint=f"write {whole!r}, with the quotes")
+            raise InvalidInput(f"{name!r} is not a valid property name", hint=f"write {whole!r}, with the quotes")
         if name in changes:
             raise InvalidInput(f"property {name} is named twice", hint="set it or unset it, once")
         if equals:

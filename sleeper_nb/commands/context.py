@@ -174,7 +174,7 @@ class Context:
         if self.variables is None:
             raise InvalidInput("-o needs a notebook: the console has no variables", hint="leave out -o")
         if not name.isidentifier() or keyword.iskeyword(name):
-            raise InvalidInput(f"no variable can be called {name!r}", hint="use letters, digits and _")
+            raise InvalidInput(f"{name!r} is not a valid variable name", hint="use letters, digits and _")
 
 
 def split_reference(text: str) -> tuple[str, VersionReference | None]:

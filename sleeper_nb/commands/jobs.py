@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.commands.base import WATCH, Command, flag, option, positional
+from sleeper_nb.commands.base import Command, flag, option, positional
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import InvalidInput
 
@@ -54,7 +54,7 @@ COMMANDS = (
             positional("table", "the table; all tables without it", "table", metavar="T", optional=True),
             flag("--running", "only those that have not ended"),
             flag("--failed", "only those that failed, or whose process is gone"),
-            WATCH,
+            flag("--watch", "show what runs until nothing does: beside the next cells, or on the console as a line"),
             option("--limit", text="how many at most, the newest", kind="number", metavar="N"),
         ),
         _jobs,

@@ -313,14 +313,14 @@ def check_savepoint_name(name: str) -> str:
     """
     if not _SAVEPOINT_NAME.fullmatch(name):
         raise InvalidInput(
-            f"no savepoint can be called {name!r}", hint="start with a letter; then letters, digits, - _ and ."
+            f"{name!r} is not a valid savepoint name", hint="start with a letter; then letters, digits, - _ and ."
         )
     meant = _meaning(name)
     if meant != SavepointReference(name):
         kind, dot, rest = name.partition(".")
         why = f"what begins so means a {kind}" if meant is None else f"that means {meant}"
         instead = f"{kind}-{rest}" if dot else f"{name[0]}-{name[1:]}"
-        raise InvalidInput(f"no savepoint can be called {name!r}: {why}", hint=f"write {instead}")
+        raise InvalidInput(f"{name!r} is not a valid savepoint name: {why}", hint=f"write {instead}")
     return name
 
 

@@ -47,7 +47,7 @@ class Field:
             raise InvalidInput(made, hint='write sl.Schema({"id": "string"}), or give fields of another schema')
         if not _NAME.fullmatch(self.name):
             raise InvalidInput(
-                f"no field can be called {self.name!r}", hint="start with a letter; then letters, digits and _"
+                f"{self.name!r} is not a valid field name", hint="start with a letter; then letters, digits and _"
             )
         if self.stored == self.name:
             object.__setattr__(self, "stored", None)

@@ -61,7 +61,7 @@ def open_storage(
     bucket, _, prefix = found[2].partition("/")
     key = "/".join(part for part in prefix.split("/") if part)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}", bucket):
-        raise InvalidInput(f"no bucket can be called {bucket!r}", hint="write s3://bucket/prefix")
+        raise InvalidInput(f"{bucket!r} is not a valid bucket name", hint="write s3://bucket/prefix")
     if endpoint_url is not None and not re.fullmatch(r"https?://[^/]+/?", endpoint_url):
         raise InvalidInput(f"no S3 server can be at {endpoint_url!r}", hint="write http://host:port or https://host")
     connection = S3Connection(region=region, endpoint_url=endpoint_url, network=network)

@@ -121,7 +121,9 @@ class Explorer(LiveWidget):
     def run(self) -> None:
         """Run the statement of the SQL tab; its rows, or what is wrong with it, become what is shown."""
         self.tab = "sql"
-        self.preview = _answer(sql_line(self.statement), lambda: self._source.sql(self.statement))
+        self.preview = _answer(
+            sql_line(self.statement), lambda: self._source.sql(self.statement, self.table, self.version)
+        )
         self._sql.show(self.statement, self.preview)
 
     def _static(self) -> Preview | None:

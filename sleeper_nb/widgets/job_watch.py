@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import ipywidgets
+from IPython import get_ipython
 from IPython.display import DisplayHandle, display
 
 from sleeper_nb.background import BackgroundJob
@@ -22,6 +23,12 @@ PAUSE = 0.5
 def in_thread(work: Callable[[], None]) -> None:
     """Do something beside the notebook's cells."""
     threading.Thread(target=work, name="sleeper-watch", daemon=True).start()
+
+
+def _cell() -> int | None:
+    """Return the number of the cell that runs; None outside IPython."""
+    shell = get_ipython()
+    return None if shell is None else shell.execution_count
 
 
 class JobWatch(LiveWidget):
@@ -59,6 +66,8 @@ class JobWatch(LiveWidget):
         self._source, self._clock, self._line, self._beside, self.work = source, clock, line, beside, work
         self._shut = threading.Event()
         self._kept: DisplayHandle | None = None
+        self._displayed_in: int | None = None
+        self._following = False
         self._bar = ipywidgets.FloatProgress(min=0.0, max=1.0, description="Progress")
         self._stop = button("Stop", "Cancel it, as an interrupt does")
         self._table, self._error = ipywidgets.HTML(), ipywidgets.HTML()
@@ -87,6 +96,28 @@ class JobWatch(LiveWidget):
         self._source.stop()
         self._stop.disabled, self._stop.description = True, "Stopping…"
 
+    def follow(self) -> None:
+        """Display the widget and return when the jobs have ended.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            The user interrupted: the cell ends, the jobs and what is displayed of them go on.
+        """
+        self._following = True  # a click would be read when the cell has ended, so there is none yet
+        self._set_controls()
+        super()._ipython_display_()
+        self._displayed_in = _cell()
+        try:
+            self._follow()
+        except KeyboardInterrupt as stop:
+            if self.seen.running:
+                stop.add_note("The jobs go on; the button Stop ends them.")
+                self._following = False
+                self._set_controls()
+                self._beside(self._follow)
+            raise
+
     def close(self) -> None:
         """Take the widget from the page and look no more; the work goes on."""
         self._shut.set()
@@ -103,6 +134,8 @@ class JobWatch(LiveWidget):
         self._kept = display(static_bundle(self._static()), raw=True, display_id=True)
 
     def _ipython_display_(self) -> None:
+        if self._displayed_in is not None and self._displayed_in == _cell():
+            return  # by `follow`, above
         super()._ipython_display_()
         if self.seen.running:
             self._beside(self._follow)
@@ -121,7 +154,7 @@ class JobWatch(LiveWidget):
         if not self.seen.running:
             self._stop.disabled, self._stop.description = True, "Stop"
         elif self._stop.description == "Stop":
-            self._stop.disabled = not self.seen.stoppable
+            self._stop.disabled = self._following or not self.seen.stoppable
 
     def _show(self) -> None:
         self._say("")

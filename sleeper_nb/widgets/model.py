@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Literal
 
 from sleeper_nb.catalog.steady import Retained, retained
 from sleeper_nb.cells import Bytes, cell_text
+from sleeper_nb.engines.sql.time_travel import table_references
 from sleeper_nb.engines.sql.tokens import quote_name
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.files import Totals
 from sleeper_nb.model.region_text import write_region
 from sleeper_nb.operations.scanning.planning import files_of
+from sleeper_nb.operations.system_tables.definitions import MARK
 from sleeper_nb.render import MAX_BYTES, bounded, drawn_leaves, partition_map
 from sleeper_nb.render_timeline import change_text, timeline
 from sleeper_nb.report import counted
@@ -215,14 +217,17 @@ class ExploreModel:
         name = name if _PLAIN.fullmatch(name) else quote_name(name, dialect="duckdb")
         return f"SELECT * FROM {name} VERSION AS OF {version} LIMIT {SHOWN_ROWS}"  # noqa: S608 - the user's to run
 
-    def sql(self, statement: str) -> Preview:
-        """Return the first rows of a query; DuckDB answers it.
+    def sql(self, statement: str, table: str, version: int) -> Preview:
+        """Return the first rows of a query, which DuckDB answers.
+
+        Where the query names `table` without a version, it reads `version`.
 
         Raises
         ------
         InvalidInput
             When it is no query: what makes a view, writes a file or changes a setting is refused, before it is run.
         """
+        statement = _at_version(statement, table, version)
         return _shown(sql_line(statement), self._session.sql(statement, engine="duckdb", dry_run=True).grid())
 
     def timeline(self, table: str, version: int, before: int | None = None) -> str:
@@ -261,6 +266,16 @@ class ExploreModel:
         # The moment stays out of the text: two runs of one notebook are compared by it.
         what = ", ".join((counted(count, "row"), counted(files, "file"), counted(leaves, "partition")))
         return Preview(f"%sleeper explore {found.name}", head + shown, f"{found.name} at {at.resolved}: {what}")
+
+
+def _at_version(statement: str, table: str, version: int) -> str:
+    """Return a statement that reads a table at a version wherever it names the table without one."""
+    for reference in reversed(table_references(statement, dialect="duckdb")):
+        name = reference.name.partition(MARK)[0]
+        if name.casefold() == table.casefold() and reference.clause is None and reference.role == "read":
+            end = reference.end
+            statement = f"{statement[:end]} VERSION AS OF {version}{statement[end:]}"
+    return statement
 
 
 def sql_line(statement: str) -> str:

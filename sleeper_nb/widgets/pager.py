@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
 from dataclasses import replace
 
 import ipywidgets
@@ -11,7 +12,7 @@ import traitlets
 from sleeper_nb.report import MOST_SHOWN
 from sleeper_nb.widgets.live import LiveWidget, button
 from sleeper_nb.widgets.model import Preview
-from sleeper_nb.widgets.pages_model import Page, PagesModel
+from sleeper_nb.widgets.pages_model import Page, PagesModel, rows_of_page
 
 
 class Pager(LiveWidget):
@@ -39,8 +40,8 @@ class Pager(LiveWidget):
         self._source = source
         self._back = button("Previous", "The page before")
         self._on = button("Next", "The next page, which is fetched when it is not there yet")
-        self._size = ipywidgets.BoundedIntText(
-            description="Rows a page", min=1, max=MOST_SHOWN, style={"description_width": "initial"},
+        self._size = ipywidgets.IntText(
+            description="Rows a page", continuous_update=False, style={"description_width": "initial"},
             layout={"width": "160px"},
         )  # fmt: skip
         self._label, self._error, self._table = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
@@ -50,9 +51,9 @@ class Pager(LiveWidget):
             widget.add_class(f"sleeper-{name}")
         self.rows = rows
         self.page: Page = source.page(0, rows)
-        self._back.on_click(lambda _: self._turn(max(0, self.first - self.rows)))
-        self._on.on_click(lambda _: self._turn(self.first + self.rows))
-        self._size.observe(self._asked("rows"), "value")
+        self._back.on_click(lambda _: self._turn(lambda: source.page_before(self.first, self.rows).first))
+        self._on.on_click(lambda _: self._turn(lambda: self.page.first + self.page.rows.num_rows))
+        self._size.observe(self._asked("rows", rows_of_page), "value")
         self.observe(lambda _: self._attempt(self._show), ["first", "rows"])
         self._fill()
 
@@ -64,8 +65,8 @@ class Pager(LiveWidget):
         self._source.close()
         super().close()
 
-    def _turn(self, first: int) -> None:
-        self._attempt(lambda: setattr(self, "first", first))
+    def _turn(self, first: Callable[[], int]) -> None:
+        self._attempt(lambda: setattr(self, "first", first()))
 
     def _show(self) -> None:
         self._say("")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from sleeper_nb.cells import data_rows
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.render import whole_or_bounded
+from sleeper_nb.render import largest, whole_or_bounded
 from sleeper_nb.report import MOST_SHOWN, Grid, Report
 from sleeper_nb.scan import as_dict
 
@@ -34,6 +34,8 @@ class Page(Report):
         Whether that is all.
     source
         What they are of: tables, versions, the engine.
+    asked
+        How many rows the page was to have; more than it has when so many are too large for one output.
     """
 
     rows: pa.Table
@@ -41,6 +43,7 @@ class Page(Report):
     known: int
     whole: bool
     source: str
+    asked: int
 
     @property
     def is_last(self) -> bool:
@@ -53,7 +56,11 @@ class Page(Report):
         of = f"{self.known:,}" if self.whole else f"at least {self.known:,}"
         if not self.rows.num_rows:
             return f"no rows · {self.source}"
-        return f"rows {self.first + 1:,}–{self.first + self.rows.num_rows:,} of {of} · {self.source}"
+        shown = self.rows.num_rows
+        less = shown < self.asked and not self.is_last
+        limit = f"a page of {self.asked:,} rows is too large: it has {shown:,}" if less else ""
+        said = (f"rows {self.first + 1:,}–{self.first + shown:,} of {of}", limit, self.source)
+        return " · ".join(filter(None, said))
 
     def grid(self) -> Grid:
         """Return the rows, and below them which they are."""
@@ -63,6 +70,13 @@ class Page(Report):
     def to_dict(self) -> dict[str, Any]:
         """Return the rows, a list of values per column."""
         return as_dict(self.rows)
+
+
+def rows_of_page(rows: int) -> int:
+    """Return how many rows a page is to have, if it can have so many."""
+    if not 1 <= rows <= MOST_SHOWN:
+        raise InvalidInput(f"a page cannot have {rows:,} rows", hint=f"take 1 to {MOST_SHOWN:,} rows a page")
+    return rows
 
 
 class PagesModel:
@@ -82,19 +96,36 @@ class PagesModel:
         self._failure: Exception | None = None
 
     def page(self, first: int, rows: int) -> Page:
-        """Return so many rows behind the first few; the last ones when there are not so many.
+        """Return so many rows after the first few, or as many of them as one output can show.
+
+        Where there are not so many rows, it is the last page.
 
         Raises
         ------
         InvalidInput
             When a page is to have no row, or more than 1,000.
         """
-        if not 1 <= rows <= MOST_SHOWN or first < 0:
-            raise InvalidInput(f"no page has {rows} rows from {first} on", hint=f"take 1 to {MOST_SHOWN:,} rows a page")
+        if first < 0:
+            raise InvalidInput(f"{first} is not a valid first row", hint="take 0 or more")
+        rows_of_page(rows)
         fetched = self._upto(first + rows + 1)  # one more tells whether there are more
-        first = min(first, max(0, fetched.num_rows - 1) // rows * rows)
+        if first >= fetched.num_rows:
+            first = max(0, fetched.num_rows - 1) // rows * rows
         known = fetched.num_rows if self._whole else min(fetched.num_rows, first + rows + 1)
-        return Page(fetched.slice(first, rows), first, known, self._whole, self._source)
+        page = Page(fetched.slice(first, rows), first, known, self._whole, self._source, rows)
+        shown = len(page.grid().rows)
+        return page if shown == page.rows.num_rows else replace(page, rows=fetched.slice(first, shown))
+
+    def page_before(self, first: int, rows: int) -> Page:
+        """Return the page before a row that was fetched; no row between the two is left out."""
+
+        def reaches(page: Page) -> bool:
+            return bool(page.first + page.rows.num_rows >= first)
+
+        page = self.page(max(0, first - rows), rows)
+        if reaches(page):
+            return page
+        return self.page(first - largest(min(rows, first), lambda count: reaches(self.page(first - count, rows))), rows)
 
     def close(self) -> None:
         """Fetch no more; what was fetched can be turned to still."""

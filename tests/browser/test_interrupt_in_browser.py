@@ -30,7 +30,7 @@ def interrupted(opened, stop):
     opened.start_cell(1)
     opened.wait_for_file("begun")
     stop()
-    expect(opened.output(1)).to_have_text(["", "KeyboardInterrupt: stopped; what was committed before stays"])
+    expect(opened.output(1)).to_have_text(["", "KeyboardInterrupt: Interrupted. Earlier commits are kept."])
     opened.run_cell(2)
     expect(opened.output(2).first).to_contain_text("as in the beginning: True")
     expect(opened.output(2).last).to_contain_text("CANCELLED")
@@ -55,28 +55,28 @@ def test_the_keys_that_interrupt_stop_the_job_in_spark_too(lab, tmp_path):
 
 def test_the_button_of_either_watch_stops_a_compaction(lab, tmp_path, theme):
     compact, jobs = f"{COMPACT} local --watch", "%sleeper jobs trips --watch"
-    opened = lab(notebook_of(tmp_path / "watch.ipynb", SLOW, *(compact, jobs, LOOK) * 2, f"{FAST}\n{compact}"))
+    beside = f"made = get_ipython().run_line_magic('sleeper', '{COMPACT.removeprefix('%sleeper ')} local --background')"
+    cells = (SLOW, compact, LOOK, beside, jobs, LOOK, f"{FAST}\n{compact}")
+    opened = lab(notebook_of(tmp_path / "watch.ipynb", *cells, failing={1}))
     opened.set_theme(theme)
     opened.run_cell(0)
     watches = opened.page.locator(".sleeper-watch")
-    for first in (0, 2):
-        cell, pair = 1 + first // 2 * 3, (watches.nth(first), watches.nth(first + 1))
-        opened.run_cell(cell)
+    for cells, watch in (((1,), watches.nth(0)), ((3, 4), watches.nth(1))):
+        for cell in cells[:-1]:
+            opened.run_cell(cell)
+        opened.start_cell(cells[-1])
         opened.wait_for_file("begun")
-        opened.run_cell(cell + 1)
-        for watch in pair:
-            expect(watch).to_contain_text("0 of 1 job · 0 of 1,000,000 rows")
-            opened.look("watch-running", watch)
-        if first == 0:
-            pair[0].get_by_role("button").click()
-        else:
-            pair[1].get_by_role("button").focus()
-            opened.press("Enter")
-        for watch in pair:
-            expect(watch).to_contain_text("CANCELLED")
+        expect(watch).to_contain_text("0 of 1 job · 0 of 1,000,000 rows")
+        opened.look("watch-running", watch)
+        if cells == (1,):  # the cell goes on as long as the jobs
             expect(watch.get_by_role("button")).to_be_disabled()
-            opened.look("watch-stopped", watch)
-        opened.run_cell(cell + 2)
-        expect(opened.output(cell + 2).first).to_contain_text("as in the beginning: True")
-    opened.run_cell(7)
+            opened.press("Escape", "i*2")
+            expect(opened.output(1).last).to_contain_text("The jobs go on; the button Stop ends them.")
+        watch.get_by_role("button").click()
+        expect(watch).to_contain_text("CANCELLED")
+        expect(watch.get_by_role("button")).to_be_disabled()
+        opened.look("watch-stopped", watch)
+        opened.run_cell(cells[-1] + 1)
+        expect(opened.output(cells[-1] + 1).first).to_contain_text("as in the beginning: True")
+    opened.run_cell(6)
     expect(watches.last).to_contain_text("1 of 1 job · 1,000,000 of 1,000,000 rows")

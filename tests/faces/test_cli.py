@@ -212,9 +212,9 @@ def test_an_interrupt_ends_with_its_own_code(sleeper, monkeypatch):
         raise stop
 
     monkeypatch.setattr("sleeper_nb.demo.run", interrupted)
-    assert sleeper("demo") == (130, "", "interrupted\n")
+    assert sleeper("demo") == (130, "", "Interrupted. Earlier commits are kept.\n")
     stop.add_note("Still running: 2 tasks")
-    assert sleeper("demo") == (130, "", "interrupted\nStill running: 2 tasks\n")
+    assert sleeper("demo") == (130, "", "Interrupted. Earlier commits are kept.\nStill running: 2 tasks\n")
 
 
 def test_the_installed_command_runs():

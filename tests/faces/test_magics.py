@@ -215,7 +215,7 @@ def test_several_sources_are_one_commit_or_none(trips, shell, fail):
         ("%sleeper scan trips --columns fair", "no column 'fair'", "did you mean 'fare'?"),
         ("%sleeper compact trips --dry", "compact has no option '--dry'", "did you mean '--dry-run'?"),
         ("%sleeper sql --engine duckdb select * from trps", "no table 'trps'", "did you mean 'trips'?"),
-        ("%sleeper sql --engine duckdb -o a-b select 1", "no variable can be called 'a-b'", "use letters, digits"),
+        ("%sleeper sql --engine duckdb -o a-b select 1", "'a-b' is not a valid variable name", "use letters, digits"),
         ("%sleeper get trips a b", "2 values are no key of 'trips'", "its row keys are city string"),
         ("%sleeper get trips", "get takes a key or --region, one of them", "the row keys are city string"),
         ("%sleeper get trips a --region city=b", "get takes a key or --region, one of them", "the row keys are"),
@@ -287,7 +287,22 @@ def test_an_interrupt_shows_one_line_unless_stacks_are_wanted(shell, tmp_path, s
             answer = shell.run_cell("%sleeper compact trips --strategy all --engine local")
     assert isinstance(answer.error_in_exec, KeyboardInterrupt)
     assert len(said.stdout.splitlines()) in lines
-    assert ("stopped; what was committed before stays" in said.stdout) is (setting == "short")
+    assert ("Interrupted. Earlier commits are kept." in said.stdout) is (setting == "short")
+
+
+@pytest.mark.parametrize("line", ["scan t", "export t out.parquet", "sql --engine duckdb SELECT * FROM t", "check t"])
+def test_an_interrupt_of_what_only_reads_says_that_nothing_was_changed(shell, line, monkeypatch):
+    shell.run_line_magic("sleeper", "use ./w")
+    shell.run_cell_magic("sleeper", "create t", "id LONG KEY")
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sleeper_nb.session.Session.table", stop)
+    monkeypatch.setattr("sleeper_nb.session.Session.sql", stop)
+    with capture_output() as said:
+        shell.run_cell(f"%sleeper {line}")
+    assert said.stdout.splitlines()[-1].endswith(": Interrupted. Nothing was changed.")
 
 
 def test_an_interrupt_says_what_runs_on(shell, tmp_path):
@@ -306,7 +321,7 @@ def test_an_interrupt_says_what_runs_on(shell, tmp_path):
         with capture_output() as said:
             shell.run_cell("%sleeper compact trips --strategy all --engine local")
     assert said.stdout.splitlines()[-2:] == [
-        "\x1b[31mKeyboardInterrupt\x1b[0m: stopped; what was committed before stays",
+        "\x1b[31mKeyboardInterrupt\x1b[0m: Interrupted. Earlier commits are kept.",
         "Still running: 2 tasks",
     ]
 
@@ -697,3 +712,16 @@ def test_what_cannot_hold_such_a_year_says_what_can(far, line):
 def test_such_years_are_exported(far, tmp_path):
     far(f"%sleeper export far {tmp_path / 'far.csv'}")
     assert "10000-01-01" in (tmp_path / "far.csv").read_text()
+
+
+def test_use_says_what_it_makes_and_makes_no_warehouse_among_other_files(shell, tmp_path):
+    assert "new warehouse at" in repr(shell.run_line_magic("sleeper", "use ./w"))
+    assert "new " not in repr(shell.run_line_magic("sleeper", "use ./w"))
+    assert "new instance at" in repr(shell.run_line_magic("sleeper", "use ./w --instance test"))
+    (tmp_path / "empty").mkdir()
+    assert "new warehouse at" in repr(shell.run_line_magic("sleeper", "use empty"))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "2013-01.parquet").write_bytes(b"")
+    with pytest.raises(InvalidInput, match=r"data is no warehouse: it has other files, such as 2013-01\.parquet"):
+        shell.run_line_magic("sleeper", "use data")
+    assert [each.name for each in (tmp_path / "data").iterdir()] == ["2013-01.parquet"]

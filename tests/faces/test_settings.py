@@ -90,7 +90,7 @@ def test_a_value_is_kept_of_a_cell_and_by_assignment_too(run, shell):
 
 
 def test_nothing_is_done_for_a_name_that_cannot_be_one(run, shell):
-    with pytest.raises(InvalidInput, match="no variable can be called 'a-b'"):
+    with pytest.raises(InvalidInput, match="'a-b' is not a valid variable name"):
         run("%%sleeper create -o a-b other\nk STRING KEY")
     with pytest.raises(InvalidInput, match="needs a whole number"):
         run("%sleeper scan -o kept numbers --limit x")

@@ -95,7 +95,7 @@ def test_rows_of_a_scan_are_given_as_a_library_has_them(run):
         ("properties trips gc.delay", "no property 'gc.delay'", "did you mean 'sleeper.table.gc.delay.minutes'?"),
         (
             "properties trips snapshot.time-retained=30 d",
-            "no property can be called 'd'",
+            "'d' is not a valid property name",
             "write 'snapshot.time-retained=30 d', with the quotes",
         ),
         (
@@ -131,7 +131,7 @@ def test_a_savepoint_is_offered_by_words_that_name_it_and_no_snapshot(run):
 
 def test_a_savepoint_cannot_have_a_name_that_means_another_version(run):
     for name, meant in [("savepoint.1", "savepoint.1"), ("v1", "snapshot.1"), ("snapshot.1", "snapshot.1")]:
-        with pytest.raises(InvalidInput, match=f"called {name!r}: that means {meant}"):
+        with pytest.raises(InvalidInput, match=f"{name!r} is not a valid savepoint name: that means {meant}"):
             run(f"%sleeper create-savepoint trips --name {name}")
     assert [point.name for point in run("%sleeper savepoints trips")] == ["before-fix"]
 

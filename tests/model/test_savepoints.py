@@ -90,7 +90,7 @@ def test_savepoints_cannot_have_other_names(name: str):
 def test_savepoints_cannot_have_names_that_mean_another_version(name: str, meant: str, instead: str):
     with pytest.raises(InvalidInput) as caught:
         check_savepoint_name(name)
-    assert caught.value.message == f"no savepoint can be called {name!r}: that means {meant}"
+    assert caught.value.message == f"{name!r} is not a valid savepoint name: that means {meant}"
     assert caught.value.hint == f"write {instead}"
     assert check_savepoint_name(instead) == instead
 

@@ -168,7 +168,7 @@ def test_what_a_new_table_cannot_have_is_found_before_any_is_made(session, wrong
     good = {"schema": "k STRING KEY"}
     with pytest.raises(InvalidInput, match="'bad' cannot be as declared"):
         session.apply({"tables": {"good": good, "bad": {**good, **wrong}}})
-    with pytest.raises(InvalidInput, match="no table can be called"):
+    with pytest.raises(InvalidInput, match="is not a valid table name"):
         session.apply({"tables": {"good": good, "1": good}})
     assert len(session.tables()) == 0
 

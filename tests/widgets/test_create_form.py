@@ -84,7 +84,7 @@ def test_a_column_without_a_name_is_still_to_be_filled_in_and_not_wrong(session)
     with pytest.raises(sl.InvalidInput, match="column 3 has no name"):
         form.write()
     form._columns[2].name.value = "a b"
-    assert messages(form) == ["column 3: no field can be called 'a b'"]
+    assert messages(form) == ["column 3: 'a b' is not a valid field name"]
     assert 'role="alert"' in form._said.value
 
 
@@ -157,10 +157,10 @@ def test_the_cell_makes_the_table_that_was_filled_in(shell, draft):
 @pytest.mark.parametrize(
     ("draft", "message"),
     [
-        (TableDraft("1a"), "no table can be called '1a'"),
+        (TableDraft("1a"), "'1a' is not a valid table name"),
         (TableDraft("t", (ColumnDraft("k", "double", "row key"),)), "row key 'k' cannot be a double"),
         (TableDraft("t", (ColumnDraft("k", "int", "row key"),), "1,x"), "split point 'x' is no value of row key 'k'"),
-        (TableDraft("t", (ColumnDraft("k", "int", "row key"), ColumnDraft("a b"))), "no field can be called 'a b'"),
+        (TableDraft("t", (ColumnDraft("k", "int", "row key"), ColumnDraft("a b"))), "'a b' is not a valid field name"),
     ],
 )
 def test_the_same_is_wrong_with_the_draft_and_with_its_table(session, draft, message):
@@ -181,7 +181,7 @@ def test_the_button_writes_the_cell_and_the_form_makes_nothing(session):
     assert form._write.disabled
     form._write.click()
     assert len(written) == 1
-    assert "no table can be called" in form._said.value
+    assert "is not a valid table name" in form._said.value
     assert [table.name for table in session.tables()] == ["trips"]
 
 

@@ -272,3 +272,22 @@ def test_markup_in_keys_and_statements_stays_text(session):
     explorer.run()
     assert "<script" not in explorer._sql._answer.value
     assert "z" in ExploreModel(session).rows_of("t", 2, explorer.partition).text
+
+
+@pytest.mark.parametrize(
+    ("statement", "count", "of"),
+    [
+        ("SELECT count(*) FROM flights", 0, "flights at snapshot 1"),
+        ('SELECT count(flights.carrier) FROM "FLIGHTS"', 0, "flights at snapshot 1"),
+        ("SELECT count(*) FROM flights f WHERE f.carrier IS NOT NULL", 0, "flights at snapshot 1"),
+        ("SELECT count(*) FROM flights$files", 0, "flights$files at snapshot 1"),
+        ("SELECT count(*) = 0 FROM flights VERSION AS OF 1", "true", "flights at snapshot 1"),
+    ],
+)
+def test_a_query_reads_the_version_that_is_shown_where_it_names_none(explorer, statement, count, of):
+    explorer.version = 1
+    explorer.statement = statement
+    explorer.run()
+    assert of in explorer.preview.text
+    assert "VERSION AS OF 1" in explorer.preview.line
+    assert explorer.preview.text.splitlines()[2].strip() == str(count)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pyarrow as pa
 import pytest
 from IPython.utils.capture import capture_output
@@ -94,8 +96,47 @@ def test_behind_the_last_page_is_the_last_page(session):
     for wrong in ({"first": -1}, {"rows": 0}, {"rows": 1_001}):
         with pytest.raises(Exception, match=r"should be|value of"):
             pager.set_trait(*wrong.popitem())
-    with pytest.raises(sl.InvalidInput, match="no page has 0 rows"):
+    with pytest.raises(sl.InvalidInput, match="a page cannot have 0 rows"):
         PagesModel(asked(session)).page(0, 0)
+
+
+@pytest.mark.parametrize("size", [200, 1_000])
+def test_next_begins_with_the_first_row_that_was_not_shown_and_previous_ends_before_the_first(session, size):
+    wide = asked(session, "SELECT range AS n, repeat('x', 10 + 90 * (range::INT // 300 % 2)) AS note FROM range(1500)")
+    pager = pages(wide, size)
+    forth = []
+    while True:
+        first = len([n for page in forth for n in page])
+        count = len(shown(pager))
+        assert pager.page.said.startswith(f"rows {first + 1:,}–{first + count:,} of ")
+        assert "rows (output limit)" not in pager._label.value
+        assert pager._table.value.count("<tr") == count + 1
+        forth.append(shown(pager))
+        if pager._on.disabled:
+            break
+        pager._on.click()
+    assert [n for page in forth for n in page] == [*range(1_500)]
+    back = [shown(pager)]
+    while not pager._back.disabled:
+        pager._back.click()
+        back.insert(0, shown(pager))
+    assert sorted({n for page in back for n in page}) == [*range(1_500)]
+    assert all(page[0] <= before[-1] + 1 for before, page in pairwise(back))
+
+
+def test_a_page_that_shows_fewer_rows_than_asked_for_says_why(session):
+    pager = pages(asked(session, "SELECT range AS n, repeat('x', 100) AS note FROM range(1500)"), 1_000)
+    count = len(shown(pager))
+    assert 10 < count < 1_000
+    assert f"a page of 1,000 rows is too large: it has {count:,}" in pager._label.value
+    assert pager.rows == 1_000
+
+
+def test_a_size_of_page_that_cannot_be_is_an_error_that_is_seen(session):
+    pager = pages(asked(session))
+    pager._size.value = 100_000
+    assert "take 1 to 1,000 rows a page" in pager._error.value
+    assert (pager._size.value, pager.rows, shown(pager)) == (20, 20, [*range(20)])
 
 
 def test_an_answer_without_rows_is_a_page_too(session):

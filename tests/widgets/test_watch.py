@@ -244,6 +244,25 @@ def test_a_look_that_fails_is_seen_and_is_the_last(session, trips, clock, monkey
     work.result(timeout=30)
 
 
+def test_an_interrupt_ends_the_cell_and_neither_the_jobs_nor_what_is_displayed(session, trips, clock):
+    looks, beside = [], []
+
+    class Source:
+        seen = replace(JobsModel(session).look(), running=True)
+
+        def look(self):
+            looks.append(1)
+            if len(looks) == 3:
+                raise KeyboardInterrupt
+            return self.seen
+
+    widget = JobWatch(Source(), clock, "%sleeper jobs --watch", beside=beside.append)
+    with capture_output(), pytest.raises(KeyboardInterrupt) as stop:
+        widget.follow()
+    assert stop.value.__notes__ == ["The jobs go on; the button Stop ends them."]
+    assert beside == [widget._follow]
+
+
 def test_a_compaction_is_watched_as_typed(shell, tmp_path):
     shell.run_line_magic("sleeper", "use ./w")
     shell.run_cell_magic("sleeper", "create t", "id LONG KEY")
@@ -253,9 +272,13 @@ def test_a_compaction_is_watched_as_typed(shell, tmp_path):
     plan = shell.run_line_magic("sleeper", "compact t --strategy all --watch --dry-run")
     assert plan.dry_run
     widget = shell.run_line_magic("sleeper", "compact t --strategy all --engine local --watch")
+    assert not widget.seen.running
+    assert widget.work.done
     assert len(widget.work.result(timeout=30).jobs) == 1
-    widget.refresh()
     assert "1 of 1 job · 2 of 2 rows" in repr(widget.seen)
+    with capture_output() as again:
+        widget._ipython_display_()
+    assert not again.outputs
     after = shell.run_line_magic("sleeper", "jobs t --watch")
     assert "no job" in repr(after.seen)
 

@@ -82,7 +82,7 @@ class DynamoDBCatalog(Catalog):
     ) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_.-]{1,200}", instance):
             hint = "use letters, digits, - _ and ., at most 200"
-            raise InvalidInput(f"no instance can be called {instance!r}", hint=hint)
+            raise InvalidInput(f"{instance!r} is not a valid instance name", hint=hint)
         self.instance, self.max_items, self.on_create = instance, max_items, on_create
         self.own_tables = own_tables
         self.db = DynamoDB(region, endpoint_url, clock, network)

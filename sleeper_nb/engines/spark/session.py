@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import tempfile
 import threading
+import warnings
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -44,8 +45,20 @@ T = TypeVar("T")
 _DEAF_SECONDS: Final = 5
 """How long a JVM that ignores a cancel has to answer, and to end by itself."""
 
+QUICK: Final = "quick"
 LONG_JOB_BYTES: Final = 512 << 20
 """From this size of the first work on, compiled code that runs faster is worth a start that takes longer."""
+
+
+_SLOW: Final = (
+    "Spark was started for a quick first answer: code of your own that runs long can take 10 times as long. "
+    f'Before Spark starts, set {JIT}=full: spark_config={{"{JIT}": "full"}} of connect, or [spark] in sleeper.toml.'
+)
+
+
+def jit_for(expected_bytes: int | None) -> str:
+    """Return how the JVM is to compile when nobody has set it: ``quick`` for work that is known to be small."""
+    return QUICK if expected_bytes is not None and expected_bytes < LONG_JOB_BYTES else "full"
 
 
 @contextlib.contextmanager
@@ -70,7 +83,8 @@ class SparkEngine:
         and if there is none, one is started.
     config
         Settings of Spark that go before ours, and two of ours: ``spark.sleeper.jit`` (``quick`` for a sooner first
-        answer, ``full`` for long jobs; by default the size of the first work decides) and ``spark.sleeper.archive``
+        answer, ``full`` for long jobs; by default ``quick`` only where the first use is a statement that is known to
+        read less than 512 MiB) and ``spark.sleeper.archive``
         (``true``, or ``false`` to keep no class-data archive in the cache folder).
     clock
         Source of ids.
@@ -101,6 +115,7 @@ class SparkEngine:
         self._clock = clock
         self._progress = progress
         self._jvm: Jvm | None = None
+        self._jit: str | None = None
         self._ours = False
         self._after_first_answer: Callable[[], object] | None = None
         self._maker: object = None
@@ -122,13 +137,29 @@ class SparkEngine:
         """What a session that we did not start has otherwise; empty for our own, and before the first use."""
         return self._ignored
 
-    def session(self, expected_bytes: int = 0) -> SparkSession:
+    def handed_out(self) -> SparkSession:
+        """Return the session for a program's own use, and start it for long jobs if need be.
+
+        A warning says when it was started for a quick first answer; errors as `session`.
+        """
+        session = self.session()
+        self.warn_when_quick()
+        return session
+
+    def warn_when_quick(self) -> None:
+        """Warn, once, that what a program does with the session or its data frames will be slow."""
+        if self._jit == QUICK and JIT not in self._config:
+            self._jit = None
+            warnings.warn(_SLOW, stacklevel=3)
+
+    def session(self, expected_bytes: int | None = None) -> SparkSession:
         """Return the session, and start it first if need be.
 
         Parameters
         ----------
         expected_bytes
-            How much the first work reads: from 512 MiB on, the JVM is started for long jobs rather than to be quick.
+            How much the first work reads; None where that is not known. If it is less than 512 MiB, the JVM is started
+            for a quick first answer, otherwise for long jobs.
 
         Raises
         ------
@@ -156,7 +187,7 @@ class SparkEngine:
             self._on_session(self._session)
             return self._session
 
-    def run(self, action: Callable[[SparkSession], T], description: str, *, expected_bytes: int = 0) -> T:
+    def run(self, action: Callable[[SparkSession], T], description: str, *, expected_bytes: int | None = None) -> T:
         """Run an action with the session, show its progress, and cancel its jobs when it is interrupted.
 
         Parameters
@@ -186,7 +217,7 @@ class SparkEngine:
         actions: Sequence[Callable[[SparkSession], T]],
         description: str,
         *,
-        expected_bytes: int = 0,
+        expected_bytes: int | None = None,
         check: Callable[[], None] = unchecked,
     ) -> Generator[T]:
         """Run actions side by side and yield each result as it is there; otherwise as `run`, but without progress.
@@ -199,7 +230,9 @@ class SparkEngine:
             yield from run_each(watched, results, check)
         self._answered()
 
-    def _watched(self, action: Callable[[SparkSession], T], description: str, expected_bytes: int) -> WatchedAction[T]:
+    def _watched(
+        self, action: Callable[[SparkSession], T], description: str, expected_bytes: int | None
+    ) -> WatchedAction[T]:
         session = self.session(expected_bytes)
         return WatchedAction(session, action, description, self._clock.new_id(), self._patience)
 
@@ -310,10 +343,11 @@ class SparkEngine:
             self._jvm.stop(seconds)
         self._session, self._jvm, self._ours, self._ignored, self._after_first_answer = None, None, False, (), None
 
-    def _start(self, expected_bytes: int) -> SparkSession:
+    def _start(self, expected_bytes: int | None) -> SparkSession:
         """Start a JVM unless PySpark has one already, and a session in it."""
         folder = Path(tempfile.mkdtemp(prefix="sleeper_nb-spark-"))
-        conf = {JIT: "quick" if expected_bytes < LONG_JOB_BYTES else "full", **own_settings(folder, self._config)}
+        conf = {JIT: jit_for(expected_bytes), **own_settings(folder, self._config)}
+        self._jit = None if attached() else conf[JIT]
         if attached():
             session = build_session(conf)
             delete_with_jvm(session, folder)

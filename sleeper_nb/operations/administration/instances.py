@@ -26,7 +26,7 @@ class InstanceSummary:
 def check_name(name: str) -> None:
     """Raise `InvalidInput` when no instance can have the name."""
     if not _NAME.fullmatch(name):
-        raise InvalidInput(f"no instance can be called {name!r}", hint="use letters, digits, - and _")
+        raise InvalidInput(f"{name!r} is not a valid instance name", hint="use letters, digits, - and _")
 
 
 def instance_names(warehouse: Storage) -> tuple[str, ...]:

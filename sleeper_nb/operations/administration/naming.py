@@ -22,6 +22,6 @@ def check_name(name: str, others: Iterable[TableEntry]) -> None:
         When another table is called so, perhaps in another case: SQL would not tell them apart.
     """
     if not _NAME.fullmatch(name):
-        raise InvalidInput(f"no table can be called {name!r}", hint="start with a letter; then letters, digits, - _")
+        raise InvalidInput(f"{name!r} is not a valid table name", hint="start with a letter; then letters, digits, - _")
     if name.casefold() in {entry.name.casefold() for entry in others}:
         raise AlreadyExists(f"table {name!r} is there already", hint="choose another name, or use that table")
