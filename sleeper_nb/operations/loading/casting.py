@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.column_values import values_of
-from sleeper_nb.model.types import FieldType
+from sleeper_nb.model.types import FieldType, is_utf8
 from sleeper_nb.operations.loading import texts
 
 Fit = Literal["exact", "where it fits", "refused"]
@@ -55,8 +55,17 @@ class InexactValueError(Exception):
     @property
     def shown(self) -> str:
         """The value as a message shows it."""
-        text = repr(self.value) if isinstance(self.value, str | bytes) else str(self.value)
+        try:
+            value = texts.as_written(self.value) if isinstance(self.value, str) else self.value
+            text = repr(value) if isinstance(value, str | bytes) else str(value)
+        except RecursionError:
+            text = "a deeply nested value"
         return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+    @property
+    def is_bad_text(self) -> bool:
+        """Whether the value is a text that is not UTF-8."""
+        return self.kind == self.target.name == "string" and self.index is not None
 
     @property
     def hint(self) -> str:
@@ -161,7 +170,7 @@ def exactly(array: pa.Array, target: FieldType) -> pa.Array:
     InexactValueError
         For the first value for which there is none, or the whole kind.
     """
-    if array.type.equals(target.arrow, check_metadata=True):
+    if array.type.equals(target.arrow, check_metadata=True) and is_utf8(array):
         return array
     kind = kind_of(array.type)
     rule = RULES.get((kind, target.name))
@@ -309,6 +318,12 @@ def _moment_to_date(array: pa.Array, target: FieldType) -> pa.Array:
     return days
 
 
+def _text_to_text(array: pa.Array, target: FieldType) -> pa.Array:
+    cast = array.cast(target.arrow)
+    cast.validate(full=True)  # Arrow trusts that text is UTF-8
+    return cast
+
+
 def _text_to(parse: Callable[[pa.Array, pa.DataType], pa.Array]) -> Cast:
     return lambda array, target: parse(array.cast(pa.string()), target.arrow)
 
@@ -382,7 +397,8 @@ def _rules() -> dict[tuple[str, str], Rule]:
 
 
 def _add_others(add: Callable[..., None]) -> None:
-    add("exact", _safely, ("string",), "string", "bytearray")
+    add("where it fits", _text_to_text, ("string",), "string")
+    add("exact", _safely, ("string",), "bytearray")
     for name, parse in texts.PARSERS.items():
         add("where it fits", _text_to(parse), ("string",), name)
     add("exact", _safely, ("bytearray",), "bytearray")

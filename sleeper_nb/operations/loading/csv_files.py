@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from sleeper_nb.column_values import values_of
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.types import FieldType
@@ -79,6 +80,7 @@ def _options(names: Sequence[str], form: CsvFormat) -> tuple[Any, ...]:
             null_values=[form.null],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
+            check_utf8=False,  # the cast does, which names the line and the value
         ),
     )
 
@@ -129,7 +131,9 @@ class _Records:
     """The records of a file as Python's own parser has them, which knows their lines."""
 
     def __init__(self, file: SourceFile, form: CsvFormat) -> None:
-        self._text = io.TextIOWrapper(io.BufferedReader(file.open()), encoding="utf-8-sig", newline="")
+        self._text = io.TextIOWrapper(
+            io.BufferedReader(file.open()), encoding="utf-8-sig", errors="surrogateescape", newline=""
+        )
         self.rows = python_csv.reader(self._text, delimiter=form.separator)
 
     def __enter__(self) -> Self:
@@ -189,7 +193,7 @@ def _of_texts(texts: pa.Array, field: Field, form: CsvFormat, place: Any) -> pa.
 
 def _by_value(texts: pa.Array, kind: FieldType, decode: Any) -> pa.Array:
     """Return values that Python reads: bytes, or JSON."""
-    values = texts.to_pylist()
+    values = values_of(texts)
     read = decode or parsed
 
     def made(part: Sequence[str | None]) -> list[Any]:

@@ -157,6 +157,16 @@ def from_base64(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
 
 
+def as_written(text: str) -> str | bytes:
+    """Return the bytes that a text had in its file, where they are not UTF-8; else the text."""
+    if not any("\udc80" <= each <= "\udcff" for each in text):
+        return text
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return text
+
+
 def _any(found: Any) -> bool:
     return bool(pc.any(found, skip_nulls=True).as_py())
 
