@@ -125,7 +125,9 @@ def _is_map(arrow: pa.DataType) -> bool:
     """Return whether a type is a map, or the list of pairs that Polars makes of one."""
     if pa.types.is_map(arrow):
         return True
-    return _is_list(arrow) and pa.types.is_struct(arrow.value_type) and arrow.value_type.num_fields == 2
+    if not _is_list(arrow) or not pa.types.is_struct(arrow.value_type):
+        return False
+    return [arrow.value_type.field(i).name for i in range(arrow.value_type.num_fields)] == ["key", "value"]
 
 
 def _is_list(arrow: pa.DataType) -> bool:
@@ -233,6 +235,8 @@ def _plain(array: pa.Array) -> pa.Array:
         return _plain(array.dictionary).take(array.indices)
     if pa.types.is_string_view(kind):
         return array.cast(pa.large_string())
+    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):  # Arrow has few casts of these
+        return array.cast(pa.decimal128(kind.precision, kind.scale))
     return array.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else array
 
 

@@ -25,7 +25,8 @@ from sleeper_nb.operations.loading.texts import as_written, from_base64, to_floa
 
 BLOCK_BYTES = 8 << 20
 """Bytes that are parsed together, and the rest of the last line."""
-_LONG_NUMBER = re.compile(rb"[0-9][0-9.]{15,}(?:[eE][+-]?[0-9]+)?")
+_DOUBTFUL_NUMBER = re.compile(rb"[0-9][0-9.]{15,}(?:[eE][+-]?[0-9]+)?|[0-9][0-9.]*[eE][+-]?[0-9]{3,}")
+"""Numbers with many digits, very large and very small ones: a double may not be what is written."""
 _ARROW = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "boolean": pa.bool_(), "double": pa.float64(),
           "date": pa.string(), "timestamp": pa.string()}  # fmt: skip
 _ESCAPED = "surrogateescape"
@@ -68,7 +69,7 @@ def _by_arrow(block: bytes, schema: Schema) -> pa.Table | None:
     if any(kind is None for _, kind in known):
         return None
     doubles = any(kind == pa.float64() for _, kind in known)
-    if doubles and not _fit_doubles(_LONG_NUMBER.findall(block)):
+    if doubles and not _fit_doubles(_DOUBTFUL_NUMBER.findall(block)):
         return None
     options = json.ParseOptions(explicit_schema=pa.schema(known), unexpected_field_behavior="infer")
     try:
