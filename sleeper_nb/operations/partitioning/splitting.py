@@ -139,8 +139,12 @@ def split_partitions(
         When the partition is not there, or the value splits no leaf.
     """
     planner = _Planner(store, request, progress)
-    state = store.load()
-    plan = planner.plan(state)
+
+    def planned(head: Snapshot) -> tuple[TableState, SplitReport]:
+        state = store.load(head)
+        return state, planner.plan(state)
+
+    state, plan = store.on_head(planned)  # other writers may replace and delete what it reads
     if dry_run or not plan.splits:
         return replace(plan, dry_run=dry_run)
 
