@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import sleeper_nb as sl
+from sleeper_nb.operations.loading import json_files
 from tests.casts import same
 
 
@@ -181,6 +182,29 @@ def test_json_that_is_nested_too_deep_is_refused(loaded: Any, tmp_path: Path, ki
     (tmp_path / "in.json").write_text(text)
     with pytest.raises(sl.InvalidInput, match="nested too deep"):
         loaded(kind, tmp_path / "in.json")
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize("text", [f'"x":{DEEP}', '"x":{\n' * 100_000, f'"y":"\\"[]{{}}}} {{","x":{DEEP}'])
+def test_an_unknown_column_that_is_nested_too_deep_is_refused(loaded: Any, tmp_path: Path, text: str):
+    (tmp_path / "in.json").write_text(f'{{"k":0,"v":1}}\n{{"k":1,{text}')
+    with pytest.raises(sl.InvalidInput, match=r"cannot read .*in.json, line 2"):
+        loaded("long", tmp_path / "in.json")
+
+
+def test_brackets_in_texts_are_no_nesting(loaded: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(json_files, "_lines", None)  # Arrow reads the block
+    lines = "".join(f'{{"k":{k},"v":"[{{\\"}} {{[["}}\n' for k in range(1000))
+    (tmp_path / "in.json").write_text(lines)
+    assert loaded("string", tmp_path / "in.json") == ['[{"} {[['] * 1000
+
+
+def test_a_list_in_csv_that_is_nested_too_deep_is_refused(loaded: Any, tmp_path: Path):
+    (tmp_path / "in.csv").write_text(f'k,v\n0,"{"[" * 5000}{"]" * 5000}"\n')
+    with pytest.raises(sl.InvalidInput, match="column 'v', line 2"):
+        loaded("list<long>", tmp_path / "in.csv")
 
 
 def test_what_arrow_cannot_take_of_a_frame_is_refused(loaded: Any):

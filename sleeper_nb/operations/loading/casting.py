@@ -22,7 +22,7 @@ from sleeper_nb.operations.loading import texts
 
 Fit = Literal["exact", "where it fits", "refused"]
 Cast = Callable[[pa.Array, FieldType], pa.Array]
-BAD_VALUE = (pa.ArrowException, OverflowError, TypeError, ValueError, ArithmeticError)
+BAD_VALUE = (pa.ArrowException, OverflowError, TypeError, ValueError, ArithmeticError, RecursionError)
 """What Arrow and Python raise for a value that does not fit."""
 _OPEN_EXTENSIONS = frozenset({"arrow.json", "arrow.uuid", "arrow.bool8"})
 _MOST_SHOWN = 60

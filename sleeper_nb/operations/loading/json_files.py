@@ -31,6 +31,9 @@ _ARROW = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "boolean
           "date": pa.string(), "timestamp": pa.string()}  # fmt: skip
 _ESCAPED = "surrogateescape"
 """Bytes that are not UTF-8 stay visible in a text, so that the cast refuses the value that has them."""
+_DEEP = 500
+_BETWEEN_ROWS = re.compile(rb"\}\s*\{")
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _SPACE = re.compile(r"\s*")
 
 
@@ -71,6 +74,8 @@ def _by_arrow(block: bytes, schema: Schema) -> pa.Table | None:
     doubles = any(kind == pa.float64() for _, kind in known)
     if doubles and not _fit_doubles(_DOUBTFUL_NUMBER.findall(block)):
         return None
+    if _may_be_deep(block):
+        return None
     options = json.ParseOptions(explicit_schema=pa.schema(known), unexpected_field_behavior="infer")
     try:
         table = json.read_json(io.BytesIO(block), json.ReadOptions(block_size=len(block) + 1), options)
@@ -84,6 +89,16 @@ def _by_arrow(block: bytes, schema: Schema) -> pa.Table | None:
         return None
     # Arrow adds the columns that it was told of; one without any value is not in the file
     return table.select([i for i in range(len(names)) if table.column(i).null_count < table.num_rows])
+
+
+def _may_be_deep(block: bytes) -> bool:
+    """Return whether lists and objects within the rows may be nested so deep that Arrow's parser ends the process."""
+    return _nested(block) >= _DEEP and _nested(_STRING.sub(b"", block)) >= _DEEP
+
+
+def _nested(block: bytes) -> int:
+    """Return how many lists and objects begin within rows; outside of texts ``} {`` is only between two rows."""
+    return block.count(b"[") + block.count(b"{") - len(_BETWEEN_ROWS.findall(block)) - 1
 
 
 def _fit_doubles(numbers: list[bytes]) -> bool:
