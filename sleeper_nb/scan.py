@@ -93,7 +93,7 @@ class Scan(Report):
             return read(self._plan, self._storage, columns=self.columns, where=self._condition, limit=self.limit)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Read all rows into pandas."""
+        """Read all rows into pandas; integers with NULLs are its ``Int32`` and ``Int64``."""
         return as_pandas(self.to_arrow())
 
     def to_polars(self) -> pl.DataFrame:
@@ -195,6 +195,10 @@ def as_pandas(rows: pa.Table) -> pd.DataFrame:
     return cast("pd.DataFrame", _held(rows, _exact_frame))
 
 
+_NAT = -(2**63)
+"""The moment by which pandas marks what is missing."""
+
+
 def _exact_frame(rows: pa.Table) -> pd.DataFrame:
     frame: pd.DataFrame = rows.to_pandas()
     for place, column in enumerate(rows.columns):
@@ -215,6 +219,8 @@ def _exact_series(column: pa.ChunkedArray) -> Any:
         masked = pd.api.types.pandas_dtype(str(kind).replace("i", "I").replace("u", "U"))
     if (types.is_float32(kind) or types.is_float64(kind)) and compute.any(compute.is_nan(column)).as_py():
         masked = pd.Float32Dtype() if types.is_float32(kind) else pd.Float64Dtype()
+    if types.is_timestamp(kind) and compute.min(column.cast("int64")).as_py() == _NAT:
+        masked = pd.ArrowDtype(kind)
     if masked is not None:
         return column.to_pandas(types_mapper=lambda _: masked)
     if types.is_nested(kind) and not types.is_struct(kind) and any(map(_has_nulls_within, column.chunks)):

@@ -162,6 +162,15 @@ def test_pandas_has_whole_numbers_beside_null_and_plain_ones_without(session: sl
         assert str(session.sql(sql.format(kind, "2")).to_pandas()["v"].dtype) == plain
 
 
+def test_the_first_moment_of_all_is_not_missing_in_pandas(session: sl.Session):
+    moments = pa.array([-(2**63), None], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    table = session.create_table("first", sl.Schema({"k": "int"}, {}, {"v": "timestamp?"}))
+    table.ingest(pa.table({"k": pa.array([0, 1], pa.int32()), "v": moments}))
+    again = session.create_table("again", table.schema)
+    again.ingest(table.scan().to_pandas())
+    assert again.scan().to_arrow()["v"].cast(pa.int64()).to_pylist() == [-(2**63), None]
+
+
 def test_an_arrow_decimal_of_any_width_becomes_a_whole_number(loaded: Any):
     for kind in (pa.decimal32(5, 2), pa.decimal64(5, 2), pa.decimal256(50, 2)):
         data = pa.table({"k": pa.array([0], pa.int32()), "v": pa.array([Decimal("5.00")], kind)})
