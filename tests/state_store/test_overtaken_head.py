@@ -11,6 +11,7 @@ import pytest
 from sleeper_nb.catalog.base import Catalog
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.operations.versioning.savepoints import save_current
 from sleeper_nb.state_store.base import StateStore
 from tests.builders import EMBEDDED, a_store, collect, compact, forget_all_but_newest, ingest, reopened, rows_of, split
 
@@ -63,6 +64,7 @@ OPERATIONS: dict[str, Callable[[StateStore], Any]] = {
     "compact": compact,
     "split": lambda store: split(store, 2),
     "collect": collect,
+    "savepoint": lambda store: save_current(store, name="kept", message=None, author=None),
 }
 
 
