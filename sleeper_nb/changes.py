@@ -140,7 +140,7 @@ class ChangedRows(Report):
         return self._read(self.limit)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Read all rows into pandas."""
+        """Read all rows into pandas; integers with NULLs are its ``Int32`` and ``Int64``."""
         return as_pandas(self.to_arrow())
 
     def to_polars(self) -> pl.DataFrame:

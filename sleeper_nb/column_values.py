@@ -1,4 +1,4 @@
-"""A column's values as Python has them; dates and times of years that it has not as text."""
+"""A column's values as Python has them; dates and times of other years as text, text that is not UTF-8 as bytes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ _DAY_0 = date(1970, 1, 1).toordinal()
 
 
 def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """Return a column's values as Python has them; dates and times of years that it has not as text."""
+    """Return a column's values as Python has them.
+
+    Dates and times outside of the years 1 to 9999 are text, and text that is not UTF-8 is bytes.
+    """
     try:
         return list(column.to_pylist())
-    except (OverflowError, ValueError):  # from date and datetime, which have the years 1 to 9999
+    except (OverflowError, ValueError):  # of date and datetime, or of decoding
         return [_value_or_text(scalar) for scalar in column]
 
 
@@ -38,6 +41,8 @@ def _value_or_text(scalar: Any) -> Any:
             return _far_date(scalar.value, 1 if types.is_date32(kind) else 86_400_000, kind.bit_width)
         if types.is_timestamp(kind):
             return _far_time(scalar.value, _DIGITS[kind.unit], " UTC" if kind.tz else "")
+        if types.is_string(kind) or types.is_large_string(kind):
+            return scalar.as_buffer().to_pybytes()
         raise
 
 

@@ -15,6 +15,7 @@ from sleeper_nb.arguments import checked
 from sleeper_nb.cells import data_rows
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.model.types import is_utf8
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.preview import DEFAULT_DISPLAY, FirstRows, Reads
@@ -123,7 +124,7 @@ class QueryResult(Report, ABC):
             return self._all()
 
     def to_pandas(self) -> pd.DataFrame:
-        """Read all rows into pandas."""
+        """Read all rows into pandas; integers with NULLs are its ``Int32`` and ``Int64``."""
         return as_pandas(self.to_arrow())
 
     def to_polars(self) -> pl.DataFrame:
@@ -275,12 +276,17 @@ class SparkResult(QueryResult):
 
     def _collected(self, frame: DataFrame) -> pa.Table:
         try:
-            return self._spark.run(lambda _: frame.toArrow(), "query")
+            found = self._spark.run(lambda _: frame.toArrow(), "query")
         except SleeperError:
             raise
         except ValueError as error:  # of the types, as Arrow has none for what an empty list holds
             hint = "cast it: CAST(array() AS array<string>)"
             raise InvalidInput(f"Arrow has no type for a column of Spark's answer: {error}", hint=hint) from error
+        for name, column in zip(found.column_names, found.columns, strict=True):
+            if not is_utf8(column):  # Spark does not check it
+                hint = f"take its bytes: CAST(`{name}` AS binary); a deep check of the table names the data file"
+                raise InvalidInput(f"column {name!r} has text that is not UTF-8", hint=hint)
+        return found
 
     def _batches(self, rows: int) -> Iterator[pa.Table]:
         kept = self._frame.persist()  # or each batch would be computed anew, perhaps in another order

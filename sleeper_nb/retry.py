@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from sleeper_nb.clock import Clock
 
+_MOST_DOUBLINGS = 60
+
 
 @dataclass(frozen=True, slots=True)
 class Retry:
@@ -26,7 +28,7 @@ class Retry:
 
     def ceiling(self, attempt: int) -> float:
         """Return the longest wait after try number `attempt`, counted from 0."""
-        return float(min(self.max_wait, self.first_wait * 2**attempt))
+        return float(min(self.max_wait, self.first_wait * 2 ** min(attempt, _MOST_DOUBLINGS)))
 
     def wait(self, clock: Clock, attempt: int) -> None:
         """Wait at most `ceiling` of `attempt`."""

@@ -93,7 +93,7 @@ class Scan(Report):
             return read(self._plan, self._storage, columns=self.columns, where=self._condition, limit=self.limit)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Read all rows into pandas."""
+        """Read all rows into pandas; integers with NULLs are its ``Int32`` and ``Int64``."""
         return as_pandas(self.to_arrow())
 
     def to_polars(self) -> pl.DataFrame:
@@ -187,8 +187,57 @@ class Scan(Report):
 
 
 def as_pandas(rows: pa.Table) -> pd.DataFrame:
-    """Return Arrow rows as pandas; `InvalidInput` names the column whose dates or times pandas cannot hold."""
-    return cast("pd.DataFrame", _held(rows, lambda some: some.to_pandas()))
+    """Return Arrow rows as pandas, every value exactly.
+
+    Integers with NULLs are pandas' masked integers, floats with NaN its masked floats; lists and maps with NULLs inside
+    are those of Python. `InvalidInput` names the column whose dates or times pandas cannot hold.
+    """
+    return cast("pd.DataFrame", _held(rows, _exact_frame))
+
+
+_NAT = -(2**63)
+"""The moment by which pandas marks what is missing."""
+
+
+def _exact_frame(rows: pa.Table) -> pd.DataFrame:
+    frame: pd.DataFrame = rows.to_pandas()
+    for place, column in enumerate(rows.columns):
+        series = _exact_series(column)
+        if series is not None:
+            frame.isetitem(place, series)
+    return frame
+
+
+def _exact_series(column: pa.ChunkedArray) -> Any:
+    """Return a column whose values Arrow would change for pandas; None where it does not."""
+    import pandas as pd
+    from pyarrow import compute, types
+
+    kind = column.type
+    masked: Any = None
+    if types.is_integer(kind) and column.null_count:
+        masked = pd.api.types.pandas_dtype(str(kind).replace("i", "I").replace("u", "U"))
+    if (types.is_float32(kind) or types.is_float64(kind)) and compute.any(compute.is_nan(column)).as_py():
+        masked = pd.Float32Dtype() if types.is_float32(kind) else pd.Float64Dtype()
+    if types.is_timestamp(kind) and compute.min(column.cast("int64")).as_py() == _NAT:
+        masked = pd.ArrowDtype(kind)
+    if masked is not None:
+        return column.to_pandas(types_mapper=lambda _: masked)
+    if types.is_nested(kind) and not types.is_struct(kind) and any(map(_has_nulls_within, column.chunks)):
+        return pd.Series(column.to_pylist(), dtype=object)
+    return None
+
+
+def _has_nulls_within(array: pa.Array) -> bool:
+    from pyarrow import types
+
+    if types.is_map(array.type):
+        return _has_nulls(array.items) or _has_nulls(array.keys)
+    return types.is_list(array.type) and _has_nulls(array.flatten())
+
+
+def _has_nulls(array: pa.Array) -> bool:
+    return bool(array.null_count) or _has_nulls_within(array)
 
 
 def as_dict(rows: pa.Table) -> dict[str, list[Any]]:

@@ -283,8 +283,10 @@ class Table(Loading, Maintenance, Altering, Report):
         snapshot
             The snapshot to save; the current one when None.
         """
-        found = self.at_reference(_reference(snapshot, None)).resolved
         author = self._components.author
+        if snapshot is None:
+            return savepoints.save_current(self._store, name=name, message=message, author=author)
+        found = self.at_reference(_reference(snapshot, None)).resolved
         return savepoints.create_savepoint(self._store, found, name=name, message=message, author=author)
 
     @checked

@@ -16,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from sleeper_nb.model.types import FieldType, parse_type
+from sleeper_nb.operations.loading.casting import kind_of
 
 TARGETS = ("int", "long", "float", "double", "boolean", "decimal(10,2)", "decimal(38,0)", "decimal(3,3)", "string",
            "bytearray", "date", "timestamp")  # fmt: skip
@@ -38,11 +39,18 @@ class Sample:
         """The value as the one of an array."""
         if self.arrow == pa.float16():
             return pa.array(np.array([self.value], np.float16))
+        if isinstance(self.value, bytes) and kind_of(self.arrow) == "string":
+            return not_utf8(self.value).cast(self.arrow)
         if self.nanoseconds:
             return pa.array([np.datetime64(self.value.replace(tzinfo=None), "ns") + self.nanoseconds], self.arrow)
         if pa.types.is_dictionary(self.arrow):
             return pa.array([self.value]).dictionary_encode()
         return pa.array([self.value], self.arrow)
+
+
+def not_utf8(value: bytes) -> pa.Array:
+    """Return a text of any bytes, which Arrow does not look at."""
+    return pa.StringArray.from_buffers(1, *pa.array([value], pa.binary()).buffers()[1:])
 
 
 def _samples() -> list[Sample]:
@@ -68,6 +76,7 @@ def _samples() -> list[Sample]:
     found += [Sample(pa.string(), text) for text in texts]
     kinds = (pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string()))
     found += [Sample(kind, text) for kind in kinds for text in ("", "1", "1.239", "2026-01-01", "true")]
+    found += [Sample(kind, b"a\xff") for kind in (pa.string(), pa.large_string(), pa.string_view())]
     found += [
         Sample(kind, v) for kind in (pa.binary(), pa.large_binary(), pa.binary_view()) for v in (b"", b"a", b"\xff")
     ]

@@ -197,7 +197,7 @@ def parse_filters(text: str) -> tuple[AgeOff, ...]:
     for name, argument in _calls(text, "ageOff(time,86400000)"):
         _one_of(name, _FILTERS, "filter")
         field, comma, age = (part.strip() for part in argument.rpartition(","))
-        if not comma or not field or not re.fullmatch(r"\d{1,18}", age):
+        if not comma or not field or not re.fullmatch(r"[0-9]{1,18}", age):
             raise InvalidInput(f"filter ageOff cannot take ({argument})", hint="write ageOff(field,milliseconds)")
         found.append(AgeOff(field, int(age)))
     return tuple(found)

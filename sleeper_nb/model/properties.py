@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -39,14 +38,24 @@ class Property:
     effect: str
 
 
-def _whole(least: int, most: float = math.inf) -> Callable[[str], int]:
+def _whole(least: int, most: int = 2**31 - 1) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        value = int(text)
-        if not least <= value <= most:
+        if not _INTEGER.fullmatch(text):  # int() takes other digits too, and underscores
             raise ValueError(text)
-        return value
+        if len(text) > _MOST_DIGITS or not least <= int(text) <= most:
+            raise OutOfRangeError(f"it is a whole number from {least} to {most}")
+        return int(text)
 
     return parse
+
+
+class OutOfRangeError(ValueError):
+    """A number that a property cannot be; the message says which it can."""
+
+
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_MOST_DIGITS = 20
+_MOST_SHOWN = 60
 
 
 def _one_of(*words: str) -> Callable[[str], str]:
@@ -127,7 +136,7 @@ PROPERTIES: dict[str, Property] = {
                  _whole(1), _COUNT, "jobs of the size-ratio strategy that merge files of one partition at a time"),
         Property("sleeper.table.compaction.job.creation.limit", "100000", _whole(1), _COUNT,
                  "compaction jobs of the table that are under way at a time"),
-        Property(SPLITTING_THRESHOLD, "1000000000", _whole(2), _COUNT,
+        Property(SPLITTING_THRESHOLD, "1000000000", _whole(2, 2**63 - 1), _COUNT,
                  "a leaf partition with so many rows is split"),
         Property("sleeper.table.parquet.rowgroup.rows.max", "100000", _whole(1), _COUNT,
                  "rows of a row group of a data file, at most"),
@@ -235,9 +244,9 @@ class _Properties:
         except SleeperError as error:  # it says more than its kind does
             raise type(error)(f"property {name}: {error.message}", hint=error.hint) from error
         except ValueError as error:
-            raise InvalidInput(
-                f"property {name} cannot be {text!r}", hint=f"it is {self.defined[name].kind}"
-            ) from error
+            shown = repr(text) if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]!r}…"
+            hint = str(error) if isinstance(error, OutOfRangeError) else f"it is {self.defined[name].kind}"
+            raise InvalidInput(f"property {name} cannot be {shown}", hint=hint) from error
 
     def __getitem__(self, name: str) -> Any:
         return self.defined[name].parse(self.text(name))

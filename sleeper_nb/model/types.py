@@ -50,6 +50,30 @@ MOST_NESTED = 20
 _JSON_NAMES = {json: name for name, (_, json) in _SIMPLE.items()}
 
 
+def holds_text(arrow: pa.DataType) -> bool:
+    """Return whether a column of an Arrow type holds text, at any depth."""
+    types = pa.types
+    if types.is_dictionary(arrow) or types.is_run_end_encoded(arrow):
+        return holds_text(arrow.value_type)
+    if types.is_nested(arrow):
+        return any(holds_text(arrow.field(i).type) for i in range(arrow.num_fields))
+    return any(test(arrow) for test in (types.is_string, types.is_large_string, types.is_string_view))
+
+
+def is_utf8(column: pa.Array | pa.ChunkedArray) -> bool:
+    """Return whether all text of a column is UTF-8, which Arrow leaves unchecked when it reads or receives a column.
+
+    Text that a slice of lists hides counts too.
+    """
+    if not holds_text(column.type):
+        return True
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class FieldType:
     """One type; equal text means equal type.

@@ -19,11 +19,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from sleeper_nb.catalog.base import Catalog, TableEntry
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import AlreadyExists, ConflictError, OutcomeUnknown, StorageError
+from sleeper_nb.errors import AlreadyExists, ConflictError, NotFound, OutcomeUnknown, StorageError
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.schema import Schema
@@ -36,6 +36,8 @@ from sleeper_nb.state_store.history import History, Metadata
 from sleeper_nb.state_store.steps import Step, snapshot_of, step_of
 from sleeper_nb.storage import metadata_files, paths
 from sleeper_nb.storage.filesystem import Storage
+
+T = TypeVar("T")
 
 _TICK = timedelta(microseconds=1)
 
@@ -161,6 +163,26 @@ class StateStore(ABC):
         """Return the current snapshot."""
         return self.catalog.current(self.table_id)
 
+    def on_head(self, action: Callable[[Snapshot], T]) -> T:
+        """Return what an action makes of the current snapshot.
+
+        Other writers may replace that snapshot, and it may expire, while the action reads its metadata. The action then
+        starts again with the new current snapshot, as often as a commit is tried.
+        """
+        for attempt in range(self.retry.max_attempts - 1):
+            head = self.head()
+            try:
+                return action(head)
+            except NotFound:
+                if self.head().commit_id == head.commit_id:
+                    raise
+            self.retry.wait(self.clock, attempt)
+        return action(self.head())
+
+    def current(self) -> tuple[Snapshot, TableState]:
+        """Return the current snapshot and its state."""
+        return self.on_head(lambda head: (head, self.load(head)))
+
     def retained(self) -> tuple[Snapshot, ...]:
         """Return the retained snapshots, newest first, for work that deletes what none of them needs.
 
@@ -185,7 +207,8 @@ class StateStore(ABC):
 
     def load(self, version: Snapshot | Savepoint | None = None) -> TableState:
         """Return the state at a version; the current one when None."""
-        version = version or self.head()
+        if version is None:
+            return self.current()[1]
         state = self.history.states.get(version.number)
         if state is not None:
             return state
@@ -267,11 +290,11 @@ class StateStore(ABC):
 
     def _try(self, batch: Sequence[Waiting]) -> bool:
         """Settle the first changes, as many as one commit may hold; return False when the head moved meanwhile."""
-        head = self.head()
+        head, state = self.current()
         writer = self.named(head.state_store)
         steps: list[Step] = []
         taken: list[Waiting] = []
-        state, time = self.load(head), head.time
+        time = head.time
         # asked behind the head: whoever uses a job's id since moves that, and this commit loses
         done = partial(self.catalog.snapshot_of_job, self.table_id)
         for waiting in fitting(batch[: writer.changes_per_commit], self.catalog.limits.snapshots, done):

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sleeper_nb as sl
-from tests.casts import REFUSED, cases, expected, same
+from tests.casts import REFUSED, cases, expected, not_utf8, same
 
 pytestmark = pytest.mark.spark
 
@@ -75,3 +75,19 @@ def test_a_parquet_file_of_other_types_names_the_row(session: sl.Session, tmp_pa
         table.bulk_import(tmp_path / "1.239.parquet")
     table.bulk_import(tmp_path / "1.24.parquet")
     assert table.scan().to_arrow()["m"].to_pylist() == [Decimal("1.50"), Decimal("1.24")]
+
+
+def test_text_that_is_not_utf8_is_refused_by_an_import_and_by_a_query(session: sl.Session, tmp_path: Path):
+    schema = sl.Schema({"k": "string"}, {}, {"v": "string?"})
+    table = session.create_table("t", schema)
+    pq.write_table(pa.table({"k": ["a"], "v": not_utf8(b"\xff")}), tmp_path / "in.parquet")
+    (tmp_path / "in.json").write_bytes(b'{"k":"a"}\n{"k":"b","v":"\xff"}\n')
+    with pytest.raises(sl.InvalidInput, match=r"column 'v': the text b'\\xff' is not UTF-8"):
+        table.bulk_import(tmp_path / "in.parquet")
+    with pytest.raises(sl.InvalidInput, match=r"column 'v', line 2: the text b'\\xff' is not UTF-8"):
+        table.bulk_import(tmp_path / "in.json")
+    session.create_table("x", schema).ingest([{"k": "a"}])
+    (file,) = Path(session.location).rglob("data/**/*.parquet")
+    pq.write_table(pq.read_table(tmp_path / "in.parquet"), file)  # as older builds wrote it
+    with pytest.raises(sl.InvalidInput, match="column 'v' has text that is not UTF-8"):
+        session.sql("select v from x", engine="spark").to_pandas()

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
 
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.properties import PROPERTIES, InstanceProperties, TableProperties
+from sleeper_nb.retry import Retry
 
 
 def test_a_property_that_is_not_set_has_its_default():
@@ -86,3 +88,25 @@ def test_a_default_of_the_instance_is_checked_like_the_property():
 def test_a_wrong_value_of_a_file_is_named_by_its_line():
     with pytest.raises(InvalidInput, match=r"line 3 of t\.properties: property snapshot\.num-retained\.min"):
         TableProperties.from_text("# one\n\nsnapshot.num-retained.min=0\n", "t.properties")
+
+
+NUMBERS = [name for name, each in PROPERTIES.items() if isinstance(TableProperties({})[name], int | timedelta)
+           and each.default not in {"true", "false"}]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_has_a_range_when_it_is_set_and_when_it_is_read(name: str):
+    for text in ("9" * 400, "-" + "9" * 400, "1_0", "\u0663", "9" * 400 + " d"):
+        with pytest.raises(InvalidInput, match=f"property {re.escape(name)} cannot be") as error:
+            TableProperties({name: text})
+        assert len(str(error.value)) < 300
+        with pytest.raises(InvalidInput, match=r"line 1 of t\.properties"):
+            TableProperties.from_text(f"{name}={text}", "t.properties")
+
+
+def test_the_greatest_numbers_can_be_used():
+    assert len(NUMBERS) >= 15
+    Retry(max_attempts=2**31 - 1).ceiling(2**31 - 2)
+    assert timedelta(
+        minutes=TableProperties({"sleeper.table.gc.delay.minutes": str(2**31 - 1)})["sleeper.table.gc.delay.minutes"]
+    )

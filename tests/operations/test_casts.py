@@ -92,13 +92,20 @@ WITHIN_PANDAS = is_a(
 )  # fmt: skip
 """What Arrow gives pandas otherwise, or not at all, within lists and maps."""
 UNKNOWN_TO_POLARS = is_a(pa.types.is_float16, pa.types.is_decimal256, pa.types.is_fixed_size_binary)
+
+
+def not_utf8(case: Case) -> bool:
+    """Return whether a case is a text that neither Python nor a text file can hold."""
+    return isinstance(case.sample.value, bytes) and kind_of(case.sample.arrow) == "string"
+
+
 INPUTS: dict[str, tuple[Callable[[list[Case], Path], Any], Callable[[Case], bool]]] = {
     "arrow": (through_arrow, lambda _: True),
-    "pandas": (through_pandas, lambda case: case.depth == "" or not WITHIN_PANDAS(case)),
-    "polars": (through_polars, lambda case: not UNKNOWN_TO_POLARS(case)),
-    "dicts": (through_dicts, lambda _: True),
+    "pandas": (through_pandas, lambda case: not not_utf8(case) and (case.depth == "" or not WITHIN_PANDAS(case))),
+    "polars": (through_polars, lambda case: not not_utf8(case) and not UNKNOWN_TO_POLARS(case)),
+    "dicts": (through_dicts, lambda case: not not_utf8(case)),
     "parquet": (through_parquet, lambda case: case.sample.arrow != pa.duration("us")),
-    "csv": (through_csv, lambda case: case.sample.arrow == pa.string()),
+    "csv": (through_csv, lambda case: case.sample.arrow == pa.string() and not not_utf8(case)),
     "json": (through_json, lambda case: isinstance(case.sample.value, str | bool | int | float | Decimal)
              and case.sample.arrow in {pa.string(), pa.bool_(), pa.int64(), pa.uint64(), pa.float64(),
                                        pa.decimal128(38, 5)}),

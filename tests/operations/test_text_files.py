@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -386,3 +388,43 @@ def test_an_array_of_no_objects_has_no_rows_and_lacks_no_column(tmp_path):
         full = tmp_path / "other.json"
         full.write_text('[{"k": 1, "m": null}]')
         assert table.ingest([file, full]).rows == 1
+
+
+TEXTS = sl.Schema({"k": "string"}, {}, {"v": "string?"})
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('k,v\na,"b" c\n', 2),
+        ('k,v\na,"a" b"c\n', 2),
+        ('k,v\na,""x""\n', 2),
+        ('k,v\na,"b"""c\n', 2),
+        ('k,v\nx,"1\n2"\na,"b\n"c\n', 5),
+        ('k,v\n"a"b,c\n', 2),
+        ('k,v\nx,"é"é', 2),
+    ],
+)
+@pytest.mark.parametrize("block", [1, 2, 3, 1 << 20])
+def test_a_value_that_goes_on_after_its_closing_quote_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, line: int, block: int
+):
+    feed = csv_files.Quotes.see
+    monkeypatch.setattr(
+        csv_files.Quotes,
+        "see",
+        lambda self, found: [feed(self, found[i : i + block]) for i in range(0, len(found), block)] and None,
+    )
+    with pytest.raises(sl.InvalidInput, match=f"line {line}: a value goes on after its closing quote"):
+        read(written(tmp_path, text), TEXTS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['5" disk', '5" and 7" disks', 'a""b', '"a ""b"" c"', '"""a"""', '""', '""""', '"\n"', '"a\n""\n"', '"a,""b"'],
+)
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n"])
+def test_other_quotes_are_read(tmp_path: Path, text: str, end: str):
+    expected = next(csv.reader(io.StringIO(text, newline=""), strict=True))
+    assert [row["v"] for row in read(written(tmp_path, f"k,v\na,{text}{end}"), TEXTS)] == expected
+    assert [row["k"] for row in read(written(tmp_path, f"k,v\n{text},a{end}"), TEXTS)] == expected

@@ -13,6 +13,7 @@ from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.types import is_utf8
 from sleeper_nb.operations.health.findings import Suspicion
 from sleeper_nb.progress import Progress
 from sleeper_nb.storage.filesystem import Storage
@@ -46,12 +47,16 @@ def data_faults(storage: Storage, uses: Sequence[DataUse], progress: Progress) -
                 what = f"{filename} {DAMAGED}"
                 yield Suspicion("data file", what, "its rows may be wrong, or lost", filename=filename)
                 continue
-            found = read_through(storage, filename, of_file[0].schema)
+            found, bad_texts = read_through(storage, filename, of_file[0].schema)
         except Exception as error:  # noqa: BLE001 - whatever a damaged file makes of a read is a finding
             why = getattr(error, "message", None) or str(error).partition("\n")[0]
             what = f"{filename} cannot be read: {why}"
             yield Suspicion("data file", what, "its rows are lost", filename=filename)
             continue
+        for name in bad_texts:
+            what = f"{filename} has text that is not UTF-8 in column {name!r}"
+            means = "queries of that column fail; ingest its rows again, and roll back to a version without this file"
+            yield Suspicion("data file", what, means, filename=filename)
         for what, means in dict.fromkeys(_faults(found, of_file)):
             yield Suspicion("data file", f"{filename} {what}", means, filename=filename)
 
@@ -62,15 +67,21 @@ def _is_as_written(storage: Storage, filename: str, uses: Sequence[DataUse]) -> 
     return not recorded or recorded == {file_checksum(storage, filename)}
 
 
-def read_through(storage: Storage, filename: str, schema: Schema) -> SortedKeys:
-    """Read the keys of a data file from its begin to its end, some batches at a time."""
+def read_through(storage: Storage, filename: str, schema: Schema) -> tuple[SortedKeys, tuple[str, ...]]:
+    """Read all columns of a data file, some batches at a time; return its keys, and which columns have bad text."""
     found, columns = SortedKeys(schema), pa.schema([schema.arrow.field(name) for name in schema.sort_order])
+    bad_texts: dict[str, None] = {}
     with storage.input(filename) as stream, pq.ParquetFile(stream, page_checksum_verification=True) as file:
-        for batch in file.iter_batches(columns=schema.sort_order):
+        for batch in file.iter_batches():
+            bad_texts |= {
+                name: None
+                for name, column in zip(batch.schema.names, batch.columns, strict=True)
+                if not is_utf8(column)
+            }
             found.see(pa.Table.from_batches([batch]).select(schema.sort_order).cast(columns))
         if found.rows != file.metadata.num_rows:
             raise pa.ArrowInvalid(f"its footer says {file.metadata.num_rows:,} rows, it has {found.rows:,}")
-    return found
+    return found, tuple(bad_texts)
 
 
 def _faults(found: SortedKeys, uses: Sequence[DataUse]) -> Iterator[tuple[str, str]]:

@@ -155,8 +155,8 @@ def check_table(
         seen.suspicions += data_faults(
             store.storage, [use for use in seen.uses.values() if use.filename not in damaged], progress
         )
-    old = store.clock.now() - orphan_age
-    unnamed = {f.path: f for f in (*metadata.values(), *data.values()) if f.modified < old}
+    now = store.clock.now()
+    unnamed = {f.path: f for f in (*metadata.values(), *data.values()) if now - f.modified > orphan_age}
     orphans = unnamed.keys() - _known(store, seen, named, catalogued) - _future_schemas(unnamed, catalogued)
     orphans = orphans if _knows_all(seen) else set()
     return CheckReport(

@@ -158,6 +158,10 @@ class TableStatus(Report):
 
 def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableStatus:
     """Return how a table is at its current snapshot. Nothing is changed, and no data file is opened."""
+    return store.on_head(lambda _: _status(store, name, keeping))
+
+
+def _status(store: StateStore, name: str, keeping: Housekeeping) -> TableStatus:
     catalog, table_id, now = store.catalog, store.table_id, store.clock.now()
     (metadata, snapshots), around = steady(
         lambda: (_metadata_files(store), catalog.snapshots(table_id)),

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.column_values import values_of
-from sleeper_nb.model.types import FieldType
+from sleeper_nb.model.types import FieldType, is_utf8
 from sleeper_nb.operations.loading import texts
 
 Fit = Literal["exact", "where it fits", "refused"]
 Cast = Callable[[pa.Array, FieldType], pa.Array]
-BAD_VALUE = (pa.ArrowException, OverflowError, TypeError, ValueError, ArithmeticError)
+BAD_VALUE = (pa.ArrowException, OverflowError, TypeError, ValueError, ArithmeticError, RecursionError)
 """What Arrow and Python raise for a value that does not fit."""
 _OPEN_EXTENSIONS = frozenset({"arrow.json", "arrow.uuid", "arrow.bool8"})
 _MOST_SHOWN = 60
@@ -54,8 +54,17 @@ class InexactValueError(Exception):
     @property
     def shown(self) -> str:
         """The value as a message shows it."""
-        text = repr(self.value) if isinstance(self.value, str | bytes) else str(self.value)
+        try:
+            value = texts.as_written(self.value) if isinstance(self.value, str) else self.value
+            text = repr(value) if isinstance(value, str | bytes) else str(value)
+        except RecursionError:
+            text = "a deeply nested value"
         return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+    @property
+    def is_bad_text(self) -> bool:
+        """Whether the value is a text that is not UTF-8."""
+        return self.kind == self.target.name == "string" and self.index is not None
 
     @property
     def hint(self) -> str:
@@ -115,7 +124,9 @@ def _is_map(arrow: pa.DataType) -> bool:
     """Return whether a type is a map, or the list of pairs that Polars makes of one."""
     if pa.types.is_map(arrow):
         return True
-    return _is_list(arrow) and pa.types.is_struct(arrow.value_type) and arrow.value_type.num_fields == 2
+    if not _is_list(arrow) or not pa.types.is_struct(arrow.value_type):
+        return False
+    return [arrow.value_type.field(i).name for i in range(arrow.value_type.num_fields)] == ["key", "value"]
 
 
 def _is_list(arrow: pa.DataType) -> bool:
@@ -160,7 +171,7 @@ def exactly(array: pa.Array, target: FieldType) -> pa.Array:
     InexactValueError
         For the first value for which there is none, or the whole kind.
     """
-    if array.type.equals(target.arrow, check_metadata=True):
+    if array.type.equals(target.arrow, check_metadata=True) and is_utf8(array):
         return array
     kind = kind_of(array.type)
     rule = RULES.get((kind, target.name))
@@ -223,6 +234,8 @@ def _plain(array: pa.Array) -> pa.Array:
         return _plain(array.dictionary).take(array.indices)
     if pa.types.is_string_view(kind):
         return array.cast(pa.large_string())
+    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):  # Arrow has few casts of these
+        return array.cast(pa.decimal128(kind.precision, kind.scale))
     return array.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else array
 
 
@@ -308,6 +321,12 @@ def _moment_to_date(array: pa.Array, target: FieldType) -> pa.Array:
     return days
 
 
+def _text_to_text(array: pa.Array, target: FieldType) -> pa.Array:
+    cast = array.cast(target.arrow)
+    cast.validate(full=True)  # Arrow trusts that text is UTF-8
+    return cast
+
+
 def _text_to(parse: Callable[[pa.Array, pa.DataType], pa.Array]) -> Cast:
     return lambda array, target: parse(array.cast(pa.string()), target.arrow)
 
@@ -381,7 +400,8 @@ def _rules() -> dict[tuple[str, str], Rule]:
 
 
 def _add_others(add: Callable[..., None]) -> None:
-    add("exact", _safely, ("string",), "string", "bytearray")
+    add("where it fits", _text_to_text, ("string",), "string")
+    add("exact", _safely, ("string",), "bytearray")
     for name, parse in texts.PARSERS.items():
         add("where it fits", _text_to(parse), ("string",), name)
     add("exact", _safely, ("bytearray",), "bytearray")

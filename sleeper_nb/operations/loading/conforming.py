@@ -80,7 +80,10 @@ class RawColumns:
     @classmethod
     def of(cls, table: pa.Table, place: Callable[[int], str] = row_number) -> RawColumns:
         """Return the columns of an Arrow table."""
-        names = tuple(table.column_names)
+        try:
+            names = tuple(table.column_names)
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"the column name {error.object!r} is not UTF-8", hint="rename the column") from error
         return cls(names, dict(zip(names, table.columns, strict=True)), table.num_rows, place=place)
 
 
@@ -260,10 +263,12 @@ def inexact(error: InexactValueError, target: Field, place: Callable[[int], str]
     kind = "" if error.kind in {"other", "null"} else f" ({error.kind})"
     within = "" if error.target == target.type else f" in {target.type}"
     goal = f"cannot become {error.target}{within} without loss"
-    if error.index is None:
+    where = place(error.index) if error.index is not None else ""
+    if error.is_bad_text:
+        problem = f"column {target.name!r}{f', {where}' if where else ''}: the text {error.shown} is not UTF-8"
+    elif error.index is None:
         problem = f"column {target.name!r}{kind} {goal}"
     else:
-        where = place(error.index)
         problem = f"column {target.name!r}{f', {where}' if where else ''}: {error.shown}{kind} {goal}"
     return Difference(target.name, problem, f"{error.hint}; nothing was ingested")
 

@@ -17,11 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from sleeper_nb.column_values import values_of
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.types import FieldType
 from sleeper_nb.operations.loading.casting import BAD_VALUE, InexactValueError, exactly, first_bad
 from sleeper_nb.operations.loading.conforming import Difference, RawColumns, inexact, row_number
+from sleeper_nb.operations.loading.csv_quotes import Quotes
 from sleeper_nb.operations.loading.json_files import parsed
 from sleeper_nb.operations.loading.python_values import from_python
 from sleeper_nb.operations.loading.source_files import CsvFormat, SourceFile
@@ -45,10 +47,11 @@ def csv_parts(file: SourceFile, schema: Schema) -> Iterator[RawColumns]:
     names = _names(file, form, schema)
     last: pa.RecordBatch | None = None
     start = 0
+    quotes = Quotes(form.separator)
     try:
         with (
             file.open() as stream,
-            closing(csv.open_csv(_Ended(stream, names, form), *_options(names, form))) as reader,
+            closing(csv.open_csv(_Ended(stream, names, form, quotes), *_options(names, form))) as reader,
         ):
             for batch in reader:
                 if not batch.num_rows:
@@ -63,6 +66,8 @@ def csv_parts(file: SourceFile, schema: Schema) -> Iterator[RawColumns]:
         raise
     if last is None or not _is_end(last):
         raise _within_quotes(file)
+    if not quotes.regular:
+        _check_quotes(file, form)
     yield _typed(file, form, last.slice(0, last.num_rows - 1), start, schema)
 
 
@@ -79,6 +84,7 @@ def _options(names: Sequence[str], form: CsvFormat) -> tuple[Any, ...]:
             null_values=[form.null],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
+            check_utf8=False,  # the cast does, which names the line and the value
         ),
     )
 
@@ -86,9 +92,9 @@ def _options(names: Sequence[str], form: CsvFormat) -> tuple[Any, ...]:
 class _Ended(io.RawIOBase):
     """A stream with one row more at its end: where that is no row when it is read, the file was cut within quotes."""
 
-    def __init__(self, stream: Any, names: Sequence[str], form: CsvFormat) -> None:
+    def __init__(self, stream: Any, names: Sequence[str], form: CsvFormat, quotes: Quotes) -> None:
         super().__init__()
-        self._stream, self._last, self._ended = stream, b"\n", False
+        self._stream, self._last, self._ended, self._quotes = stream, b"\n", False, quotes
         self._row = f"{_END}{form.separator * (len(names) - 1)}\n".encode()
 
     def readable(self) -> bool:
@@ -98,10 +104,12 @@ class _Ended(io.RawIOBase):
         found = bytes(self._stream.read(BLOCK_BYTES if size < 0 else size))
         if found:
             self._last = found[-1:]
+            self._quotes.see(found)
             return found
         if self._ended:
             return b""
         self._ended = True
+        self._quotes.end()
         return self._row if self._last in {b"\n", b"\r"} else b"\n" + self._row
 
 
@@ -113,6 +121,21 @@ def _within_quotes(file: SourceFile) -> InvalidInput:
     return InvalidInput(
         f"{file.address} ends within quotes", hint='copy the file again: it was cut, or a " is not closed'
     )
+
+
+def _check_quotes(file: SourceFile, form: CsvFormat) -> None:
+    """Raise `InvalidInput` when a value goes on after its closing quote."""
+    with _Records(file, form, strict=True) as records:
+        try:
+            for _ in records.rows:
+                pass
+        except python_csv.Error as error:
+            if "expected after" not in str(error):  # a value longer than Python's parser takes
+                return
+            raise InvalidInput(
+                f"{file.address}, line {records.rows.line_num:,}: a value goes on after its closing quote",
+                hint='write a quote within quotes twice, such as "a ""b"" c"; nothing was ingested',
+            ) from error
 
 
 def _names(file: SourceFile, form: CsvFormat, schema: Schema) -> tuple[str, ...]:
@@ -128,9 +151,11 @@ def _names(file: SourceFile, form: CsvFormat, schema: Schema) -> tuple[str, ...]
 class _Records:
     """The records of a file as Python's own parser has them, which knows their lines."""
 
-    def __init__(self, file: SourceFile, form: CsvFormat) -> None:
-        self._text = io.TextIOWrapper(io.BufferedReader(file.open()), encoding="utf-8-sig", newline="")
-        self.rows = python_csv.reader(self._text, delimiter=form.separator)
+    def __init__(self, file: SourceFile, form: CsvFormat, *, strict: bool = False) -> None:
+        self._text = io.TextIOWrapper(
+            io.BufferedReader(file.open()), encoding="utf-8-sig", errors="surrogateescape", newline=""
+        )
+        self.rows = python_csv.reader(self._text, delimiter=form.separator, strict=strict)
 
     def __enter__(self) -> Self:
         return self
@@ -189,7 +214,7 @@ def _of_texts(texts: pa.Array, field: Field, form: CsvFormat, place: Any) -> pa.
 
 def _by_value(texts: pa.Array, kind: FieldType, decode: Any) -> pa.Array:
     """Return values that Python reads: bytes, or JSON."""
-    values = texts.to_pylist()
+    values = values_of(texts)
     read = decode or parsed
 
     def made(part: Sequence[str | None]) -> list[Any]:

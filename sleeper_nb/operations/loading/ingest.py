@@ -102,8 +102,7 @@ def add_written(
     When anything fails, by error or by interrupt, the files that were written are deleted again: nothing is half-done.
     A crash leaves files that no snapshot names.
     """
-    head = store.head()
-    state = store.load(head)
+    head, state = store.current()
     schema = rows_schema or state.schema
     references: list[FileReference] = []
 

@@ -21,13 +21,19 @@ from sleeper_nb.operations.loading.casting import InexactValueError
 from sleeper_nb.operations.loading.conforming import Difference, RawColumns, inexact
 from sleeper_nb.operations.loading.python_values import NumberText, from_python
 from sleeper_nb.operations.loading.source_files import SourceFile
-from sleeper_nb.operations.loading.texts import from_base64, to_float
+from sleeper_nb.operations.loading.texts import as_written, from_base64, to_float
 
 BLOCK_BYTES = 8 << 20
 """Bytes that are parsed together, and the rest of the last line."""
-_LONG_NUMBER = re.compile(rb"[0-9][0-9.]{15,}(?:[eE][+-]?[0-9]+)?")
+_DOUBTFUL_NUMBER = re.compile(rb"[0-9][0-9.]{15,}(?:[eE][+-]?[0-9]+)?|[0-9][0-9.]*[eE][+-]?[0-9]{3,}")
+"""Numbers with many digits, very large and very small ones: a double may not be what is written."""
 _ARROW = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "boolean": pa.bool_(), "double": pa.float64(),
           "date": pa.string(), "timestamp": pa.string()}  # fmt: skip
+_ESCAPED = "surrogateescape"
+"""Bytes that are not UTF-8 stay visible in a text, so that the cast refuses the value that has them."""
+_DEEP = 500
+_BETWEEN_ROWS = re.compile(rb"\}\s*\{")
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _SPACE = re.compile(r"\s*")
 
 
@@ -66,7 +72,9 @@ def _by_arrow(block: bytes, schema: Schema) -> pa.Table | None:
     if any(kind is None for _, kind in known):
         return None
     doubles = any(kind == pa.float64() for _, kind in known)
-    if doubles and not _fit_doubles(_LONG_NUMBER.findall(block)):
+    if doubles and not _fit_doubles(_DOUBTFUL_NUMBER.findall(block)):
+        return None
+    if _may_be_deep(block):
         return None
     options = json.ParseOptions(explicit_schema=pa.schema(known), unexpected_field_behavior="infer")
     try:
@@ -75,9 +83,22 @@ def _by_arrow(block: bytes, schema: Schema) -> pa.Table | None:
         return None
     if table.num_rows != sum(1 for line in block.splitlines() if line.strip()):
         return None  # several objects on a line: not ours to count
+    try:
+        names = table.column_names
+    except UnicodeDecodeError:
+        return None
     # Arrow adds the columns that it was told of; one without any value is not in the file
-    there = [name for name in table.column_names if table[name].null_count < table.num_rows]
-    return table.select(there)
+    return table.select([i for i in range(len(names)) if table.column(i).null_count < table.num_rows])
+
+
+def _may_be_deep(block: bytes) -> bool:
+    """Return whether lists and objects within the rows may be nested so deep that Arrow's parser ends the process."""
+    return _nested(block) >= _DEEP and _nested(_STRING.sub(b"", block)) >= _DEEP
+
+
+def _nested(block: bytes) -> int:
+    """Return how many lists and objects begin within rows; outside of texts ``} {`` is only between two rows."""
+    return block.count(b"[") + block.count(b"{") - len(_BETWEEN_ROWS.findall(block)) - 1
 
 
 def _fit_doubles(numbers: list[bytes]) -> bool:
@@ -116,16 +137,21 @@ def _lines(file: SourceFile, block: bytes, first: int) -> Iterator[tuple[int, di
     for number, line in enumerate(block.split(b"\n"), first):
         if line.strip():
             try:
-                yield number, _checked(parsed(line.decode("utf-8-sig" if number == 1 else "utf-8")))
-            except ValueError as error:
+                yield number, _checked(parsed(_text(line)) if number == 1 else parsed(line.decode(errors=_ESCAPED)))
+            except (ValueError, RecursionError) as error:
                 raise _no_json(file, number, error) from error
+
+
+def _text(content: bytes) -> str:
+    """Return the begin of a file as text."""
+    return content.decode("utf-8-sig", _ESCAPED)
 
 
 def _array(file: SourceFile, content: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of an array, each with the line on which it begins."""
     line, done = 1, 0
     try:
-        text = content.decode("utf-8-sig")
+        text = _text(content)
         at = _skip(text, _skip(text, 0) + 1)
         while text[at : at + 1] != "]":
             line, done = line + text.count("\n", done, at), at
@@ -133,7 +159,7 @@ def _array(file: SourceFile, content: bytes) -> Iterator[tuple[int, dict[str, An
             yield line, _checked(row)
             at = _after(text, _skip(text, at))
         _check_end(text, at)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _no_json(file, line, error) from error
 
 
@@ -162,11 +188,18 @@ def _skip(text: str, at: int) -> int:
 def _checked(row: Any) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise ValueError("it is no object")  # noqa: TRY004 - one error for all that is no row
+    for name in row:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"the name {as_written(name)!r} is not UTF-8") from None
     return row
 
 
-def _no_json(file: SourceFile, line: int, error: ValueError) -> InvalidInput:
+def _no_json(file: SourceFile, line: int, error: ValueError | RecursionError) -> InvalidInput:
     said = error.msg if isinstance(error, JSONDecodeError) else str(error)
+    if isinstance(error, RecursionError):
+        said = "lists and objects are nested too deep"
     hint = "write one object a line, or one array of objects; the file may have been cut"
     return InvalidInput(f"cannot read {file.address}, line {line:,}: {said}", hint=hint)
 

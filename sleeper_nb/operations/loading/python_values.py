@@ -7,7 +7,7 @@ each Python type become Arrow of their own type first, and are then cast.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
 from itertools import accumulate, chain
@@ -87,6 +87,8 @@ def _in_order(parts: Sequence[pa.Array], places: Sequence[int], target: FieldTyp
 
 
 def _of_one_type(values: Sequence[Any], kind: type, target: FieldType, base64: Base64 | None) -> pa.Array:
+    if issubclass(kind, np.ndarray) and any(not value.ndim for value in values):
+        return from_python([value if value.ndim else value[()] for value in values], target, base64=base64)
     if issubclass(kind, np.ndarray | list | tuple | dict):
         return _nested(values, kind, target, base64)
     if issubclass(kind, NumberText | Decimal):
@@ -95,8 +97,10 @@ def _of_one_type(values: Sequence[Any], kind: type, target: FieldType, base64: B
         values, kind = [bytes(value) for value in values], bytes
     if issubclass(kind, pa.Scalar):
         return from_python([value.as_py() for value in values], target, base64=base64)
-    if issubclass(kind, np.generic):
-        return _converted(values, lambda part: pa.array(np.array(part)), target, "other")
+    if issubclass(kind, np.void) and not values[0].dtype.fields:
+        values, kind = [value.tobytes() for value in values], bytes
+    if issubclass(kind, np.generic) and not issubclass(kind, str | bytes):  # of which numpy's arrays lose zeros
+        return _converted(values, _of_numpy, target, "other")
     if kind is str and target.name == "bytearray" and base64 is not None:
         return _converted(values, lambda part: pa.array([base64(text) for text in part]), target, "string")
     for base, name, arrow in _ARROW:
@@ -107,6 +111,28 @@ def _of_one_type(values: Sequence[Any], kind: type, target: FieldType, base64: B
     raise InexactValueError("other", target, 0, values[0])
 
 
+def _of_numpy(values: Sequence[np.generic]) -> pa.Array:
+    if isinstance(values[0], np.longdouble):
+        doubles = [float(value) for value in values]
+        if any(one != other and one == one for one, other in zip(values, doubles, strict=True)):  # noqa: PLR0124 - NaN
+            raise pa.ArrowInvalid("it has more digits than a double")
+        return pa.array(doubles)
+    units = {value.dtype for value in values}
+    if len(units) > 1:  # numpy would cast all to the finest unit, and overflow
+        return pa.array([_in_microseconds(value) for value in values], pa.timestamp("us"))
+    return pa.array(np.array(values))
+
+
+def _in_microseconds(value: Any) -> int | None:
+    """Return a moment of numpy as microseconds since 1970."""
+    if np.isnat(value):
+        return None
+    moment = value.astype("datetime64[us]")
+    if moment.astype(value.dtype) != value:
+        raise pa.ArrowInvalid("it has nanoseconds, or is too far away")
+    return int(moment.astype(np.int64))
+
+
 def _within_64_bits(values: Sequence[int]) -> bool:
     return min(values) >= -(2**63) and max(values) < 2**63
 
@@ -114,7 +140,15 @@ def _within_64_bits(values: Sequence[int]) -> bool:
 def _array_of(values: Sequence[Any], kind: type, arrow: pa.DataType) -> pa.Array:
     if kind.__name__ == "Timestamp" and any(value.nanosecond for value in values):
         raise pa.ArrowInvalid("it has nanoseconds")  # which Arrow would cut
+    if kind.__name__ != "Timestamp" and pa.types.is_timestamp(arrow):
+        values = [_in_utc(value) for value in values]
     return pa.array(values, arrow)
+
+
+def _in_utc(value: datetime) -> datetime:
+    """Return a moment whose zone has fractions of a second, which Arrow would cut, in UTC; others as they are."""
+    offset = value.utcoffset()
+    return value.astimezone(UTC) if offset is not None and offset.microseconds else value
 
 
 def _converted(

@@ -149,7 +149,11 @@ def _to_arrow(data: Any, library: str) -> pa.Table:
     if library == "pyarrow" and hasattr(data, "to_table"):  # a dataset, or a scan of one
         return data.to_table()
     if hasattr(data, "__arrow_c_stream__") and not (library == "polars" and not hasattr(data, "columns")):
-        return pa.table(data)
+        try:
+            return pa.table(data)
+        except BAD_VALUE as error:
+            hint = "convert the columns whose types Arrow lacks, such as Int128 of Polars to Int64 or Decimal"
+            raise InvalidInput(f"the data cannot be read as Arrow: {first_line(error)}", hint=hint) from error
     raise InvalidInput(
         f"cannot ingest a {type(data).__module__}.{type(data).__qualname__}",
         hint="give a pandas, Polars, Arrow, DuckDB or Spark table, a list of dictionaries, or a path",

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 _ZONED = r"[Tt ]\d\d.*([Zz]|[+-]\d\d(:?\d\d)?)$"
 _FAR = r"^(-\d{4,}|\d{5,})-\d\d-\d\d"
-_ANY_YEAR = re.compile(r"(?P<year>-\d{4,7}|\d{5,7})(?P<rest>-\d\d-\d\d.*)")
+_ANY_YEAR = re.compile(r"(?P<year>-\d{4,7}|\d{5,7})(?P<rest>-\d\d-\d\d.*)", re.ASCII)
 _MICROSECONDS_IN_400_YEARS = 146_097 * 86_400_000_000
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 _NAMED = re.compile(r"nan|[+-]?inf(inity)?", re.IGNORECASE)
 _SURE_DIGITS = {pa.float64(): 15, pa.float32(): 6}
 _SMALL = {pa.float64(): 1e-290, pa.float32(): 1e-30}
@@ -155,6 +155,16 @@ def _moment(text: str, target: pa.DataType) -> int:
 def from_base64(text: str) -> bytes:
     """Return the bytes of base64, and of nothing else."""
     return base64.b64decode(text, validate=True)
+
+
+def as_written(text: str) -> str | bytes:
+    """Return the bytes that a text had in its file, where they are not UTF-8; else the text."""
+    if not any("\udc80" <= each <= "\udcff" for each in text):
+        return text
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return text
 
 
 def _any(found: Any) -> bool:

@@ -141,9 +141,13 @@ def split_partitions(
         When the partition is not there, or the value splits no leaf.
     """
     planner = _Planner(store, request, progress)
-    # Of one moment: claims that end in between leave their old inputs in the state, free to be split.
-    state, claims = steady(store.load, planner.claims)
-    plan = planner.plan(state, claims)
+
+    def planned(_: Snapshot) -> tuple[TableState, SplitReport]:
+        # Of one moment: claims that end in between leave their old inputs in the state, free to be split.
+        state, claims = steady(store.load, planner.claims)
+        return state, planner.plan(state, claims)
+
+    state, plan = store.on_head(planned)  # other writers may replace and delete what it reads
     if dry_run or not plan.splits:
         return replace(plan, dry_run=dry_run)
 

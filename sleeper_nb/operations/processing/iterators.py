@@ -145,6 +145,7 @@ def _checked(found: object, given: pa.RecordBatch, name: str, schema: Schema) ->
         )
     try:
         rows = found.cast(schema.arrow)
+        rows.validate(full=True)  # Arrow trusts that text is UTF-8
     except (ValueError, pa.ArrowNotImplementedError) as error:
         raise InvalidInput(
             f"iterator {name!r} gave rows that do not fit the table: {str(error).splitlines()[0]}",

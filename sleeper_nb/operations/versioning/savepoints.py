@@ -69,6 +69,13 @@ def create_savepoint(
     return savepoint
 
 
+def save_current(store: StateStore, *, name: str | None, message: str | None, author: str | None) -> Savepoint:
+    """Save the current version; a newer one when that expires meanwhile. Otherwise as `create_savepoint`."""
+    return store.on_head(
+        lambda head: create_savepoint(store, Resolved(head), name=name, message=message, author=author)
+    )
+
+
 def _second(
     store: StateStore, first: Savepoint, *, name: str | None, message: str | None, author: str | None, periodic: bool
 ) -> Savepoint:
