@@ -11,6 +11,7 @@ from pyarrow import parquet
 
 import sleeper_nb as sl
 from sleeper_nb.engines.spark.session import SparkEngine
+from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.checksums import checksum_of
 
 pytestmark = pytest.mark.spark
@@ -71,14 +72,16 @@ def test_no_setting_of_the_spark_session_leaves_out_files_or_shifts_dates(tmp_pa
         given = tmp_path / "given.parquet"
         given.write_bytes(whole[:4] + bytes(len(whole) - 300) + whole[-296:])
         kept = session.sql("SELECT count(key) AS n FROM t", engine="spark")
+        frame = table.scan().to_spark()
         for damage in (lambda: file.write_bytes(given.read_bytes()), lambda: file.write_bytes(b""), file.unlink):
             damage()
-            with pytest.raises(Exception, match=r"(?i)parquet|exist|failed"):
+            with pytest.raises(SleeperError, match=file.name):
                 session.sql("SELECT count(key) AS n FROM t", engine="spark").to_arrow()
+            with pytest.raises(SleeperError, match=file.name):
+                table.scan().to_spark()
+        for late in (kept.to_arrow, frame.toArrow):
             with pytest.raises(Exception, match=r"(?i)parquet|exist|failed"):
-                table.scan().to_spark().toArrow()
-        with pytest.raises(Exception, match=r"(?i)parquet|exist|failed"):
-            kept.to_arrow()
+                late()
         with pytest.raises(Exception, match=r"(?i)parquet|failed"):
             table.bulk_import(str(given))
         assert table.state.rows == 2

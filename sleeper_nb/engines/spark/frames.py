@@ -22,7 +22,7 @@ from sleeper_nb.model.types import FieldType
 from sleeper_nb.operations.processing.processing import Processor, in_microseconds
 from sleeper_nb.operations.scanning.conditions import Condition
 from sleeper_nb.operations.scanning.planning import ScanPlan
-from sleeper_nb.operations.scanning.reading import leaf_rows
+from sleeper_nb.operations.scanning.reading import check_files, leaf_rows
 from sleeper_nb.operations.scanning.tasks import groups_of
 from sleeper_nb.operations.system_tables.reading import SystemRows
 from sleeper_nb.storage.filesystem import Storage
@@ -74,6 +74,7 @@ def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFra
         return spark.createDataFrame([], rows)
     if not plan.processing.only_filters or not jvm_opens(storage.root):
         return _by_tasks(spark, plan, storage)
+    check_files(plan.files, storage)  # Spark takes an empty file for one without rows
     stored, parts = columns_text(plan.schema.in_files.fields), []
     for region, filenames in plan.by_region().items():
         part = _renamed(exact_reader(spark).schema(stored).parquet(*map(storage.locate, filenames)), plan.schema)

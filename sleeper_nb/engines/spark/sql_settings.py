@@ -6,7 +6,7 @@ from typing import Final
 
 from sleeper_nb.errors import InvalidInput
 
-_CHANGEABLE: Final = frozenset(
+CHANGEABLE: Final = frozenset(
     {
         "spark.sql.shuffle.partitions",
         "spark.sql.autoBroadcastJoinThreshold",
@@ -61,7 +61,7 @@ def check_change(key: str | None) -> None:
     """
     if key is None:
         raise InvalidInput("SQL cannot reset all settings", hint="name one: RESET spark.sql.shuffle.partitions")
-    if key in _CHANGEABLE:
+    if key in CHANGEABLE:
         return
     hint = f"start with connect(…, spark_config={{{key!r}: …}}), or set it on a Spark session of your own"
     if key == _TIME_ZONE:
