@@ -97,10 +97,17 @@ def _below(path: str) -> Iterator[str]:
         if real in seen or not os.path.isdir(real):  # noqa: PTH112 - paths of Spark are text
             continue
         seen.add(real)
-        with os.scandir(real) as entries:
-            for entry in entries:
-                is_folder = entry.is_dir()
-                if is_folder or entry.is_symlink():
-                    yield entry.path
-                if is_folder:
-                    waiting.append(entry.path)
+        for entry in _entries(real):
+            is_folder = entry.is_dir()
+            if is_folder or entry.is_symlink():
+                yield entry.path
+            if is_folder:
+                waiting.append(entry.path)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:  # Spark cannot read it either, and says so
+        return []
