@@ -160,6 +160,18 @@ def test_an_empty_split_points_file_makes_one_partition(session: sl.Session, tmp
     assert len(made.partitions.leaves) == 1
 
 
+@pytest.mark.parametrize("key", ["int", "string", "bytearray"])
+def test_an_error_about_a_file_outside_the_warehouse_shows_none_of_its_lines(
+    session: sl.Session, tmp_path: Path, key: str
+):
+    (tmp_path / "passwd").write_text("zroot:x:0:0\nroot:x:0:0\n")
+    properties = {"sleeper.table.splits.file": str(tmp_path / "passwd")}
+    with pytest.raises(InvalidInput, match=r"line \d of .*passwd") as error:
+        session.create_table("one", sl.Schema({"k": key}), properties=properties)
+    assert "root:x" not in str(error.value)
+    assert error.value.__cause__ is None
+
+
 @pytest.mark.parametrize("most", [None, 11])
 def test_a_job_says_how_many_files_it_merges(most: int | None):
     files = [PlannedFile(f"f{number}", 1, 1, None) for number in range(200)]

@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.base import Argument, Command
+from sleeper_nb.engines.spark.sql_files import FORMATS
+from sleeper_nb.engines.spark.sql_settings import CHANGEABLE
 from sleeper_nb.errors import ConfirmationNeeded
 from sleeper_nb.model.properties import Property
 from sleeper_nb.model.types import SIMPLE_TYPES
@@ -60,18 +63,31 @@ SQL reads and never writes: in `sql`, `inspect`, `where`, views, and with `--dry
 | | DuckDB | Spark |
 |---|---|---|
 | allowed | `SELECT`, `WITH`, `FROM`, `VALUES`, `TABLE`, `PIVOT`, `UNPIVOT`, `DESCRIBE`, `SUMMARIZE`, `SHOW`, \
-`EXPLAIN` | queries, `DESCRIBE`, `SHOW`, `LIST`, `EXPLAIN`; `SET`, `RESET`, `USE`, `CACHE`, `UNCACHE`, \
-`REFRESH TABLE`, variables and `CREATE TEMP VIEW … USING`, which end with the Spark session |
+`EXPLAIN` | queries, `DESCRIBE`, `SHOW`, `LIST`, `EXPLAIN`; `CACHE`, `UNCACHE`, `REFRESH TABLE`, `USE` of a database, \
+variables, `CREATE TEMP VIEW … USING` with a format below, `SET` and `RESET` of a setting below; all end with the \
+Spark session |
 | refused, also inside another statement | `COPY`, `INSERT`, `UPDATE`, `DELETE`, `MERGE`, `CREATE`, `ALTER`, `DROP`, \
 `ATTACH`, `INSTALL`, `LOAD`, `SET`, `PRAGMA`, `CALL`, secrets; the functions `query`, `query_table`, `nextval`, \
-`setval`, `write_log` and every table function that does more than read | `INSERT`, also `INSERT OVERWRITE DIRECTORY`, \
+`setval`, `write_log`, `getenv`, `sleep_ms`, `pg_sleep`, `set_config` and every table function that does more than \
+read | `INSERT`, also `INSERT OVERWRITE DIRECTORY`, \
 `CREATE`, `ALTER`, `DROP`, `TRUNCATE`, `LOAD DATA`, `MERGE`, `UPDATE`, `DELETE`, `ANALYZE`, `MSCK`, `ADD JAR`, \
-functions, `CALL`, `EXECUTE IMMEDIATE`, scripts; `TRANSFORM … USING`, `reflect`, `java_method` |
+functions, `CALL`, `EXECUTE IMMEDIATE`, scripts; `TRANSFORM … USING`, `reflect`, `java_method`, functions of Avro and \
+Protobuf; `SET` of any other setting, `SET CATALOG`, `USE` of another catalog; `${…}`, and `IDENTIFIER(…)` of more \
+than a text |
 | kept by the session | `CREATE TEMP VIEW … AS`, `DROP VIEW` | `CREATE TEMP VIEW … AS`, `DROP VIEW` |
 | local files | `'data.csv'` and `read_csv`, `read_json`, `read_parquet`, `read_text`, `read_blob`, `glob` and their \
-like, whose paths and patterns are texts or parameters | ``csv.`data.csv` `` and the like |
+like, whose paths and patterns are texts or parameters | ``csv.`data.csv` `` and \
+`CREATE TEMP VIEW … USING csv OPTIONS (path 'data.csv')`; formats: <formats> |
 
-Files of an instance of a warehouse are read by its tables' names alone. With the instance property
+On Spark, `SET` changes only settings that change how a query runs, never what it answers:
+<settings>.
+All others, such as `spark.sql.session.timeZone`, `spark.sql.files.ignoreCorruptFiles` and `spark.sql.catalog.…`, are
+set with `connect(…, spark_config={…})` or on a Spark session of your own. SQL may read the catalogs of that session:
+`catalog.schema.table`. `OPTIONS` and `WITH` take options that say how a file is written, not ones that skip files which
+cannot be read. Tables are read whole, or the read fails, whatever the Spark session's settings are.
+
+Files of an instance of a warehouse are read by its tables' names alone, and files below `/proc`, `/sys` and `/dev` not
+at all, also through patterns and links. On Spark, too, SQL reads no file of another machine. With the instance property
 `sleeper.sql.local.files=false`, or `connect(…, properties={"sleeper.sql.local.files": "false"})` for one session, SQL
 reads no local file. DuckDB runs statements in a database whose settings are locked, without network or extensions, and
 which can open only the files of the statement's tables and the local files that it names. Data frames and relations
@@ -88,7 +104,16 @@ def page() -> str:
     """Return the content of the page."""
     rule = ["## What deletes", *_rule()]
     casts = ["## Casts", *_casts()]
-    return "\n".join([_HEAD, *rule, "## Commands", *_commands(), *casts, _SQL, "## Properties", *_properties()])
+    return "\n".join([_HEAD, *rule, "## Commands", *_commands(), *casts, _sql(), "## Properties", *_properties()])
+
+
+def _sql() -> str:
+    """Return the part about SQL, with the lists that judge statements."""
+    formats = ", ".join(f"`{name}`" for name in FORMATS)
+    settings = textwrap.fill(
+        ", ".join(f"`{name}`" for name in sorted(CHANGEABLE)), 120, break_on_hyphens=False, break_long_words=False
+    )
+    return _SQL.replace("<formats>", formats).replace("<settings>", settings)
 
 
 def write(path: Path = PAGE) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.properties import LOCAL_FILES
 from sleeper_nb.storage.paths import CATALOG
+
+_SYSTEM: Final = ("/proc", "/sys", "/dev")
+_DATA_HINT: Final = "name a file of data"
 
 
 def refused(path: str) -> InvalidInput:
@@ -25,17 +29,21 @@ def absolute(path: str) -> str:
 
 
 def check_outside(path: str) -> None:
-    """Refuse the files of an instance of a warehouse.
+    """Refuse the files of an instance of a warehouse, and those of the operating system that are no data.
 
     A database beside SQLite that opens its file and closes it again takes SQLite's locks away from this process, and a
-    data file alone is no version of a table.
+    data file alone is no version of a table. Files below ``/proc`` show the secrets of this process.
 
     Raises
     ------
     InvalidInput
-        Naming the file and the instance's folder.
+        Naming the file, and the instance's folder.
     """
-    for folder in Path(os.path.realpath(path)).parents:
+    real = Path(os.path.realpath(path))
+    for named in (Path(path), real):
+        if any(named.is_relative_to(folder) for folder in _SYSTEM):
+            raise InvalidInput(f"SQL may not read {path!r}, a file of the operating system", hint=_DATA_HINT)
+    for folder in (real, *real.parents):
         if (folder / CATALOG).is_file():
             hint = "read the table by its name, or a system table: flights$files"
             raise InvalidInput(f"SQL may not read {path!r}, a file of the instance in {folder}", hint=hint)

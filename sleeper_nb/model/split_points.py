@@ -15,7 +15,12 @@ from sleeper_nb.model.schema import Field
 
 
 def read_split_points(
-    text: str, field: Field, *, strings_base64: bool = False, source: str = "the split points"
+    text: str,
+    field: Field,
+    *,
+    strings_base64: bool = False,
+    source: str = "the split points",
+    shows_lines: bool = True,
 ) -> tuple[KeyValue, ...]:
     """Return the split points that a file holds.
 
@@ -29,6 +34,8 @@ def read_split_points(
         Whether strings are in base64 (``sleeper.table.splits.base64.encoded``); byte arrays always are.
     source
         What errors call the file.
+    shows_lines
+        Whether errors may show what stands in a line; its number they always show.
 
     Raises
     ------
@@ -41,13 +48,20 @@ def read_split_points(
         where = f"line {number} of {source}"
         if not line:
             raise InvalidInput(f"{where} is blank", hint="write one value a line; the least value is no split point")
-        point = _value(line, field, where, strings_base64=strings_base64)
+        try:
+            point = _value(line, field, where, strings_base64=strings_base64)
+        except InvalidInput:
+            if shows_lines:
+                raise
+            hint = f"write one {field.type} a line"
+            raise InvalidInput(f"{where} is no value of {field.name!r}", hint=hint) from None
         if points and point <= points[-1]:  # type: ignore[operator]
             same = point == points[-1]
-            fault = "is there twice" if same else f"does not come after {key_text(points[-1])}"
-            raise InvalidInput(
-                f"{where}: {key_text(point)} {fault}", hint="write values in increasing order, each once"
-            )
+            fault = "it does not come after the line before"
+            if shows_lines:
+                after = "is there twice" if same else f"does not come after {key_text(points[-1])}"
+                fault = f"{key_text(point)} {after}"
+            raise InvalidInput(f"{where}: {fault}", hint="write values in increasing order, each once")
         points.append(point)
     return tuple(points)
 

@@ -1,5 +1,7 @@
 """SQL on DuckDB reads and never writes: by DuckDB's own parser, and by the settings of the database that runs it."""
 
+from pathlib import Path
+
 import duckdb
 import pytest
 
@@ -53,6 +55,17 @@ WRITES = [
     "SELECT nextval('s')",
     "SELECT write_log('x')",
     "SELECT getenv('HOME')",
+    "SELECT sleep_ms(1)",
+    "SELECT pg_sleep(0)",
+    "SELECT set_config('threads', '1', false)",
+    "FROM read_text('/proc/self/environ')",
+    "FROM read_text('/p*c/self/environ')",
+    "FROM read_text('file:///proc/self/environ')",
+    "FROM '/proc/self/../self/environ'",
+    "SELECT * FROM read_csv('/dev/stdin')",
+    "FROM read_blob('/dev/fd/0')",
+    "FROM read_text('/sys/kernel/mm/transparent_hugepage/enabled')",
+    "PIVOT (FROM read_text('/proc/self/environ')) ON filename USING count(*)",
     "WITH a AS (INSERT INTO trips VALUES ('x', 1) RETURNING city) FROM a",
     "WITH a AS (DELETE FROM trips RETURNING city) FROM a",
     "WITH a AS (UPDATE trips SET fare = 0 RETURNING city) FROM a",
@@ -209,6 +222,52 @@ def test_the_files_of_an_instance_are_read_by_no_function(session, folder, monke
     for place in (session.location, "warehouse/default", "link", f"file://{session.location}"):
         with pytest.raises(InvalidInput, match=r"a file of the instance.*\nhint: read the table by its name"):
             session.sql(f"FROM {function}('{place}/{name}')", engine="duckdb")
+
+
+def test_files_of_the_operating_system_are_no_data_also_behind_links(session, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "environ").symlink_to("/proc/self/environ")
+    (folder / "self").symlink_to("/proc/self")
+    for name in ("environ", "env*", "self/environ", f"{folder}/self/environ", "./self/../self/environ"):
+        with pytest.raises(InvalidInput, match="a file of the operating system"):
+            session.sql(f"FROM read_text('{name}')", engine="duckdb")
+
+
+def test_what_does_not_fit_into_memory_goes_to_a_private_folder(session, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / ".tmp").mkdir(exist_ok=True)
+    (folder / ".tmp" / "secret.txt").write_text("secret")
+    with pytest.raises(SleeperError, match="may not open"):
+        session.sql("FROM read_text('.tmp/secret' || '.txt')", engine="duckdb").to_arrow()
+    spill = Path(session.sql("SELECT current_setting('temp_directory') AS d", engine="duckdb").to_dict()["d"][0])
+    assert not spill.exists()
+    assert spill.parent.stat().st_mode & 0o077 == 0
+    confined = Database().connect_confined(())
+    place = Path(confined.execute("SELECT current_setting('temp_directory')").fetchone()[0])
+    assert place != spill
+    (folder / ".tmp" / "secret.txt").unlink()
+    (folder / ".tmp").rmdir()
+
+
+@pytest.mark.parametrize("signs", ["()", "[]", "{}"])
+def test_brackets_have_one_limit_at_every_door(session, signs):
+    trips, (opening, closing) = session.table("trips"), signs
+    for deep, end in ((300, closing), (20_000, closing), (20_000, ""), (20_000, "'")):
+        text = f"fare = {opening * deep}1{end * deep if end == closing else end}"
+        for door in (
+            lambda text=text: trips.scan(where=text),
+            lambda text=text: session.sql(f"FROM trips WHERE {text}", engine="duckdb"),
+            lambda text=text: session.sql(f"SELECT * FROM trips WHERE {text}", engine="spark"),
+        ):
+            with pytest.raises(InvalidInput, match=r"more than 200 brackets|never closed") as error:
+                door()
+            assert len(str(error.value)) < 400
+    assert trips.scan(where=f"fare = {'(' * 150}1{')' * 150}").count() == 1
+
+
+def test_a_condition_that_is_repeated_is_looked_at_once(session):
+    condition = session.components.engines.condition(" AND ".join(["city = 'rome'"] * 2000), SCHEMA)
+    assert len(condition.necessary) == 1
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,39 @@ WRITES = [
     "WITH a AS (SELECT reflect('java.lang.System', 'setProperty', 'a', 'b')) SELECT 1",
     "SELECT 1 ORDER BY reflect('java.lang.System', 'setProperty', 'a', 'b')",
     "VALUES (reflect('java.lang.System', 'setProperty', 'a', 'b'))",
+    "SELECT sum(1) OVER w FROM trips WINDOW w AS (ORDER BY reflect('java.lang.System', 'setProperty', 'a', 'b'))",
+    "SELECT * FROM trips UNPIVOT (v FOR n IN (reflect('java.lang.System', 'setProperty', 'a', 'b')))",
+    "DECLARE OR REPLACE VARIABLE x = reflect('java.lang.System', 'setProperty', 'a', 'b')",
+    "SELECT IDENTIFIER('reflect')('java.lang.System', 'setProperty', 'a', 'b')",
+    "SELECT IDENTIFIER('ref' || 'lect')('java.lang.System', 'setProperty', 'a', 'b')",
+    "SELECT from_avro(city, '{{}}', map('avroSchemaUrl', '{out}')) FROM trips",
+    "CREATE TEMP VIEW x USING jdbc OPTIONS (url 'jdbc:derby:{out};create=true', dbtable 't')",
+    "CREATE TEMP VIEW x USING `jdbc` OPTIONS (url 'jdbc:derby:{out};create=true', dbtable 't')",
+    "CREATE TEMP VIEW x USING org.apache.spark.sql.jdbc OPTIONS (url 'jdbc:derby:{out};create=true', dbtable 't')",
+    "CREATE TEMP VIEW x USING sleeper OPTIONS (table 't', warehouse '{out}')",
+    "SELECT * FROM jdbc.`jdbc:derby:{out};create=true`",
+    "USE other.schema",
+    "USE IDENTIFIER('oth' || 'er')",
+    "USE NAMESPACE other.schema",
+    "SET CATALOG other",
+    "SET CATALOG 'other'",
+    "SELECT '${{env:HOME}}'",
+    "SELECT '${{system:user.dir}}'",
+    "SELECT '${{spark.app.name}}'",
+    "RESET",
+]
+
+CATALOG = "spark.sql.catalog.other"
+KEYS = [
+    *(CATALOG, f"{CATALOG}.url", f"{CATALOG}.sessionInitStatement", "spark.sql.defaultCatalog"),
+    *("spark.sql.catalog.spark_catalog", "spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles"),
+    *("spark.sql.session.timeZone", "spark.sql.ansi.enabled", "spark.sql.caseSensitive"),
+    *(
+        "spark.sql.adaptive.customCostEvaluatorClass",
+        "spark.sql.sources.useV1SourceList",
+        "spark.sql.variable.substitute",
+    ),
+    *("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.debug.maxToStringFields", "hive.x", "x"),
 ]
 
 
@@ -107,11 +140,121 @@ def test_no_door_runs_what_does_more_than_read(session, tmp_path, sql):
         "EXPLAIN SELECT * FROM trips",
         "EXPLAIN EXTENDED WITH a AS (SELECT 1) SELECT * FROM a",
         "SET spark.sql.session.timeZone",
+        "SET spark.sql.shuffle.partitions = 3",
+        "SET spark.sql.adaptive.coalescePartitions.enabled = true",
+        "RESET spark.sql.shuffle.partitions",
+        "USE default",
+        "SELECT '${nothing' || '$' || '{}'",
+        "SELECT sum(fare) OVER w FROM trips WINDOW w AS (PARTITION BY city)",
+        "SELECT * FROM VALUES (1, 'a'), (2, 'b') AS t (n, c)",
         "LIST JARS",
     ],
 )
 def test_queries_and_what_describes_are_answered(session, sql):
     session.sql(sql).to_arrow()
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_sql_changes_no_setting_that_changes_answers(session, key):
+    conf = session.spark().session().conf
+    before = conf.get(key, None)
+    for sql in (f"SET {key}=true", f"SET `{key}`=`true`", f"RESET {key}"):
+        with pytest.raises(InvalidInput, match=rf"cannot change setting '{key}'\nhint: .*spark_config"):
+            session.sql(sql)
+    assert conf.get(key, None) == before
+
+
+def test_the_time_zone_stays(session):
+    for sql in ("SET TIME ZONE 'Asia/Tokyo'", "SET TIME ZONE LOCAL", "SET TIME ZONE INTERVAL 9 HOURS"):
+        with pytest.raises(InvalidInput, match="from_utc_timestamp"):
+            session.sql(sql)
+
+
+def test_a_catalog_of_the_spark_session_itself_can_be_read(session, tmp_path):
+    spark = session.spark().session()
+    spark._jvm.java.lang.System.setProperty("derby.stream.error.file", str(tmp_path / "derby.log"))
+    conf = spark.conf
+    jdbc = "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
+    own = {
+        "": jdbc,
+        ".url": "jdbc:derby:memory:own;create=true",
+        ".driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
+    }
+    for name, value in own.items():
+        conf.set(f"spark.sql.catalog.own{name}", value)
+    assert session.sql("SELECT * FROM own.SYSIBM.SYSDUMMY1").to_arrow().num_rows == 1
+    for sql in ("USE own", "USE own.SYSIBM", "SET CATALOG own"):
+        with pytest.raises(InvalidInput):
+            session.sql(sql)
+
+
+def _ways(path, form="text"):
+    """Every way to name a file."""
+    yield f"SELECT * FROM {form}.`{path}`"
+    yield f"SELECT * FROM {form} . /* a */ `{path}`"
+    yield f"SELECT * FROM {form}./**/`{path}`"
+    yield f"SELECT * FROM `{form}`.`{path}`"
+    yield f"SELECT * FROM {form.upper()}.`file:{path}`"
+    yield f"TABLE {form}.`file://{path}`"
+    yield f"SELECT * FROM IDENTIFIER('{form}.`{path}`')"
+    yield f"SELECT * FROM IDENTIFIER('{form}.' || '`{path}`')"
+    yield f"WITH a AS (SELECT * FROM {form}.`{path}`) SELECT * FROM a"
+    yield f"SELECT (SELECT count(*) FROM {form}.`{path}`)"
+    yield f"SELECT sum(1) OVER w FROM trips WINDOW w AS (ORDER BY (SELECT count(*) FROM {form}.`{path}`))"
+    yield f"VALUES ((SELECT count(*) FROM {form}.`{path}`))"
+    yield f"CACHE TABLE {form}.`{path}`"
+    yield f"EXPLAIN SELECT * FROM {form}.`{path}`"
+    yield f"SELECT * FROM {form}.`/nowhere` WITH (path = '{path}')"
+    yield f"CREATE TEMP VIEW given USING {form} OPTIONS (path '{path}')"
+    yield f"CREATE TEMP VIEW given USING {form} OPTIONS ('PATH' '{path}')"
+
+
+def test_no_way_reads_a_file_that_sql_may_not(session, spark_engine, tmp_path):
+    place, folder = session.location, tmp_path / "beside"
+    folder.mkdir()
+    (folder / "link").symlink_to(place)
+    (folder / "catalog").symlink_to(f"{place}/catalog.sqlite")
+    (folder / "system").symlink_to("/proc/self/environ")
+    (folder / "data.csv").write_text("rome\n")
+    paths = [f"{place}/catalog.sqlite", f"{place}/*/data/*/*.parquet", f"{place[:-1]}?/config", f"{folder}/link"]
+    paths += [
+        str(folder),
+        f"{folder}/cat*",
+        "/proc/self/environ",
+        "/p*c/self/environ",
+        "/dev/stdin",
+        f"{folder}/system",
+    ]
+    for path in paths:
+        for sql in _ways(path):
+            with pytest.raises(InvalidInput, match=r"SQL may not read|IDENTIFIER"):
+                session.sql(sql)
+    with sl.connect(
+        tmp_path / "other", spark=spark_engine.session(), properties={"sleeper.sql.local.files": "false"}
+    ) as strict:
+        strict.create_table("trips", sl.Schema({"city": "string"}))
+        for sql in _ways(f"{folder}/data.csv"):
+            with pytest.raises(InvalidInput, match=r"may not read local files|IDENTIFIER"):
+                strict.sql(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SELECT * FROM csv.`s3a://bucket/a.csv`", "files of this machine alone"),
+        ("SELECT * FROM csv.`http://example.com/a.csv`", "files of this machine alone"),
+        ("SELECT * FROM org.apache.spark.sql.execution.datasources.csv.CSVFileFormat.`{0}`", None),
+        ("SELECT * FROM `org.apache.spark.sql.execution.datasources.csv.CSVFileFormat`.`{0}`", "no files of format"),
+        ("SELECT * FROM csv.`{0}` WITH (ignoreCorruptFiles = true)", "no option 'ignorecorruptfiles'"),
+        ("CREATE TEMP VIEW given USING csv OPTIONS (path '{0}', ignoreMissingFiles true)", "no option 'ignoreMissing"),
+        ("CREATE TEMP VIEW given USING csv OPTIONS (paths '[\"{0}\"]')", "no option 'paths'"),
+        ("CREATE TEMP VIEW given USING xml OPTIONS (path '{0}', rowValidationXSDPath '{0}')", "no option 'rowVal"),
+    ],
+)
+def test_formats_options_and_places_are_listed(session, tmp_path, sql, words):
+    (tmp_path / "data.csv").write_text("rome\n")
+    with pytest.raises(SleeperError, match=words):
+        session.sql(sql.format(tmp_path / "data.csv"))
 
 
 def test_local_files_are_read_and_a_setting_forbids_it(session, spark_engine, tmp_path):

@@ -56,7 +56,7 @@ engine._patience = 1
 session.create_table("t", sl.Schema({"k": "string"}, {}, {})).ingest([{"k": "a"}])
 session.sql("CREATE TEMP VIEW kept AS SELECT k, 7 AS seven FROM t")
 session.sql("SET spark.sql.shuffle.partitions = 3")
-session.sql("SET TIME ZONE 'Asia/Tokyo'")
+engine.session().conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
 engine.session().range(1).createOrReplaceTempView("by_program")
 first = engine._jvm.process
 print("note:", stopped(lambda: session.sql(ENDLESS).to_arrow()))

@@ -15,6 +15,8 @@ import pyarrow as pa
 from sleeper_nb.engines.duckdb import condition_faults as faults
 from sleeper_nb.engines.duckdb.database import connect_anew
 from sleeper_nb.engines.duckdb.interrupts import interruptible
+from sleeper_nb.engines.sql.tokens import DEEPEST, depth_of, tokenize
+from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.scanning.conditions import Comparison
 from sleeper_nb.operations.scanning.gathering import gathered
@@ -95,7 +97,9 @@ class DuckDBCondition:
             parts = {part.casefold() for node in nodes for part in node.get("column_names", ())}
             named = pa.schema([field for field in schema.arrow if field.name.casefold() in parts])
             _bind(connection, text, named, schema.names, nodes)
-        return cls(text, frozenset(named.names), named, schema.names, tuple(_necessary(tree, named)), connect)
+        return cls(
+            text, frozenset(named.names), named, schema.names, tuple(dict.fromkeys(_necessary(tree, named))), connect
+        )
 
     def elsewhere(self) -> Self:
         """Return the condition for tasks in other processes, which have no session: it can be pickled."""
@@ -161,6 +165,7 @@ def _parsed(connection: duckdb.DuckDBPyConnection, text: str, names: tuple[str, 
 
     The text must be an expression by itself, which nothing can close early, and the whole condition of a query.
     """
+    _check_depth(text)
     try:
         duckdb.SQLExpression(text)
         serialized = connection.sql(
@@ -174,6 +179,16 @@ def _parsed(connection: duckdb.DuckDBPyConnection, text: str, names: tuple[str, 
     if tree["error"]:
         raise faults.explained("read", text, duckdb.Error(tree["error_message"]), names)
     return tree["statements"][0]["node"]["where_clause"]
+
+
+def _check_depth(text: str) -> None:
+    try:
+        depth = depth_of(tokenize(text, dialect="duckdb"))
+    except InvalidInput:  # a quote is never closed: DuckDB says so better
+        depth = max(map(text.count, "([{"))
+    if depth > DEEPEST:
+        message = f"it has more than {DEEPEST} brackets inside each other"
+        raise faults.refused(text, message, "join its parts by AND and OR, or use IN")
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:

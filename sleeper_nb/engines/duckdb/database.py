@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import stat
+import tempfile
 import threading
 import weakref
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from sleeper_nb.clock import Clock
 from sleeper_nb.errors import SessionClosed
 
 if TYPE_CHECKING:
@@ -87,9 +93,31 @@ class Database:
 def _opened() -> duckdb.DuckDBPyConnection:
     import duckdb
 
-    connection = duckdb.connect(":memory:", config=_CONFIG)
+    connection = duckdb.connect(":memory:", config={**_CONFIG, "temp_directory": str(_spill_folder())})
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     return connection
+
+
+def _spill_folder() -> Path:
+    """Return a folder for what does not fit into memory, which DuckDB creates when it needs it, and deletes.
+
+    DuckDB lets statements open all files of that folder, which by default is ``.tmp`` in the current one. It is made
+    readable for everybody, so it stands in one that is not.
+    """
+    folder = Path(tempfile.gettempdir()) / f"sleeper_nb-duckdb-{os.getuid()}"
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, exist_ok=True)
+    if not _is_private(folder):  # another user was there first
+        folder = Path(tempfile.mkdtemp(prefix="sleeper_nb-duckdb-"))
+    return folder / Clock().new_id()
+
+
+def _is_private(folder: Path) -> bool:
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
 def _confined(folders: frozenset[str], files: list[str]) -> duckdb.DuckDBPyConnection:

@@ -38,8 +38,10 @@ _TABLE_FUNCTIONS: Final = FILE_FUNCTIONS | {
     "duckdb_variables", "duckdb_views", "pragma_collations", "pragma_database_size", "pragma_platform", "pragma_show",
     "pragma_storage_info", "pragma_table_info", "pragma_user_agent", "pragma_version",
 }  # fmt: skip
-_EFFECTS: Final = frozenset({"nextval", "setval", "write_log", "setseed", "getenv"})
-"""Functions of values that change something, or tell of the process."""
+_EFFECTS: Final = frozenset({
+    "getenv", "nextval", "pg_sleep", "set_config", "setseed", "setval", "sleep_ms", "write_log",
+})  # fmt: skip
+"""Functions of values that change something, wait, or tell of the process."""
 
 _CHANGES: Final = frozenset({
     "ALTER", "ANALYZE", "ATTACH", "CALL", "CHECKPOINT", "COPY", "CREATE", "DELETE", "DETACH", "DROP", "EXECUTE",

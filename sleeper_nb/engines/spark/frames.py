@@ -22,13 +22,13 @@ from sleeper_nb.model.types import FieldType
 from sleeper_nb.operations.processing.processing import Processor, in_microseconds
 from sleeper_nb.operations.scanning.conditions import Condition
 from sleeper_nb.operations.scanning.planning import ScanPlan
-from sleeper_nb.operations.scanning.reading import leaf_rows
+from sleeper_nb.operations.scanning.reading import check_files, leaf_rows
 from sleeper_nb.operations.scanning.tasks import groups_of
 from sleeper_nb.operations.system_tables.reading import SystemRows
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 
 
 _TYPE_NAMES = {"long": "bigint", "bytearray": "binary", "list": "array"}
@@ -48,6 +48,22 @@ def columns_text(fields: Iterable[Field]) -> str:
     return ", ".join(f"`{field.name}` {type_text(field.type)}" for field in fields)
 
 
+def exact_reader(spark: SparkSession) -> DataFrameReader:
+    """Return a reader that gives all rows of its files as they are, or fails, whatever the session's settings say.
+
+    Those could leave out files that are damaged or missing, and shift dates before 1582 into another calendar.
+    """
+    return spark.read.options(
+        **{
+            "ignoreCorruptFiles": "false",
+            "ignoreMissingFiles": "false",
+            "datetimeRebaseMode": "CORRECTED",
+            "int96RebaseMode": "CORRECTED",
+            "parquet.page.verify-checksum.enabled": "true",
+        }
+    )
+
+
 def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFrame:
     """Return the rows of a plan as a DataFrame; data goes from the files to the executors, not through the driver.
 
@@ -58,10 +74,10 @@ def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFra
         return spark.createDataFrame([], rows)
     if not plan.processing.only_filters or not jvm_opens(storage.root):
         return _by_tasks(spark, plan, storage)
+    check_files(plan.files, storage)  # Spark takes an empty file for one without rows
     stored, parts = columns_text(plan.schema.in_files.fields), []
     for region, filenames in plan.by_region().items():
-        reader = spark.read.schema(stored).option("parquet.page.verify-checksum.enabled", "true")
-        part = _renamed(reader.parquet(*map(storage.locate, filenames)), plan.schema)
+        part = _renamed(exact_reader(spark).schema(stored).parquet(*map(storage.locate, filenames)), plan.schema)
         parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
     found = reduce(lambda left, right: left.unionAll(right), parts)
     return reduce(lambda frame, test: frame.filter(test), _kept(plan.processing, plan.schema), found)
@@ -165,7 +181,7 @@ def system_table(spark: SparkSession, rows: SystemRows) -> DataFrame:
         # not the schema that Spark finds in the file: that one may name Python classes, which PySpark would import
         with rows.storage.input(rows.path) as stream:
             columns = from_arrow_schema(parquet.read_schema(stream), prefer_timestamp_ntz=False)
-        return spark.read.schema(columns).parquet(rows.storage.locate(rows.path))
+        return exact_reader(spark).schema(columns).parquet(rows.storage.locate(rows.path))
     return spark.createDataFrame(rows.columns())
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from sleeper_nb.engines.spark.frames import columns_text
+from sleeper_nb.engines.spark.frames import columns_text, exact_reader
 from sleeper_nb.engines.spark.reach import jvm_opens
 from sleeper_nb.engines.spark.session import SparkEngine
 from sleeper_nb.model.schema import Schema
@@ -46,7 +46,7 @@ def frame_of(spark: SparkSession, sources: Sequence[Source], schema: Schema) -> 
     files = [source for source in sources if isinstance(source, SourceFile)]
     footers = _footers(files)
     if len(files) == len(sources) and _read_alike(files, footers, schema):
-        return spark.read.parquet(*[file.address for file in files])
+        return exact_reader(spark).parquet(*[file.address for file in files])
     # Spark takes nanoseconds for whole numbers, and views of strings not at all: conform first, as in process.
     frames = [
         spark.createDataFrame(conformed(source, schema).table(schema))

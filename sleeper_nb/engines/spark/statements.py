@@ -6,12 +6,14 @@ one that a later Spark adds. Spark's grammar has commands at the top of a statem
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.engines.local_files import absolute, check_outside, refused
+from sleeper_nb.engines.local_files import refused
+from sleeper_nb.engines.spark import sql_files
+from sleeper_nb.engines.spark.parsed_plans import PlanNode, nodes_of
+from sleeper_nb.engines.spark.sql_settings import check_change
 from sleeper_nb.engines.sql.tokens import tokenize
 from sleeper_nb.errors import InvalidInput, NotFound
 
@@ -24,19 +26,29 @@ _BEGINNINGS: Final = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MA
 
 _READS: Final = re.compile(r"(Show|Describe|List)\w+")
 _OF_SESSION: Final = frozenset({
-    "SetCommand", "ResetCommand", "SetCatalogAndNamespace", "SetNamespaceCommand", "SetCatalogCommand", "CacheTable",
-    "UncacheTable", "ClearCacheCommand", "RefreshTable", "CreateVariable", "SetVariable", "DropVariable",
-    "CreateTempViewUsing",
+    "SetCommand", "ResetCommand", "SetCatalogAndNamespace", "SetNamespaceCommand", "CacheTable", "UncacheTable",
+    "ClearCacheCommand", "RefreshTable", "CreateVariable", "SetVariable", "DropVariable", "CreateTempViewUsing",
 })  # fmt: skip
 """Commands that change nothing but the Spark session, and end with it."""
 
-_EFFECTS: Final = re.compile(r"reflect|java_method|using", re.IGNORECASE)
-"""What stands in the text of every statement that runs a program or calls Java."""
-
-_FILE: Final = re.compile(r"\.\s*`")
-"""What stands in the text of most statements that read a file by its path: csv.`data.csv`."""
-
 _CALLS_JAVA: Final = frozenset({"reflect", "try_reflect", "java_method"})
+_OPENS_FILES: Final = frozenset({"from_avro", "schema_of_avro", "from_protobuf", "to_protobuf"})
+"""Functions whose arguments may name a file."""
+
+_JUDGED: Final = {
+    "UnresolvedRelation": 2,
+    "UnresolvedFunction": 1,
+    "UnresolvedTableValuedFunction": 1,
+    "PlanWithUnresolvedIdentifier": 0,
+    "ExpressionWithUnresolvedIdentifier": 0,
+    "ScriptTransformation": 0,
+    "CreateTempViewUsing": 6,
+    "SetCommand": 1,
+    "ResetCommand": 1,
+    "SetNamespaceCommand": 1,
+}
+"""The kinds of nodes that can do more than read tables, and how many of their fields say so."""
+
 _HINT: Final = "begin with SELECT, WITH, FROM, SHOW or DESCRIBE; tables are changed by commands"
 _TABLE_HINT: Final = "make the table with create and load it with ingest"
 
@@ -62,11 +74,10 @@ def check_reads(session: SparkSession, sql: str, *, local_files: bool = True) ->
     """
     parser = session._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - PySpark shows no parser
     plan = parser.parsePlan(sql)
+    _check_substitution(session, sql)
     _check_command(session, sql, plan)
-    if _kind(plan) == "CreateTempViewUsing" and not local_files:
-        raise refused("USING")
-    if not local_files or _FILE.search(sql) or _EFFECTS.search(sql):
-        _check_nodes(session, plan, local_files=local_files)
+    for node in nodes_of(session, plan, _JUDGED):
+        _check_node(session, node, local_files=local_files)
 
 
 def _check_command(session: SparkSession, sql: str, plan: Any) -> None:
@@ -75,6 +86,9 @@ def _check_command(session: SparkSession, sql: str, plan: Any) -> None:
         _check_command(session, _after_explain(sql), plan.logicalPlan())
     elif kind == "UnresolvedWith":
         _check_command(session, sql, plan.child())
+    elif kind == "SetCatalogAndNamespace" and _kind(plan.child()) == "UnresolvedNamespace":
+        names = plan.child().multipartIdentifier()
+        _check_namespace(session, [names.apply(index) for index in range(names.size())])
     elif _is_command(session, plan):
         if not (_READS.fullmatch(kind) or kind in _OF_SESSION or _drops_own_view(session, plan, kind)):
             raise _no_query(sql, kind)
@@ -133,37 +147,77 @@ def _in_words(kind: str) -> str:
     return words.lower()
 
 
-def _check_nodes(session: SparkSession, plan: Any, *, local_files: bool) -> None:
-    """Judge every node of a plan, as Spark writes it in JSON; names of WITH are among its nodes then."""
+def _check_substitution(session: SparkSession, sql: str) -> None:
+    """Raise when Spark would put a setting, or a variable of the process, into a statement: ``${env:HOME}``."""
     jvm: Any = session._jvm  # noqa: SLF001 - the only way to the JVM
-    tree = json.loads(jvm.org.apache.spark.sql.catalyst.analysis.CTESubstitution.apply(plan).toJSON())
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            _check_node(session, node, local_files=local_files)
-            waiting += node.values()
-        elif isinstance(node, list):
-            waiting += node
+    if "${" in sql and jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(sql) != sql:
+        raise InvalidInput("SQL replaces no ${…}", hint="write :name, and give its value as a parameter")
 
 
-def _check_node(session: SparkSession, node: dict[str, Any], *, local_files: bool) -> None:
-    kind = str(node.get("class")).rpartition(".")[2]
-    if kind == "ScriptTransformation":
-        raise InvalidInput("SQL runs no programs: TRANSFORM … USING", hint="read the rows in Python: --as pandas")
-    if kind == "UnresolvedFunction":
-        name = str(node["nameParts"]).strip("[]").rpartition(", ")[2]
-        if name.lower() in _CALLS_JAVA:
-            raise InvalidInput(f"a query cannot call {name!r}, which runs Java", hint="leave it out")
-    if kind == "UnresolvedRelation":
-        _check_relation(session, str(node["multipartIdentifier"])[1:-1], local_files=local_files)
+def _check_node(session: SparkSession, node: PlanNode, *, local_files: bool) -> None:
+    match node.kind, node.fields:
+        case "UnresolvedRelation", (parts, options):
+            _check_relation(session, parts, local_files=local_files)
+            sql_files.check_options(session, options.items(), local_files=local_files)
+        case "UnresolvedFunction" | "UnresolvedTableValuedFunction", (parts,):
+            _check_function(parts[-1])
+        case "PlanWithUnresolvedIdentifier" | "ExpressionWithUnresolvedIdentifier", _:
+            raise InvalidInput("SQL takes no names that are computed: IDENTIFIER(…)", hint="write the name itself")
+        case "ScriptTransformation", _:
+            raise InvalidInput("SQL runs no programs: TRANSFORM … USING", hint="read the rows in Python: --as pandas")
+        case "CreateTempViewUsing", (*_, form, options):
+            sql_files.check_format(form)
+            if not local_files:
+                raise refused(dict(options).get("path", f"USING {form}"))
+            sql_files.check_options(session, options, local_files=local_files)
+        case "SetCommand", ([key, value],) if value is not None:
+            check_change(key)
+        case "ResetCommand", (key,):
+            check_change(key)
+        case "SetNamespaceCommand", (parts,):
+            _check_namespace(session, parts)
 
 
-def _check_relation(session: SparkSession, name: str, *, local_files: bool) -> None:
-    """Judge a name of two parts that is a file: csv.`data.csv`."""
-    form, comma, path = name.partition(", ")
-    if not comma or session.catalog.databaseExists(form):
-        return
-    if not local_files:
-        raise refused(path)
-    check_outside(absolute(path))
+def _check_function(name: str) -> None:
+    if name.lower() in _CALLS_JAVA:
+        raise InvalidInput(f"a query cannot call {name!r}, which runs Java", hint="leave it out")
+    if name.lower() in _OPENS_FILES:
+        raise InvalidInput(f"a query cannot call {name!r}, which opens files", hint="call it in Python, on a DataFrame")
+
+
+def _check_relation(session: SparkSession, parts: Sequence[str], *, local_files: bool) -> None:
+    """Judge a name of two parts, which may be a file: csv.`data.csv`."""
+    if len(parts) == 2 and not _is_table(session, *parts) and _is_source(session, parts[0]):
+        sql_files.check_format(parts[0])
+        sql_files.check_path(session, parts[1], local_files=local_files)
+
+
+def _is_table(session: SparkSession, database: str, name: str) -> bool:
+    """Whether a name is that of a table in a database of the Spark session, which Spark prefers to a file."""
+    jvm: Any = session._jvm  # noqa: SLF001 - the only way to the JVM
+    catalog = session._jsparkSession.sessionState().catalog()  # noqa: SLF001
+    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(name, jvm.scala.Option.apply(database))
+    return bool(catalog.databaseExists(database) and catalog.tableExists(identifier))
+
+
+def _is_source(session: SparkSession, name: str) -> bool:
+    """Whether Spark knows a format, or a class, of a name; without one it looks for no file."""
+    from py4j.protocol import Py4JJavaError
+
+    if sql_files.is_format(name):
+        return True
+    jvm: Any = session._jvm  # noqa: SLF001 - the only way to the JVM
+    conf = session._jsparkSession.sessionState().conf()  # noqa: SLF001
+    try:
+        jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(name, conf)
+    except Py4JJavaError:
+        return False
+    return True
+
+
+def _check_namespace(session: SparkSession, parts: Sequence[str]) -> None:
+    """Raise unless a namespace is a database of the catalog that the Spark session uses."""
+    if len(parts) != 1 or not session._jsparkSession.sessionState().catalog().databaseExists(parts[0]):  # noqa: SLF001
+        name = ".".join(parts)
+        hint = "name the catalog before the table: catalog.schema.table"
+        raise InvalidInput(f"SQL cannot USE {name!r}, no database of the Spark session's catalog", hint=hint)

@@ -19,14 +19,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sleeper_nb.engines.sql.relations import Reader, TableReference
-from sleeper_nb.engines.sql.tokens import skip_brackets, spells, tokenize, unquote
+from sleeper_nb.engines.sql.tokens import DEEPEST, depth_of, skip_brackets, spells, tokenize, unquote
 from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
     from sleeper_nb.engines.sql.relations import Role
     from sleeper_nb.engines.sql.tokens import Dialect
 
-_DEEPEST = 200
 _END_OF_FROM = frozenset({
     "SELECT", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "QUALIFY", "WINDOW", "FETCH", "UNION",
     "INTERSECT", "EXCEPT", "MINUS", "SET", "VALUES", "INSERT", "RETURNING",
@@ -68,6 +67,8 @@ def table_references(sql: str, *, dialect: Dialect) -> tuple[TableReference, ...
         if token.is_symbol(";"):
             line = sql.count("\n", 0, token.start) + 1
             raise InvalidInput(f"a second statement follows the ';' on line {line}", hint="run one statement at a time")
+    if depth_of(tokens) > DEEPEST:
+        raise InvalidInput(f"the statement has more than {DEEPEST} brackets inside each other", hint="use WITH")
     walk = _Walk(sql, tokens, dialect)
     at = 0
     while at < len(tokens):  # a bracket too many ends a group early; the engine will say so
@@ -94,19 +95,13 @@ def _with_name(name: str) -> str:
 
 
 class _Walk(Reader):
-    depth = 0
-
     def group(self, at: int, scope: frozenset[str], *, expects: bool = False, top: bool = False) -> int:
         """Walk to the bracket that closes this group, and give the index behind it."""
-        self.depth += 1
-        if self.depth > _DEEPEST:
-            raise InvalidInput(f"the statement has more than {_DEEPEST} brackets inside each other", hint="use WITH")
         group = _Group(scope, expects=expects, in_from=expects, head=top)
         while at < len(self.tokens) and not self.tokens[at].is_symbol(")"):
             fresh, head, group.fresh, group.head = group.fresh, group.head, False, False
             behind = self._relation(at, group, fresh=fresh) if group.expects else None
             at = self._other(at, group, fresh=fresh, head=head) if behind is None else behind
-        self.depth -= 1
         return at + 1
 
     def _other(self, at: int, group: _Group, *, fresh: bool, head: bool) -> int:

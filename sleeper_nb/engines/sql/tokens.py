@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from sleeper_nb.errors import InvalidInput
 
@@ -46,6 +46,9 @@ _KINDS: dict[str, Kind] = {kind: kind for kind in ("word", "quoted", "string", "
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0"}
+DEEPEST: Final = 200
+"""How many brackets may stand inside each other; a parser's time grows with the square of their number."""
+
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 # Words behind which a value begins, so that a colon there can only open a parameter.
 _BEFORE_VALUE = frozenset({"WHEN", "THEN", "ELSE", "CASE", "AND", "OR", "NOT", "IN", "LIKE", "BETWEEN", "IS", "FROM"})
@@ -148,6 +151,16 @@ def skip_brackets(tokens: Sequence[Token], at: int) -> int:
         if depth == 0:
             return index + 1
     return len(tokens)
+
+
+def depth_of(tokens: Sequence[Token]) -> int:
+    """Give how many brackets stand inside each other; those that nothing closes count too."""
+    depth = deepest = 0
+    for token in tokens:
+        if token.kind == "symbol":
+            depth += (token.text in _CLOSING) - (depth > 0 and token.text in _CLOSING.values())
+            deepest = max(deepest, depth)
+    return deepest
 
 
 def bind_names(sql: str, *, dialect: Dialect) -> tuple[str, ...]:

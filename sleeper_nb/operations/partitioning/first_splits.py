@@ -12,6 +12,7 @@ from sleeper_nb.model.properties import SPLITS_BASE64, SPLITS_FILE, TablePropert
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.split_points import read_split_points
 from sleeper_nb.operations.loading.source_files import find_files
+from sleeper_nb.storage.bounds import lies_within
 from sleeper_nb.storage.filesystem import Storage
 
 
@@ -64,4 +65,8 @@ def initial_split_points(
         text = found[0].storage.read(found[0].path).decode()
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{file} is no UTF-8", hint="write the split points in UTF-8, or in base64") from error
-    return list(read_split_points(text, field, strings_base64=properties[SPLITS_BASE64], source=file))
+    # of a file elsewhere, which a property may name by mistake, errors show no line
+    within = lies_within(file, home.root.rpartition("/")[0])
+    return list(
+        read_split_points(text, field, strings_base64=properties[SPLITS_BASE64], source=file, shows_lines=within)
+    )
