@@ -170,6 +170,10 @@ class StorageError(SleeperError):
     """A file, disk or server failed."""
 
 
+class CatalogDamaged(StorageError):  # noqa: N818
+    """A row of the catalog was changed after it was written, or rows of it disagree."""
+
+
 class NetworkError(StorageError):
     """S3 or DynamoDB gave no whole answer in any try. A request to change something may be done later all the same."""
 
