@@ -437,3 +437,60 @@ def test_a_moment_that_cannot_be_is_a_damaged_row(tmp_path: Path, time: int):
         store.catalog.snapshots(TABLE)
     assert "restore" in (caught.value.hint or "")
     assert ("catalog row", "the catalog") in deep_check(store)
+
+
+# Large files, on DuckDB.
+
+_WHOLE = (
+    "SELECT * FROM t",
+    "FROM t",
+    "SUMMARIZE t",
+    "SELECT a FROM t a",
+    "SELECT sum(n), max(value) FROM t",
+    "SELECT key, count(*) FROM (SELECT * FROM t) GROUP BY key",
+    "SELECT T.Value, T.KEY FROM t ORDER BY 1 LIMIT 1",
+    "WITH a AS (SELECT key, value FROM t) SELECT a.*, b.n FROM a JOIN t b USING (key)",
+)
+_PART = (
+    "SELECT sum(n) FROM t",
+    "SELECT count(*) + 1 FROM t",
+    "SELECT * FROM t LIMIT 1",
+    "SELECT * FROM t WHERE key = 'b'",
+    "DESCRIBE SELECT * FROM t",
+    "EXPLAIN SELECT * FROM t",
+)
+
+
+def test_duckdb_checks_a_large_file_that_it_reads_most_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What reads a small part of it is not made to read all of it: there a deep check finds the damage."""
+    monkeypatch.setattr(reading, "CHECKED_FILES", 0)
+    read: list[str] = []
+    monkeypatch.setattr(reading, "check_once", lambda _, filename, __: read.append(filename))
+    with sl.connect(tmp_path / "w") as session:
+        table = session.create_table("t", KEYED)
+        table.ingest(rows_of("a", value="some text"))
+        for sql in (*_WHOLE, *_PART):
+            session.sql(sql, engine="duckdb").to_arrow()
+            assert bool(read) == (sql in _WHOLE), sql
+            read.clear()
+        for scanned, is_read in (
+            (table.scan(), True),
+            (table.scan(columns=["key", "value"]), True),
+            (table.scan(columns=["n"]), False),
+            (table.scan(where="n >= 0"), False),
+            (table.scan(limit=1), False),
+        ):
+            scanned.to_duckdb().fetchall()
+            assert bool(read) == is_read
+            read.clear()
+
+
+def test_duckdb_gives_no_answer_from_a_large_damaged_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reading, "CHECKED_FILES", 0)
+    with sl.connect(tmp_path / "w") as session:
+        session.create_table("t", KEYED).ingest(rows_of("a", value="some text"))
+        (path,) = (tmp_path / "w").rglob("data/**/*.parquet")
+        whole = path.read_bytes()
+        path.write_bytes(whole.replace(b"some text", b"Some text"))
+        with pytest.raises(StorageError, match=f"{path.name} is damaged"):
+            session.sql("SELECT max(key), max(value) FROM t", engine="duckdb").to_arrow()
