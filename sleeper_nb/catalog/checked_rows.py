@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from operator import attrgetter
-from typing import Any, TypeVar
+from operator import attrgetter, itemgetter
+from typing import Any
 
 from sleeper_nb.errors import CatalogDamaged, InvalidInput
 from sleeper_nb.model.checksums import checksum_of
@@ -22,10 +22,8 @@ HINT = "restore the catalog from a copy; check lists damaged rows, and versions 
 _CHANGED = "it was changed after it was written (its checksum differs)"
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 _FIELDS = {field.name: str(field.type) for field in fields(Snapshot)}
-_VALUES = attrgetter(*_FIELDS)
+_VALUES, _ROW = attrgetter(*_FIELDS), itemgetter(*_FIELDS)
 _TIME = list(_FIELDS).index("time")
-
-T = TypeVar("T")
 
 
 def snapshot_checksum(table_id: str, snapshot: Snapshot) -> str:
@@ -33,11 +31,15 @@ def snapshot_checksum(table_id: str, snapshot: Snapshot) -> str:
 
     Fields at the end that are None do not count, so a field that a later build adds does not change it.
     """
-    values = [table_id, *_VALUES(snapshot)]
-    values[_TIME + 1] = to_micros(snapshot.time)
+    values = list(_VALUES(snapshot))
+    values[_TIME] = to_micros(snapshot.time)
+    return _checksum(table_id, values)
+
+
+def _checksum(table_id: str, values: list[Any]) -> str:
     while values[-1] is None:
         values.pop()
-    return checksum_of(_ENCODE(values).encode())
+    return checksum_of(_ENCODE([table_id, *values]).encode())
 
 
 def savepoint_checksum(table_id: str, body: str) -> str:
@@ -57,19 +59,13 @@ def savepoint_columns(savepoint: Savepoint) -> dict[str, Any]:
     }
 
 
-def decoded(what: str, catalog: str, decode: Callable[[], T]) -> T:
-    """Return what a row of a catalog holds.
+_NO_VALUE = (ValueError, TypeError, AttributeError, LookupError, OverflowError, InvalidInput)
+"""What decoding a damaged row raises."""
 
-    Raises
-    ------
-    CatalogDamaged
-        When it cannot be decoded.
-    """
-    try:
-        return decode()
-    except (ValueError, TypeError, AttributeError, LookupError, OverflowError, InvalidInput) as error:
-        why = getattr(error, "message", error)
-        raise CatalogDamaged(f"the row of {what} in {catalog} is damaged: {why}", hint=HINT) from error
+
+def damaged(what: str, catalog: str, error: Exception) -> CatalogDamaged:
+    """Return the error of a row that is not what was written."""
+    return CatalogDamaged(f"the row of {what} in {catalog} is damaged: {getattr(error, 'message', error)}", hint=HINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +94,10 @@ class SnapshotRow:
 
     def checked(self) -> Snapshot:
         """Return the snapshot; `CatalogDamaged` when the row was changed."""
-        return decoded(f"snapshot {self.key[1]}", self.catalog, self._decode)
+        try:
+            return self._decode()
+        except _NO_VALUE as error:
+            raise damaged(f"snapshot {self.key[1]}", self.catalog, error) from error
 
     def trusted(self) -> Snapshot:
         """Return the snapshot whatever its checksum; `CatalogDamaged` when it cannot be decoded."""
@@ -107,10 +106,9 @@ class SnapshotRow:
     def _decode(self) -> Snapshot:
         if self.checksum is None:
             _check_types(self.values)
-        snapshot = Snapshot(**{**self.values, "time": from_micros(self.values["time"])})
-        if self.checksum is not None and snapshot_checksum(self.table_id, snapshot) != self.checksum:
+        elif _checksum(self.table_id, list(_ROW(self.values))) != self.checksum:
             raise ValueError(_CHANGED)
-        return snapshot
+        return Snapshot(**{**self.values, "time": from_micros(self.values["time"])})
 
 
 def _check_types(values: Mapping[str, Any]) -> None:
@@ -150,7 +148,10 @@ class SavepointRow:
 
     def checked(self) -> Savepoint:
         """Return the savepoint; `CatalogDamaged` when the row was changed."""
-        return decoded(f"savepoint {self.id}", self.catalog, self._decode)
+        try:
+            return self._decode()
+        except _NO_VALUE as error:
+            raise damaged(f"savepoint {self.id}", self.catalog, error) from error
 
     def trusted(self) -> Savepoint:
         """Return the savepoint whatever its checksum; `CatalogDamaged` when it cannot be decoded."""
