@@ -311,6 +311,10 @@ class Catalog(ABC):
         Ids are kept as long as their table is.
         """
 
+    def file_faults(self) -> tuple[str, ...]:
+        """Return what is wrong with the catalog's own file, such as an index without a row; a server has none."""
+        return ()
+
     def keep_room(self) -> None:  # noqa: B027 - a server's disk is not ours
         """Keep some room on the disk in reserve, for the work that frees space on a full one."""
 

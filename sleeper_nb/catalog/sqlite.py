@@ -304,6 +304,10 @@ class SqliteCatalog(Catalog):
         rows = self._file.rows("SELECT snapshot_id FROM job_ids WHERE table_id = ? AND job_id = ?", (table_id, job_id))
         return rows[0][0] if rows else None
 
+    def file_faults(self) -> tuple[str, ...]:
+        found = (text for (text,) in self._file.rows("PRAGMA integrity_check(5)"))
+        return tuple(f"{self._file.name}: {text}" for text in found if text != "ok")
+
     def keep_room(self) -> None:
         self._file.keep_room()
 

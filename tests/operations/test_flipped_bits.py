@@ -371,6 +371,21 @@ def test_a_savepoint_without_its_row_is_found_and_its_files_are_no_orphans(tmp_p
     assert report.orphans == ()
 
 
+def test_an_index_that_leaves_out_a_row_is_found(tmp_path: Path):
+    store = a_history(tmp_path, "S3StateStore")
+    store.catalog._file._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    ((page,),) = store.catalog._file.rows(
+        "SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_savepoints_1'"
+    )
+    store.catalog.close()
+    path = tmp_path / "catalog.sqlite"
+    whole = path.read_bytes()
+    at = whole.index(TABLE.encode(), (page - 1) * 4096)
+    path.write_bytes(whole[:at] + b"T" + whole[at + 1 :])
+    found = a_store(tmp_path, create=False)
+    assert ("catalog file", "the catalog") in deep_check(found)
+
+
 def test_the_file_of_a_deleted_savepoint_is_an_orphan(tmp_path: Path):
     store = a_history(tmp_path, "S3StateStore")
     store.catalog.delete_savepoint(TABLE, 1, store.clock.now())  # and here the process dies

@@ -191,7 +191,10 @@ def check_table(
         versions=len(versions),
         files=0 if named is None else len(pc.unique(named["filename"])),
         deep=deep,
-        findings=to_findings(_standing(store, seen.suspicions, old_metadata)) if seen.suspicions else (),
+        findings=(
+            *(to_findings(_file_faults(store)) if deep else ()),
+            *(to_findings(_standing(store, seen.suspicions, old_metadata)) if seen.suspicions else ()),
+        ),
         orphans=tuple(unnamed[path] for path in sorted(orphans)),
         without_checksum=0 if named is None else named["checksum"].null_count,
         rows_without_checksum=catalogued.rows.without_checksum + sum(not has_checksum(e) for e in log.values()),
@@ -204,6 +207,12 @@ def _look_up(store: StateStore) -> Catalogued:
         lambda: frozenset(path for path, _ in catalog.garbage(table_id)), lambda: catalog.audit(table_id)
     )
     return Catalogued(rows, garbage)
+
+
+def _file_faults(store: StateStore) -> Iterator[Suspicion]:
+    """Yield what is wrong with the catalog's own file: a damaged index hides rows that are there."""
+    for what in store.catalog.file_faults():
+        yield Suspicion("catalog file", what, "rows may be hidden: restore the catalog from a copy")
 
 
 def _log_faults(log: Mapping[int, bytes], snapshots: Sequence[Snapshot]) -> Iterator[Suspicion]:
