@@ -180,6 +180,10 @@ class SessionClosed(StorageError):  # noqa: N818
         return cls(f"{what} was closed with its session", hint="open the warehouse again")
 
 
+class CatalogDamaged(StorageError):  # noqa: N818
+    """A row of the catalog was changed after it was written, or rows of it disagree."""
+
+
 class NetworkError(StorageError):
     """S3 or DynamoDB gave no whole answer in any try. A request to change something may be done later all the same."""
 

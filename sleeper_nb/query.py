@@ -232,7 +232,8 @@ def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound, queries
             _name_on_duckdb(connection, what, queries)
             rows = relations.query(connection, queries[what.text])
         elif isinstance(what.rows, ScanPlan):
-            rows = relations.relation(connection, what.rows, what.storage)
+            is_whole = queries[bound.text].reads_most_of(what.rows.schema.names)
+            rows = relations.relation(connection, what.rows, what.storage, is_whole=is_whole)
         else:
             rows = relations.system_table(connection, what.rows)
         relations.name_rows(connection, name, rows)

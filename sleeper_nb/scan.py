@@ -111,7 +111,9 @@ class Scan(Report):
         connection = self._engines.duckdb.connect()
         self._guard.while_alive(connection, "relation")
         with self._guard.explained():
-            rows = relations.relation(connection, self._plan, self._storage)
+            names = self._plan.schema.names
+            is_whole = not self.where and self.limit is None and 2 * len(self.columns or names) >= len(names)
+            rows = relations.relation(connection, self._plan, self._storage, is_whole=is_whole)
         rows = relations.filtered(rows, self.where) if self.where else rows
         rows = rows.select(*map(relations.column, self.columns)) if self.columns else rows
         return rows if self.limit is None else rows.limit(self.limit)

@@ -16,7 +16,7 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.components import Components, Engines
 from sleeper_nb.declaring import Declaring
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.errors import InvalidInput, NotFound, SessionClosed
+from sleeper_nb.errors import CatalogDamaged, InvalidInput, NotFound, SessionClosed
 from sleeper_nb.lookup import lookup_in
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, IteratorNames, Permissions
@@ -305,7 +305,7 @@ class Session(Declaring):
             if kind is None:
                 try:
                     kind = c.catalog.current(table_id).state_store
-                except NotFound:  # in a damaged catalog, which `Table.check` can still tell of
+                except (NotFound, CatalogDamaged):  # in a damaged catalog, which `Table.check` can still tell of
                     kind = STATE_STORES[0]
             storage = c.property_files.storage_of(table_id, settings)
             self._stores[table_id] = open_state_store(kind, table_id, c.catalog, storage, c.clock, _retry(settings))

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from sleeper_nb.catalog.checked_rows import CatalogRows
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import ConflictError, NotFound
 from sleeper_nb.model.jobs import Job
@@ -165,6 +166,10 @@ class Catalog(ABC):
         """
 
     @abstractmethod
+    def whole_log(self, table_id: str) -> dict[int, bytes]:
+        """Return all entries of the transaction log by the numbers of their snapshots, for a check."""
+
+    @abstractmethod
     def checkpoint(self, table_id: str, at: int) -> Snapshot:
         """Return the newest snapshot at or before `at` that has its full metadata as Parquet.
 
@@ -172,16 +177,19 @@ class Catalog(ABC):
         """
 
     @abstractmethod
-    def materialise(
-        self,
-        table_id: str,
-        snapshot_id: int,
-        files_path: str,
-        partitions_path: str,
-        files_checksum: str | None = None,
-        partitions_checksum: str | None = None,
-    ) -> bool:
-        """Note the full metadata of a snapshot that had none as Parquet; return False when it has some, or is gone."""
+    def materialise(self, table_id: str, snapshot: Snapshot) -> bool:
+        """Note the full metadata of a snapshot that had none as Parquet; return False when it has some, or is gone.
+
+        The snapshot is the retained one with the paths and checksums of the files.
+        """
+
+    @abstractmethod
+    def audit(self, table_id: str) -> CatalogRows:
+        """Return the rows that the versions of a table depend on, damaged ones too, for a check.
+
+        Every other method raises `CatalogDamaged` for a snapshot or savepoint whose row was changed after it was
+        written. `NotFound` when the table is gone.
+        """
 
     @abstractmethod
     def has_commit(self, table_id: str, commit_id: str) -> bool:
@@ -302,6 +310,10 @@ class Catalog(ABC):
 
         Ids are kept as long as their table is.
         """
+
+    def file_faults(self) -> tuple[str, ...]:
+        """Return what is wrong with the catalog's own file, such as an index without a row; a server has none."""
+        return ()
 
     def keep_room(self) -> None:  # noqa: B027 - a server's disk is not ours
         """Keep some room on the disk in reserve, for the work that frees space on a full one."""

@@ -6,9 +6,11 @@ from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from sleeper_nb.catalog import sqlite_jobs, sqlite_leases, sqlite_savepoints
 from sleeper_nb.catalog.base import Assignment, Catalog, CommitLimits, TableEntry
+from sleeper_nb.catalog.checked_rows import CatalogRows, snapshot_checksum
 from sleeper_nb.catalog.sqlite_file import SqliteFile
 from sleeper_nb.catalog.sqlite_tables import (
     AS_OF,
@@ -18,15 +20,17 @@ from sleeper_nb.catalog.sqlite_tables import (
     SELECT_CURRENT,
     SELECT_CURRENT_OF_ALL,
     SELECT_ENTRY,
+    SELECT_HEAD,
     SELECT_NAMED,
     SELECT_NAMED_LIKE,
     SELECT_SNAPSHOT,
     TAKEN,
+    CurrentRow,
     collect,
     forget_rows,
+    read_snapshot_row,
     snapshot_row,
     to_entry,
-    to_snapshot,
 )
 from sleeper_nb.catalog.turns import Turns
 from sleeper_nb.clock import Clock
@@ -62,7 +66,7 @@ class SqliteCatalog(Catalog):
                 "INSERT INTO tables VALUES (?, ?, ?, ?, ?, ?)",
                 (entry.id, entry.name, entry.online, first.id, first.commit_id, entry.properties_checksum),
             )
-            run.execute(INSERT_SNAPSHOT, (entry.id, *snapshot_row(first)))
+            run.execute(INSERT_SNAPSHOT, snapshot_row(entry.id, first))
 
     def rename_table(self, table_id: str, old: str, new: str) -> None:
         with self._file.transaction() as run:
@@ -100,24 +104,43 @@ class SqliteCatalog(Catalog):
                 raise _gone(table_id)
 
     def tables(self) -> tuple[TableEntry, ...]:
-        return tuple(map(to_entry, self._file.rows(f"{SELECT_ENTRY} ORDER BY name")))
+        return self._file.read(to_entry, f"{SELECT_ENTRY} ORDER BY name")
 
     def find_table(self, name: str) -> TableEntry | None:
         # By the index on names first: only a name in another case, or none of a table's, has all of them looked at.
-        rows = self._file.rows(SELECT_NAMED, (name,)) or self._file.rows(SELECT_NAMED_LIKE, (name,))
-        return next(map(to_entry, rows), None)
+        read = self._file.read
+        found = read(to_entry, SELECT_NAMED, (name,)) or read(to_entry, SELECT_NAMED_LIKE, (name,))
+        return next(iter(found), None)
 
     def entry(self, table_id: str) -> TableEntry | None:
-        return next(map(to_entry, self._file.rows(f"{SELECT_ENTRY} WHERE id = ?", (table_id,))), None)
+        return next(iter(self._file.read(to_entry, f"{SELECT_ENTRY} WHERE id = ?", (table_id,))), None)
 
     def current(self, table_id: str) -> Snapshot:
-        rows = self._file.rows(SELECT_CURRENT, (table_id, table_id))
+        rows = self._file.rows(SELECT_CURRENT, (table_id,))
         if not rows:
             raise _gone(table_id)
-        return to_snapshot(rows[0])
+        return CurrentRow.of(self._file.name, rows[0]).checked()
 
     def current_of_all(self) -> dict[str, Snapshot]:
-        return {table_id: to_snapshot(row) for table_id, *row in self._file.rows(SELECT_CURRENT_OF_ALL)}
+        found = (CurrentRow.of(self._file.name, row) for row in self._file.rows(SELECT_CURRENT_OF_ALL))
+        return {row.table_id: row.checked() for row in found if row.agrees}
+
+    def _snapshot(self, table_id: str, *row: Any) -> Snapshot:
+        return read_snapshot_row(table_id, self._file.name, row).checked()
+
+    def audit(self, table_id: str) -> CatalogRows:
+        name = self._file.name
+        heads = self._file.rows(SELECT_HEAD, (table_id,))
+        if not heads:
+            raise _gone(table_id)
+        snapshots = self._file.rows(f"{SELECT_SNAPSHOT}{RETAINED} ORDER BY id DESC", (table_id,))
+        savepoints = self._file.rows(sqlite_savepoints.SELECT, (table_id,))
+        return CatalogRows.of(
+            heads[0],
+            (read_snapshot_row(table_id, name, row) for row in snapshots),
+            (sqlite_savepoints.read_row(table_id, name, row) for row in savepoints),
+            (row_id for (row_id,) in self._file.rows(sqlite_savepoints.SELECT_UNUSED, (table_id,))),
+        )
 
     def commit(self, table_id: str, expected: Snapshot, *new: Snapshot, log: Sequence[bytes] = ()) -> bool:
         ids = sqlite_jobs.ids_of(table_id, new)
@@ -130,7 +153,7 @@ class SqliteCatalog(Catalog):
                 ).rowcount
             )
             if won:
-                run.executemany(INSERT_SNAPSHOT, [(table_id, *snapshot_row(snapshot)) for snapshot in new])
+                run.executemany(INSERT_SNAPSHOT, [snapshot_row(table_id, snapshot) for snapshot in new])
                 entries = zip(new, log, strict=True) if log else ()
                 run.executemany("INSERT INTO log VALUES (?, ?, ?)", [(table_id, s.id, entry) for s, entry in entries])
                 run.executemany("INSERT INTO job_ids VALUES (?, ?, ?)", ids)
@@ -147,28 +170,28 @@ class SqliteCatalog(Catalog):
             raise NotFound(f"the transaction log was cut behind snapshot {after}", hint="read a retained snapshot")
         return tuple(entry for (entry,) in rows)
 
+    def whole_log(self, table_id: str) -> dict[int, bytes]:
+        return dict(self._file.rows("SELECT id, entry FROM log WHERE table_id = ? ORDER BY id", (table_id,)))
+
     def checkpoint(self, table_id: str, at: int) -> Snapshot:
         rows = self._file.rows(
             f"{SELECT_SNAPSHOT} AND id <= ? AND files_path NOT NULL ORDER BY id DESC LIMIT 1", (table_id, at)
         )
         if not rows:
             raise NotFound(f"no metadata of snapshot {at} is left", hint="it has expired; read a retained snapshot")
-        return to_snapshot(rows[0])
+        return self._snapshot(table_id, *rows[0])
 
-    def materialise(
-        self,
-        table_id: str,
-        snapshot_id: int,
-        files_path: str,
-        partitions_path: str,
-        files_checksum: str | None = None,
-        partitions_checksum: str | None = None,
-    ) -> bool:
+    def materialise(self, table_id: str, snapshot: Snapshot) -> bool:
         with self._file.transaction() as run:
             changed = run.execute(
-                "UPDATE snapshots SET files_path = ?, partitions_path = ?, files_checksum = ?, partitions_checksum = ? "
+                "UPDATE snapshots SET files_path = ?, partitions_path = ?, files_checksum = ?, "
+                "partitions_checksum = ?, checksum = ? "
                 "WHERE table_id = ? AND id = ? AND files_path IS NULL AND NOT expired",
-                (files_path, partitions_path, files_checksum, partitions_checksum, table_id, snapshot_id),
+                (
+                    *(snapshot.files_path, snapshot.partitions_path),
+                    *(snapshot.files_checksum, snapshot.partitions_checksum),
+                    *(snapshot_checksum(table_id, snapshot), table_id, snapshot.id),
+                ),
             ).rowcount
             return bool(changed)
 
@@ -178,7 +201,8 @@ class SqliteCatalog(Catalog):
         )
 
     def snapshots(self, table_id: str) -> tuple[Snapshot, ...]:
-        return tuple(map(to_snapshot, self._file.rows(f"{SELECT_SNAPSHOT}{RETAINED} ORDER BY id DESC", (table_id,))))
+        rows = self._file.rows(f"{SELECT_SNAPSHOT}{RETAINED} ORDER BY id DESC", (table_id,))
+        return tuple(self._snapshot(table_id, *row) for row in rows)
 
     def expire_snapshots(self, table_id: str, ids: Collection[int], now: datetime) -> None:
         with self._file.transaction() as run:
@@ -201,14 +225,15 @@ class SqliteCatalog(Catalog):
         if abs(snapshot_id) >= 2**63:  # what anybody may type, and no number of SQLite's
             return None
         rows = self._file.rows(f"{SELECT_SNAPSHOT}{RETAINED} AND id = ?", (table_id, snapshot_id))
-        return to_snapshot(rows[0]) if rows else None
+        return self._snapshot(table_id, *rows[0]) if rows else None
 
     def snapshot_as_of(self, table_id: str, moment: datetime) -> Snapshot | None:
         rows = self._file.rows(f"{SELECT_SNAPSHOT}{AS_OF}", (table_id, to_micros(moment)))
-        return to_snapshot(rows[0]) if rows else None
+        return self._snapshot(table_id, *rows[0]) if rows else None
 
     def savepoints(self, table_id: str) -> tuple[Savepoint, ...]:
-        return tuple(Savepoint.from_json(body) for (body,) in self._file.rows(sqlite_savepoints.SELECT, (table_id,)))
+        rows = self._file.rows(sqlite_savepoints.SELECT, (table_id,))
+        return tuple(sqlite_savepoints.read_row(table_id, self._file.name, row).checked() for row in rows)
 
     def reserve_savepoint_id(self, table_id: str) -> int:
         with self._file.transaction() as run:
@@ -226,8 +251,8 @@ class SqliteCatalog(Catalog):
             sqlite_savepoints.delete(run, table_id, savepoint_id, now)
 
     def garbage(self, table_id: str) -> tuple[tuple[str, datetime], ...]:
-        rows = self._file.rows("SELECT path, since FROM garbage WHERE table_id = ? ORDER BY path", (table_id,))
-        return tuple((path, from_micros(since)) for path, since in rows)
+        query = "SELECT path, since FROM garbage WHERE table_id = ? ORDER BY path"
+        return self._file.read(lambda row: (row[0], from_micros(row[1])), query, (table_id,))
 
     def add_garbage(self, table_id: str, paths: Collection[str], now: datetime) -> None:
         with self._file.transaction() as run:
@@ -243,7 +268,7 @@ class SqliteCatalog(Catalog):
             sqlite_leases.add(run, table_id, lease)
 
     def leases(self, table_id: str) -> tuple[Lease, ...]:
-        return tuple(map(sqlite_leases.to_lease, self._file.rows(sqlite_leases.SELECT, (table_id,))))
+        return self._file.read(sqlite_leases.to_lease, sqlite_leases.SELECT, (table_id,))
 
     def renew_lease(self, table_id: str, lease: Lease, until: datetime) -> bool:
         with self._file.transaction() as run:
@@ -258,7 +283,7 @@ class SqliteCatalog(Catalog):
             return sqlite_jobs.claim(run, table_id, assignment, now, job)
 
     def assignments(self, table_id: str, now: datetime) -> tuple[Assignment, ...]:
-        return tuple(map(sqlite_jobs.to_claim, self._file.rows(sqlite_jobs.SELECT_CLAIMS, (table_id, to_micros(now)))))
+        return self._file.read(sqlite_jobs.to_claim, sqlite_jobs.SELECT_CLAIMS, (table_id, to_micros(now)))
 
     def release(self, table_id: str, job_id: str) -> None:
         with self._file.transaction() as run:
@@ -269,7 +294,7 @@ class SqliteCatalog(Catalog):
             sqlite_jobs.put_job(run, table_id, job)
 
     def jobs(self, table_id: str, limit: int) -> tuple[Job, ...]:
-        return tuple(map(sqlite_jobs.to_job, self._file.rows(sqlite_jobs.SELECT_JOBS, (table_id, limit))))
+        return self._file.read(sqlite_jobs.to_job, sqlite_jobs.SELECT_JOBS, (table_id, limit))
 
     def prune_jobs(self, table_id: str, before: datetime, keep: int) -> None:
         with self._file.transaction() as run:
@@ -278,6 +303,10 @@ class SqliteCatalog(Catalog):
     def snapshot_of_job(self, table_id: str, job_id: str) -> int | None:
         rows = self._file.rows("SELECT snapshot_id FROM job_ids WHERE table_id = ? AND job_id = ?", (table_id, job_id))
         return rows[0][0] if rows else None
+
+    def file_faults(self) -> tuple[str, ...]:
+        found = (text for (text,) in self._file.rows("PRAGMA integrity_check(5)"))
+        return tuple(f"{self._file.name}: {text}" for text in found if text != "ok")
 
     def keep_room(self) -> None:
         self._file.keep_room()

@@ -11,13 +11,13 @@ import contextlib
 import shlex
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sleeper_nb.catalog.reserve import PART, Reserve
 from sleeper_nb.catalog.sqlite_tables import FORMAT_VERSION, upgrade
-from sleeper_nb.errors import FREE_SPACE, DiskFull, SessionClosed, StorageError
+from sleeper_nb.errors import FREE_SPACE, CatalogDamaged, DiskFull, SessionClosed, SleeperError, StorageError
 
 BUSY_SECONDS = 60.0
 """How long a writer waits for another one's lock; a commit holds it for milliseconds."""
@@ -31,6 +31,9 @@ _HINTS = {
     sqlite3.SQLITE_LOCKED: "another program holds the file locked: close it, then run it again",
     sqlite3.SQLITE_READONLY: "the file, or its folder, may not be written: check the permissions",
 }
+
+
+T = TypeVar("T")
 
 
 class SqliteFile:
@@ -86,6 +89,8 @@ class SqliteFile:
         with self._lock:
             try:
                 yield self._connection
+            except UnicodeDecodeError as error:  # of a name or a text that SQLite hands to Python
+                raise CatalogDamaged(f"{self.name} is damaged: {error}", hint=_DAMAGED) from error
             except sqlite3.Error as error:
                 if self._closed:
                     raise SessionClosed.of(f"the catalog {self._path}") from error
@@ -98,6 +103,8 @@ class SqliteFile:
             code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN} and self._reserve.free() < PART
         ):
             return DiskFull(f"no space left for the catalog {self._path}", hint=FREE_SPACE)
+        if "decode to UTF-8" in str(error):
+            return CatalogDamaged(f"{self.name} is damaged: {error}", hint=_DAMAGED)
         hint = _HINTS.get(code, "check the disk and the permissions of the file, then run it again")
         return StorageError(f"the catalog {self._path} failed: {error}", hint=hint)
 
@@ -161,6 +168,21 @@ class SqliteFile:
         """Return all rows of a query."""
         with self._errors() as connection:
             return connection.execute(statement, parameters).fetchall()
+
+    @property
+    def name(self) -> str:
+        """What people know the catalog by."""
+        return f"the catalog {self._path}"
+
+    def read(self, make: Callable[[tuple[Any, ...]], T], statement: str, parameters: Any = ()) -> tuple[T, ...]:
+        """Return what `make` makes of the rows of a query; `CatalogDamaged` when one of them cannot be."""
+        rows = self.rows(statement, parameters)
+        try:
+            return tuple(map(make, rows))
+        except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
+            if isinstance(error, SleeperError):
+                raise
+            raise CatalogDamaged(f"{self.name} is damaged: {error}", hint=_DAMAGED) from error
 
     def close(self) -> None:
         """Close the connection."""

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from sleeper_nb.catalog.base import deleted_meanwhile, lost_checkpoint
+from sleeper_nb.catalog.checked_rows import SavepointRow, savepoint_checksum, savepoint_columns
 from sleeper_nb.catalog.sqlite_tables import collect
 from sleeper_nb.errors import AlreadyExists, NotFound
 from sleeper_nb.model.savepoints import Savepoint
 
-SELECT = "SELECT body FROM savepoints WHERE table_id = ? AND body NOT NULL ORDER BY id"
+_REPEATED = ("id", "name", "files_path", "partitions_path", "saves", "log_path")
+SELECT = f"""
+SELECT body, checksum, {", ".join(_REPEATED)} FROM savepoints WHERE table_id = ? AND body NOT NULL ORDER BY id
+"""  # noqa: S608 - our own column names
+SELECT_UNUSED = "SELECT id FROM savepoints WHERE table_id = ? AND body IS NULL"
+
+
+def read_row(table_id: str, catalog: str, row: Sequence[Any]) -> SavepointRow:
+    """Return a row of `SELECT`."""
+    body, checksum, *repeated = row
+    return SavepointRow(table_id, catalog, repeated[0], body, checksum, dict(zip(_REPEATED, repeated, strict=True)))
 
 
 def reserve(run: sqlite3.Connection, table_id: str) -> int:
@@ -47,14 +60,17 @@ def add(run: sqlite3.Connection, table_id: str, savepoint: Savepoint, beside: in
             f"the savepoint name {savepoint.name!r} was used before",
             hint="choose another; the name of a deleted savepoint is never given again",
         )
+    body = savepoint.to_json()
     run.execute(
-        "UPDATE savepoints SET name = ?, files_path = ?, partitions_path = ?, body = ?, saves = ?, log_path = ? "
-        "WHERE table_id = ? AND id = ?",
-        (
-            savepoint.name, savepoint.full_manifest_list, savepoint.partitions_path, savepoint.to_json(),
-            savepoint.saved_snapshot_id, savepoint.log and savepoint.log.path, table_id, savepoint.id,
-        ),
-    )  # fmt: skip
+        "UPDATE savepoints SET name = :name, files_path = :files_path, partitions_path = :partitions_path, "
+        "body = :body, saves = :saves, log_path = :log_path, checksum = :checksum WHERE table_id = :table AND id = :id",
+        {
+            **savepoint_columns(savepoint),
+            "body": body,
+            "checksum": savepoint_checksum(table_id, body),
+            "table": table_id,
+        },
+    )
 
 
 def delete(run: sqlite3.Connection, table_id: str, savepoint_id: int, now: datetime) -> None:
@@ -65,8 +81,8 @@ def delete(run: sqlite3.Connection, table_id: str, savepoint_id: int, now: datet
         (table_id, savepoint_id),
     ).fetchone()
     run.execute(
-        "UPDATE savepoints SET files_path = NULL, partitions_path = NULL, log_path = NULL, body = NULL "
-        "WHERE table_id = ? AND id = ?",
+        "UPDATE savepoints SET files_path = NULL, partitions_path = NULL, log_path = NULL, body = NULL, "
+        "checksum = NULL WHERE table_id = ? AND id = ?",
         (table_id, savepoint_id),
     )
     collect(run, table_id, list(filter(None, paths or ())), now)

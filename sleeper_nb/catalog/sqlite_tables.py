@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sleeper_nb.catalog.base import TableEntry
-from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
+from sleeper_nb.catalog.checked_rows import SnapshotRow, snapshot_checksum
+from sleeper_nb.errors import CatalogDamaged
+from sleeper_nb.model.snapshots import Snapshot, to_micros
 
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 TABLES = """
 CREATE TABLE IF NOT EXISTS tables (
   id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, online INTEGER NOT NULL, current_snapshot INTEGER NOT NULL,
@@ -22,12 +25,12 @@ CREATE TABLE IF NOT EXISTS snapshots (
   files_path TEXT, partitions_path TEXT, state_store TEXT NOT NULL, message TEXT, author TEXT,
   expired INTEGER NOT NULL DEFAULT 0, job_id TEXT, "references" INTEGER, added_references INTEGER,
   removed_references INTEGER, files_checksum TEXT, partitions_checksum TEXT, schema_checksum TEXT, processing TEXT,
-  leaves INTEGER, PRIMARY KEY (table_id, id)) STRICT;
+  leaves INTEGER, checksum TEXT, PRIMARY KEY (table_id, id)) STRICT;
 CREATE TABLE IF NOT EXISTS log (
   table_id TEXT NOT NULL, id INTEGER NOT NULL, entry BLOB NOT NULL, PRIMARY KEY (table_id, id)) STRICT;
 CREATE TABLE IF NOT EXISTS savepoints (
   table_id TEXT NOT NULL, id INTEGER NOT NULL, name TEXT, files_path TEXT, partitions_path TEXT, body TEXT,
-  saves INTEGER, log_path TEXT, PRIMARY KEY (table_id, id), UNIQUE (table_id, name)) STRICT;
+  saves INTEGER, log_path TEXT, checksum TEXT, PRIMARY KEY (table_id, id), UNIQUE (table_id, name)) STRICT;
 CREATE TABLE IF NOT EXISTS leases (
   table_id TEXT NOT NULL, id TEXT NOT NULL, snapshot_id INTEGER NOT NULL, since INTEGER NOT NULL,
   until INTEGER NOT NULL, purpose TEXT NOT NULL, author TEXT, PRIMARY KEY (table_id, id)) STRICT;
@@ -60,16 +63,19 @@ _SNAPSHOT = (
     "references", "added_references", "removed_references",
     "files_checksum", "partitions_checksum", "schema_checksum", "processing", "leaves",
 )  # fmt: skip
-_COLUMNS = ", ".join(f'"{name}"' for name in _SNAPSHOT)
+_COLUMNS = ", ".join(f'"{name}"' for name in (*_SNAPSHOT, "checksum"))
 SELECT_SNAPSHOT = f"SELECT {_COLUMNS} FROM snapshots WHERE table_id = ?"  # noqa: S608 - our own column names
 RETAINED = " AND NOT expired"
 AS_OF = f"{RETAINED} AND time <= ? ORDER BY id DESC LIMIT 1"
-SELECT_CURRENT = SELECT_SNAPSHOT + " AND id = (SELECT current_snapshot FROM tables WHERE id = ?)"  # noqa: S608
 SELECT_CURRENT_OF_ALL = f"""
-SELECT table_id, {", ".join(f'snapshots."{name}"' for name in _SNAPSHOT)} FROM tables JOIN snapshots
-ON snapshots.table_id = tables.id AND snapshots.id = tables.current_snapshot
-"""  # noqa: S608
-INSERT_SNAPSHOT = f"INSERT INTO snapshots (table_id, {_COLUMNS}) VALUES (?{', ?' * len(_SNAPSHOT)})"  # noqa: S608
+SELECT tables.id, tables.current_snapshot, tables.current_commit,
+  (SELECT max(id) FROM snapshots WHERE table_id = tables.id),
+  {", ".join(f'snapshots."{name}"' for name in (*_SNAPSHOT, "checksum"))}
+FROM tables LEFT JOIN snapshots ON snapshots.table_id = tables.id AND snapshots.id = tables.current_snapshot
+"""  # noqa: S608 - our own column names
+SELECT_CURRENT = f"{SELECT_CURRENT_OF_ALL} WHERE tables.id = ?"
+SELECT_HEAD = "SELECT current_snapshot, current_commit FROM tables WHERE id = ?"
+INSERT_SNAPSHOT = f"INSERT INTO snapshots (table_id, {_COLUMNS}) VALUES (?{', ?' * len(_SNAPSHOT)}, ?)"  # noqa: S608
 FLOOR = """
 SELECT coalesce(max(id), 0) FROM snapshots WHERE table_id = :table AND files_path NOT NULL AND id <=
   (SELECT min(id) FROM snapshots WHERE table_id = :table AND NOT expired)
@@ -101,6 +107,9 @@ def upgrade(run: sqlite3.Connection) -> None:
         run.execute("ALTER TABLE tables ADD COLUMN properties_checksum TEXT")
         for name in ("files_checksum", "partitions_checksum", "schema_checksum", "processing"):
             run.execute(f"ALTER TABLE snapshots ADD COLUMN {name} TEXT")
+    if version in {1, 2, 3, 4, 5, 6}:
+        for name in ("snapshots", "savepoints"):
+            run.execute(f"ALTER TABLE {name} ADD COLUMN checksum TEXT")
     run.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
 
 
@@ -110,16 +119,47 @@ def forget_rows(run: sqlite3.Connection, table_id: str) -> None:
         run.execute(f"DELETE FROM {name} WHERE table_id = ?", (table_id,))  # noqa: S608 - our own names
 
 
-def snapshot_row(snapshot: Snapshot) -> tuple[Any, ...]:
-    """Return the values of `INSERT_SNAPSHOT` behind the table's id."""
+def snapshot_row(table_id: str, snapshot: Snapshot) -> tuple[Any, ...]:
+    """Return the values of `INSERT_SNAPSHOT`."""
     values = ((name, getattr(snapshot, name)) for name in _SNAPSHOT)
-    return tuple(to_micros(value) if name == "time" else value for name, value in values)
+    row = (to_micros(value) if name == "time" else value for name, value in values)
+    return (table_id, *row, snapshot_checksum(table_id, snapshot))
 
 
-def to_snapshot(row: Sequence[Any]) -> Snapshot:
-    """Return what a row of `SELECT_SNAPSHOT` holds."""
-    fields = dict(zip(_SNAPSHOT, row, strict=True))
-    return Snapshot(**{**fields, "time": from_micros(fields["time"])})
+def read_snapshot_row(table_id: str, catalog: str, row: Sequence[Any]) -> SnapshotRow:
+    """Return a row of `SELECT_SNAPSHOT`."""
+    *values, checksum = row
+    return SnapshotRow(table_id, catalog, dict(zip(_SNAPSHOT, values, strict=True)), checksum)
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentRow:
+    """A row of `SELECT_CURRENT`: which snapshot a table's row names, which is the newest, and the row of the first."""
+
+    table_id: str
+    current: int
+    commit_id: str
+    newest: int | None
+    snapshot: SnapshotRow
+
+    @classmethod
+    def of(cls, catalog: str, row: Sequence[Any]) -> CurrentRow:
+        """Return what a row holds."""
+        table_id, current, commit_id, newest, *snapshot = row
+        return cls(table_id, current, commit_id, newest, read_snapshot_row(table_id, catalog, snapshot))
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the newest snapshot is the current one, as each commit leaves it."""
+        return self.newest == self.current and self.snapshot.values["commit_id"] == self.commit_id
+
+    def checked(self) -> Snapshot:
+        """Return the current snapshot; `CatalogDamaged` when the catalog disagrees with itself."""
+        if not self.agrees:
+            said = f"snapshot {self.current} of commit {self.commit_id} is current, the newest is {self.newest}"
+            message = f"{self.snapshot.catalog} disagrees with itself on table {self.table_id}: {said}"
+            raise CatalogDamaged(message, hint="nothing was changed; check tells what is damaged; restore a copy")
+        return self.snapshot.checked()
 
 
 def to_entry(row: tuple[Any, ...]) -> TableEntry:

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from sleeper_nb.errors import StorageError
+from sleeper_nb.model.checksums import DIGITS, checksum_of
 from sleeper_nb.model.clear_table import ClearTable
 from sleeper_nb.model.evolution import SetSchema
 from sleeper_nb.model.file_reference import FileReference
@@ -54,29 +55,63 @@ _PARTS: Mapping[str, tuple[Any, tuple[str, ...]]] = {
 """What a transaction is made of: the word for it, its class, and its fields that hold keys."""
 
 _SCHEMA = "schema"
+_CHECKSUM = b'{"checksum":"%b",'
+_CHECKED_FROM = len(_CHECKSUM) - len(b"%b") + DIGITS
 
 
-def to_entry(transaction: Transaction, time: datetime) -> bytes:
-    """Return an entry: JSON with the transaction's class, its moment in microseconds since 1970, and its fields."""
+def to_entry(transaction: Transaction, number: int, time: datetime) -> bytes:
+    """Return the entry of a snapshot: JSON with the transaction's class, its moment in microseconds, and its fields.
+
+    Before them stands a checksum, of the snapshot's number and all that follows: an entry that was changed, or that is
+    in another one's place, is an error.
+    """
     fields = {name: _plain(value) for name, value in _fields(transaction).items()}
     body = {"type": type(transaction).__name__, "time": to_micros(time), **fields}
-    return json.dumps(body, separators=(",", ":")).encode()
+    plain = json.dumps(body, separators=(",", ":")).encode()
+    return _CHECKSUM % _checksum(plain, number) + plain[1:]
 
 
-def from_entry(entry: bytes) -> tuple[Transaction, datetime]:
-    """Read what `to_entry` wrote.
+def _checksum(plain: bytes, number: int) -> bytes:
+    return checksum_of(b"%d " % number, plain).encode()
+
+
+def has_checksum(entry: bytes) -> bool:
+    """Return whether an entry has a checksum; those of earlier builds have none."""
+    return entry.startswith(_CHECKSUM[: _CHECKSUM.index(b"%")])
+
+
+def without_checksum(entry: bytes) -> bytes:
+    """Return an entry as an earlier build wrote it."""
+    return b"{" + entry[_CHECKED_FROM:] if has_checksum(entry) else entry
+
+
+def check_entry(entry: bytes, number: int) -> None:
+    """Raise `StorageError` for an entry that is not what was written for the snapshot of a number."""
+    if has_checksum(entry):
+        plain = without_checksum(entry)
+        if entry[:_CHECKED_FROM] != _CHECKSUM % _checksum(plain, number):
+            raise StorageError(
+                f"the entry of snapshot {number} in the transaction log is damaged: it was changed after it was "
+                "written (its checksum differs)",
+                hint="restore the catalog from a copy; check --deep lists what is damaged",
+            )
+
+
+def from_entry(entry: bytes, number: int) -> tuple[Transaction, datetime]:
+    """Read what `to_entry` wrote for the snapshot of a number.
 
     Raises
     ------
     StorageError
-        When it is no entry, or one that a later release wrote.
+        When it is no entry, a damaged one, or one that a later release wrote.
     """
+    check_entry(entry, number)
     try:
-        body = json.loads(entry)
+        body = json.loads(without_checksum(entry))
         kind = _KINDS[body.pop("type")]
         time = from_micros(body.pop("time"))
         return kind(**{name: _value(value) for name, value in body.items()}), time
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         hint = "upgrade sleeper-nb"
         raise StorageError(f"cannot read an entry of the transaction log: {error!r}", hint=hint) from error
 
@@ -84,7 +119,7 @@ def from_entry(entry: bytes) -> tuple[Transaction, datetime]:
 def replayed(state: TableState, entries: Iterable[bytes]) -> TableState:
     """Return a state after the entries that follow its snapshot in the log."""
     for number, entry in enumerate(entries, state.snapshot_id + 1):
-        transaction, time = from_entry(entry)
+        transaction, time = from_entry(entry, number)
         state = transaction.apply(state, CommitPoint(number, time))
     return state
 

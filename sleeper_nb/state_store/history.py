@@ -193,10 +193,8 @@ class History:
             return snapshot
         written = self.write(state, None, None)
         try:
-            found = written.files_path, written.partitions_path
-            checksums = written.files_checksum, written.partitions_checksum
-            if self._catalog.materialise(self._table_id, snapshot.id, *found, *checksums):
-                return written.on(snapshot)
+            if self._catalog.materialise(self._table_id, found := written.on(snapshot)):
+                return found
         except NetworkError:  # the request may still arrive and name these files; if it does not, a sweep deletes them
             raise
         except BaseException:

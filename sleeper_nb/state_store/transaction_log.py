@@ -33,7 +33,7 @@ class TransactionLogStateStore(StateStore):
     """The newest snapshot that this store knows to have its full metadata as Parquet."""
 
     def publish(self, head: Snapshot, steps: Sequence[Step]) -> tuple[Snapshot, ...] | None:
-        entries = [to_entry(step.transaction, step.snapshot.time) for step in steps]
+        entries = [to_entry(step.transaction, step.snapshot.id, step.snapshot.time) for step in steps]
         if max(map(len, entries)) > self.catalog.limits.entry_bytes:
             return self._publish_in_full(head, steps)
         new = tuple(step.snapshot for step in steps)

@@ -41,6 +41,7 @@ FOLDERS = (
 """The folders in a table's folder, but for those in ``data``."""
 _DATA_FILE = re.compile(rf"{DATA}/partition_[^/]+/[^/]+\.parquet")
 _SCHEMA = re.compile(rf"{SCHEMAS}/schema-(\d+)")
+_SAVEPOINT = re.compile(rf"{SAVEPOINTS}/savepoint-(\d+)", re.ASCII)
 
 
 def data_file(partition_id: str, name: str) -> str:
@@ -80,6 +81,12 @@ def log_metadata(snapshot_id: int, name: str) -> str:
 def savepoint(savepoint_id: int) -> str:
     """Return the path of a savepoint's JSON (the proposal's name)."""
     return f"{SAVEPOINTS}/savepoint-{savepoint_id}"
+
+
+def savepoint_id(path: str) -> int | None:
+    """Return the id of the savepoint whose JSON lies at a path; None for another file."""
+    found = _SAVEPOINT.fullmatch(path)
+    return int(found[1]) if found else None
 
 
 def schema(schema_id: int) -> str:

@@ -41,7 +41,7 @@ def next_head(table):
     store, head = table._store, table._store.head()
     now = store.clock.now()
     new = replace(head, id=head.id + 1, commit_id=store.clock.new_id(), time=now, files_path=None, partitions_path=None)
-    assert store.catalog.commit(store.table_id, head, new, log=[to_entry(AddFiles(()), now)])
+    assert store.catalog.commit(store.table_id, head, new, log=[to_entry(AddFiles(()), new.id, now)])
     store.load()  # whoever committed it remembers it
 
 

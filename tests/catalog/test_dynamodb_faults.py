@@ -270,7 +270,7 @@ def _rename(catalog: DynamoDBCatalog) -> object:
 
 
 READ_BACK: dict[str, Callable[[DynamoDBCatalog], object]] = {
-    "materialise": lambda catalog: catalog.materialise("t", 2, "files", "partitions"),
+    "materialise": lambda catalog: catalog.materialise("t", snapshot(2)),
     "add_savepoint": lambda catalog: catalog.add_savepoint("t", savepoint(7, snapshot(1), "name")),
     "assign": _assign,
     "release": lambda catalog: catalog.release("t", "none"),

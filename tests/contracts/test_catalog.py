@@ -6,6 +6,7 @@ import multiprocessing
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -430,7 +431,9 @@ def test_the_rows_are_where_any_tool_finds_them(tmp_path: Path):
         ]
         assert behind.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         behind.execute("UPDATE snapshots SET message = 'changed behind' WHERE id = 2")
-    assert catalog.current("t").message == "changed behind"
+    with pytest.raises(StorageError, match=r"row of snapshot 2 in .* is damaged"):
+        catalog.current("t")
+    assert catalog.snapshot("t", 1) == snapshot(1)
     catalog.close()
     behind.close()
 
@@ -449,7 +452,10 @@ def test_a_newer_format_and_a_file_that_is_no_catalog_are_refused(tmp_path: Path
         SqliteCatalog(tmp_path / "file" / "catalog.sqlite")
 
 
-_WITHOUT_LATER_COLUMNS = "".join(
+_WITHOUT_CHECKSUMS_OF_ROWS = "".join(
+    f"ALTER TABLE {table} DROP COLUMN checksum; " for table in ("snapshots", "savepoints")
+)
+_WITHOUT_LATER_COLUMNS = _WITHOUT_CHECKSUMS_OF_ROWS + "".join(
     f'ALTER TABLE {table} DROP COLUMN "{name}"; '
     for table, names in (
         ("tables", ("properties_checksum",)),
@@ -493,6 +499,35 @@ def test_a_catalog_of_the_first_format_opens_and_goes_on(tmp_path: Path):
     assert not catalog.commit("t", catalog.current("t"), snapshot(3, job_id="once"))
     catalog.put_job("t", job("1"))
     assert catalog.jobs("t", 9) == (job("1"),)
+
+
+def test_a_catalog_without_checksums_of_rows_opens_and_what_is_new_has_them(tmp_path: Path):
+    path = tmp_path / "catalog.sqlite"
+    catalog = SqliteCatalog(path)
+    catalog.create_table(TableEntry("t", "table"), snapshot(1))
+    catalog.add_savepoint("t", savepoint(catalog.reserve_savepoint_id("t"), snapshot(1)))
+    catalog.close()
+    with sqlite3.connect(path) as behind:
+        behind.executescript(f"{_WITHOUT_CHECKSUMS_OF_ROWS}PRAGMA user_version = 6")
+    behind.close()
+    catalog = SqliteCatalog(path)
+    assert catalog.audit("t").without_checksum == 2
+    assert catalog.commit("t", snapshot(1), snapshot(2))
+    catalog.add_savepoint("t", savepoint(catalog.reserve_savepoint_id("t"), snapshot(2)))
+    found = catalog.audit("t")
+    assert (found.without_checksum, found.snapshots) == (2, (snapshot(2), snapshot(1)))
+    assert (found.current, found.current_commit, found.damaged) == (2, "commit-2", ())
+
+
+def test_an_audit_tells_what_was_deleted(catalog: Catalog):
+    for number in (1, 2):
+        assert catalog.reserve_savepoint_id("t") == number
+        catalog.add_savepoint("t", savepoint(number, catalog.current("t")))
+    catalog.delete_savepoint("t", 1, LATER)
+    found = catalog.audit("t")
+    assert ([kept.id for kept in found.savepoints], found.unused_savepoint_ids - {2}) == ([2], {1})
+    with pytest.raises(NotFound):
+        catalog.audit("u")
 
 
 def test_a_savepoint_of_an_older_format_keeps_its_version_for_readers(tmp_path: Path):
@@ -578,6 +613,11 @@ def logged(number: int, **changes: object) -> Snapshot:
     return snapshot(number, files_path=None, partitions_path=None, state_store="TransactionLogStateStore", **changes)
 
 
+def kept(number: int, files_path: str, partitions_path: str) -> Snapshot:
+    """Return a snapshot of the log with its full metadata."""
+    return replace(logged(number), files_path=files_path, partitions_path=partitions_path)
+
+
 def append(catalog: Catalog, *numbers: int) -> None:
     for number in numbers:
         assert catalog.commit("t", catalog.current("t"), logged(number), log=(f"entry {number}".encode(),))
@@ -629,9 +669,9 @@ def test_several_snapshots_appear_in_one_step_with_their_entries(catalog: Catalo
 def test_a_snapshot_is_materialised_once(catalog: Catalog, opened: Callable[[], Catalog]):
     append(catalog, 2, 3, 4)
     assert catalog.checkpoint("t", 4).id == 1
-    assert catalog.materialise("t", 3, "files-3", "partitions-3")
-    assert not opened().materialise("t", 3, "files-x", "partitions-x")
-    assert not catalog.materialise("t", 9, "files-9", "partitions-9")
+    assert catalog.materialise("t", kept(3, "files-3", "partitions-3"))
+    assert not opened().materialise("t", kept(3, "files-x", "partitions-x"))
+    assert not catalog.materialise("t", kept(9, "files-9", "partitions-9"))
     assert [catalog.checkpoint("t", at).id for at in (1, 2, 3, 4)] == [1, 1, 3, 3]
     assert (catalog.snapshots("t")[1].files_path, catalog.snapshots("t")[1].partitions_path) == (
         "files-3",
@@ -641,7 +681,7 @@ def test_a_snapshot_is_materialised_once(catalog: Catalog, opened: Callable[[], 
 
 def test_what_a_retained_snapshot_is_read_through_outlives_its_own_snapshot(catalog: Catalog):
     append(catalog, 2, 3)
-    catalog.materialise("t", 3, "files-3", "partitions-3")
+    catalog.materialise("t", kept(3, "files-3", "partitions-3"))
     append(catalog, 4, 5, 6)
     catalog.expire_snapshots("t", [1, 2, 3, 4], LATER)
     assert [s.id for s in catalog.snapshots("t")] == [6, 5]
@@ -652,8 +692,8 @@ def test_what_a_retained_snapshot_is_read_through_outlives_its_own_snapshot(cata
         catalog.log("t", 2, 5)
     with pytest.raises(NotFound):
         catalog.checkpoint("t", 2)
-    assert not catalog.materialise("t", 4, "f", "p")
-    assert catalog.materialise("t", 6, "files-6", "partitions-6")
+    assert not catalog.materialise("t", kept(4, "f", "p"))
+    assert catalog.materialise("t", kept(6, "files-6", "partitions-6"))
     catalog.expire_snapshots("t", [5], LATER + timedelta(hours=1))
     assert {path for path, _ in catalog.garbage("t")} == {"files-1", "partitions-1", "files-3", "partitions-3"}
     with pytest.raises(NotFound):
@@ -676,7 +716,12 @@ def test_checksums_and_processing_are_kept_and_read_back(catalog: Catalog, opene
     bare = snapshot(3, files_path=None, partitions_path=None, schema_checksum="c", processing="x=y\n")
     assert catalog.commit("t", catalog.current("t"), two)
     assert catalog.commit("t", two, bare)
-    assert catalog.materialise("t", 3, "files-3", "partitions-3", "d", "e")
+    assert catalog.materialise(
+        "t",
+        replace(
+            bare, files_path="files-3", partitions_path="partitions-3", files_checksum="d", partitions_checksum="e"
+        ),
+    )
     found = opened().snapshots("t")
     assert found[1] == two
     assert (found[0].files_checksum, found[0].partitions_checksum, found[0].processing) == ("d", "e", "x=y\n")

@@ -191,4 +191,4 @@ def test_a_schema_is_set_only_on_what_it_was_made_of():
 
 def test_the_log_keeps_the_schema():
     change = SetSchema(7, evolved(TRIPS, [NOTE, RenameColumn("tip", "tips"), DropColumn("fare")], 7))
-    assert from_entry(to_entry(change, START)) == (change, START)
+    assert from_entry(to_entry(change, 7, START), 7) == (change, START)

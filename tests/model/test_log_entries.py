@@ -54,7 +54,7 @@ transactions = (
 
 @given(transactions)
 def test_an_entry_comes_back_as_it_was_given(transaction: Any):
-    assert from_entry(to_entry(transaction, START)) == (transaction, START)
+    assert from_entry(to_entry(transaction, 7, START), 7) == (transaction, START)
 
 
 @pytest.mark.parametrize(
@@ -62,4 +62,4 @@ def test_an_entry_comes_back_as_it_was_given(transaction: Any):
 )
 def test_what_is_no_entry_is_an_error(entry: bytes):
     with pytest.raises(StorageError, match="transaction log"):
-        from_entry(entry)
+        from_entry(entry, 7)

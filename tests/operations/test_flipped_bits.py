@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.errors import StorageError
+from sleeper_nb.errors import SleeperError, StorageError
 from sleeper_nb.model.checksums import checksum_of
+from sleeper_nb.model.log_entries import from_entry, has_checksum, without_checksum
 from sleeper_nb.model.savepoints import Savepoint, is_file_of
 from sleeper_nb.operations.health.check_data import DataUse, data_faults
 from sleeper_nb.operations.health.checking import check_table, savepoint_file_faults
@@ -19,7 +22,7 @@ from sleeper_nb.operations.scanning import planning, reading
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.storage import metadata_files, paths
-from tests.builders import EMBEDDED, KEYED, a_store, compact, ingest, reopened, rows_of, save, scan
+from tests.builders import EMBEDDED, KEYED, TABLE, a_store, compact, ingest, reopened, rows_of, save, scan
 
 LOG = "TransactionLogStateStore"
 
@@ -193,7 +196,7 @@ def without_checksums(store: StateStore) -> None:
     catalog, head = store.catalog, store.head()
     old = pq.read_table(located(store, head.files_path), partitioning=None).drop_columns(["checksum"])
     pq.write_table(old, located(store, head.files_path))
-    nothing = dict.fromkeys(("files_checksum", "partitions_checksum", "schema_checksum", "processing"))
+    nothing = dict.fromkeys(("files_checksum", "partitions_checksum", "schema_checksum", "processing", "checksum"))
     with catalog._file.transaction() as run:
         run.execute(f"UPDATE snapshots SET {', '.join(f'{name} = :{name}' for name in nothing)}", nothing)
 
@@ -237,3 +240,272 @@ def test_rows_of_the_catalog_that_disagree_are_found(table: StateStore):
         wrong = replace(head, **{name: "0" * 32})
         with pytest.raises(StorageError, match="is damaged"):
             reopened(table).load(wrong)
+
+
+# The catalog.
+
+
+def in_catalog(store: StateStore, statement: str) -> None:
+    """Change the file of an embedded catalog behind its back."""
+    with store.catalog._file.transaction() as run:
+        assert run.execute(statement).rowcount, statement
+
+
+def a_history(folder: Path, kind: str) -> StateStore:
+    """Return the store of a table with five snapshots, and a savepoint of the third."""
+    store = a_store(folder, kind=kind)
+    for key in "abcd":
+        ingest(store, rows_of(key), message=f"adds {key}")
+        if key == "b":
+            save(store, "kept")
+    return store
+
+
+@pytest.mark.parametrize("kind", EMBEDDED)
+@pytest.mark.parametrize(
+    "change",
+    [
+        "current_snapshot = 4",
+        "current_snapshot = 4, current_commit = (SELECT commit_id FROM snapshots WHERE id = 4)",
+        "current_commit = 'x'",
+    ],
+)
+def test_a_catalog_that_disagrees_on_the_newest_snapshot_is_refused(tmp_path: Path, kind: str, change: str):
+    store = a_history(tmp_path, kind)
+    in_catalog(store, f"UPDATE tables SET {change}")
+    found = reopened(store)
+    for act in (found.head, lambda: ingest(found, rows_of("e")), lambda: scan(found)):
+        with pytest.raises(StorageError, match="disagrees") as caught:
+            act()
+        assert "check" in (caught.value.hint or "")
+    assert "current" in {finding for finding, _ in deep_check(store)}
+    assert found.catalog.current_of_all() == {}
+
+
+def test_a_table_whose_catalog_disagrees_opens_for_a_check(tmp_path: Path):
+    with sl.connect(tmp_path / "w") as session:
+        table = session.create_table("t", KEYED)
+        table.ingest(rows_of("a"))
+        in_catalog(session.store_of("t"), "UPDATE tables SET current_snapshot = 1")
+    with sl.connect(tmp_path / "w") as session:
+        table = session.table("t")
+        assert "snapshot 2 is newer than the current one, 1" in str(table.check())
+        with pytest.raises(StorageError, match="disagrees"):
+            table.ingest(rows_of("b"))
+        with pytest.raises(StorageError, match="disagrees"):
+            session.tables()
+
+
+def test_every_flip_of_an_entry_of_the_log_is_an_error(tmp_path: Path):
+    store = a_history(tmp_path, LOG)
+    (entry,) = store.catalog.log(store.table_id, 2, 3)
+    assert has_checksum(entry)
+    from_entry(entry, 3)
+    for at in range(len(entry)):
+        for bit in range(8):
+            with pytest.raises(StorageError, match="transaction log"):
+                from_entry(entry[:at] + bytes([entry[at] ^ 1 << bit]) + entry[at + 1 :], 3)
+    with pytest.raises(StorageError, match="transaction log"):
+        from_entry(entry, 4)
+
+
+@pytest.mark.parametrize("materialised", [False, True])
+def test_a_damaged_entry_of_the_log_is_found_whatever_else_keeps_its_version(tmp_path: Path, materialised: bool):
+    store = a_history(tmp_path, LOG)
+    if materialised:
+        store.materialised(store.catalog.snapshot(store.table_id, 3))
+    (entry,) = store.catalog.log(store.table_id, 2, 3)
+    in_catalog(store, f"UPDATE log SET entry = x'{entry.replace(b'AddFiles', b'DelFiles').hex()}' WHERE id = 3")
+    assert [kind for kind, _ in deep_check(store)]
+    in_catalog(store, f"UPDATE log SET entry = x'{entry.hex()}' WHERE id = 3")
+    assert deep_check(store) == []
+    in_catalog(store, "UPDATE log SET entry = (SELECT entry FROM log WHERE id = 2) WHERE id = 3")
+    assert [kind for kind, _ in deep_check(store)]
+
+
+_OTHER = {"INTEGER": "coalesce({}, 0) + 1", "TEXT": "coalesce({}, '') || 'x'"}
+
+
+@pytest.mark.parametrize("kind", EMBEDDED)
+def test_every_changed_column_of_a_snapshots_or_savepoints_row_is_found(tmp_path: Path, kind: str):
+    store = a_history(tmp_path, kind)
+    file = store.catalog._file
+    tried = 0
+    for table in ("snapshots", "savepoints"):
+        row_id = 3 if table == "snapshots" else 1
+        for _, name, declared, *_ in file.rows(f"PRAGMA table_info({table})"):
+            if name in {"table_id", "expired"} or (table, name) == ("savepoints", "id"):
+                continue
+            ((value,),) = file.rows(f'SELECT "{name}" FROM {table} WHERE id = ?', (row_id,))
+            change = _OTHER[declared].format(f'"{name}"') if name != "id" else "id + 100"
+            in_catalog(store, f'UPDATE {table} SET "{name}" = {change} WHERE id = {row_id}')
+            assert deep_check(store), (table, name)
+            fresh = reopened(store)
+            if name != "id":
+                with pytest.raises(StorageError, match=rf"row of {table[:-1]} {row_id} in .*catalog.sqlite is damaged"):
+                    fresh.catalog.savepoints(TABLE) if table == "savepoints" else fresh.catalog.snapshot(TABLE, 3)
+            with file.transaction() as run:
+                back = row_id + 100 if name == "id" else row_id
+                run.execute(f'UPDATE {table} SET "{name}" = ? WHERE id = ?', (value, back))
+            tried += 1
+    assert tried > 30
+    assert deep_check(store) == []
+
+
+def test_a_row_taken_for_another_versions_is_refused(tmp_path: Path):
+    store = a_history(tmp_path, "S3StateStore")
+    of_two = "SELECT files_path FROM snapshots WHERE id = 2", "SELECT files_checksum FROM snapshots WHERE id = 2"
+    in_catalog(store, f"UPDATE snapshots SET files_path = ({of_two[0]}), files_checksum = ({of_two[1]}) WHERE id = 3")
+    with pytest.raises(StorageError, match="row of snapshot 3"):
+        reopened(store).catalog.snapshot(TABLE, 3)
+    assert ("catalog row", "snapshot 3") in deep_check(store)
+    assert len(scan(reopened(store))) == 4
+
+
+def test_a_savepoint_without_its_row_is_found_and_its_files_are_no_orphans(tmp_path: Path):
+    store = a_history(tmp_path, "S3StateStore")
+    store.catalog.expire_snapshots(TABLE, [1, 2, 3], store.clock.now())
+    in_catalog(store, "DELETE FROM savepoints")
+    report = check_table(reopened(store), "table", deep=False, progress=Silent(), orphan_age=-timedelta(days=9999))
+    assert [finding.kind for finding in report.findings] == ["savepoint"]
+    assert report.orphans == ()
+
+
+def test_an_index_that_leaves_out_a_row_is_found(tmp_path: Path):
+    store = a_history(tmp_path, "S3StateStore")
+    store.catalog._file._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    ((page,),) = store.catalog._file.rows(
+        "SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_savepoints_1'"
+    )
+    store.catalog.close()
+    path = tmp_path / "catalog.sqlite"
+    whole = path.read_bytes()
+    at = whole.index(TABLE.encode(), (page - 1) * 4096)
+    path.write_bytes(whole[:at] + b"T" + whole[at + 1 :])
+    found = a_store(tmp_path, create=False)
+    assert ("catalog file", "the catalog") in deep_check(found)
+
+
+def test_the_file_of_a_deleted_savepoint_is_an_orphan(tmp_path: Path):
+    store = a_history(tmp_path, "S3StateStore")
+    store.catalog.delete_savepoint(TABLE, 1, store.clock.now())  # and here the process dies
+    report = check_table(reopened(store), "table", deep=False, progress=Silent(), orphan_age=-timedelta(days=9999))
+    assert (report.ok, [file.path for file in report.orphans]) == (True, [paths.savepoint(1)])
+
+
+@pytest.mark.parametrize("kind", EMBEDDED)
+def test_rows_of_an_earlier_build_are_read_and_reported(tmp_path: Path, kind: str):
+    store = a_history(tmp_path, kind)
+    in_catalog(store, "UPDATE snapshots SET checksum = NULL")
+    in_catalog(store, "UPDATE savepoints SET checksum = NULL")
+    if kind == LOG:
+        for number, entry in store.catalog._file.rows("SELECT id, entry FROM log"):
+            in_catalog(store, f"UPDATE log SET entry = x'{without_checksum(entry).hex()}' WHERE id = {number}")
+    old = reopened(store)
+    assert [len(scan(old, version)) for version in (2, 3, 4, 5) for version in [old.catalog.snapshot(TABLE, version)]]
+    report = check_table(old, "table", deep=True, progress=Silent())
+    assert (report.ok, report.rows_without_checksum) == (True, 10 if kind == LOG else 6)
+    assert "of an earlier build without a checksum" in repr(report)
+
+
+def test_a_damaged_catalog_gives_no_raw_errors(tmp_path: Path):
+    """Each byte of the rows of tables and snapshots: a call succeeds, or its error says what is damaged."""
+    folder = tmp_path / "w"
+    with sl.connect(folder) as session:
+        table = session.create_table("t", KEYED)
+        table.ingest(rows_of("a"), message="some text")
+        table.create_savepoint("kept")
+        session.components.catalog._file._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    (path,) = folder.rglob("catalog.sqlite")
+    page = 4096
+    whole = path.read_bytes()
+    used = [at for at, byte in enumerate(whole) if byte and at >= page]
+    rows = [at for at in used if whole[at // page * page] == 13][::11]  # of tables, not of indexes
+    for at, _ in zip(rows, flips_at(path, rows), strict=True):
+        try:
+            with sl.connect(folder) as session:
+                session.tables()
+                table = session.table("t")
+                table.check()
+                for act in (table.snapshots, table.savepoints, table.scan().to_arrow, table.status):
+                    with contextlib.suppress(SleeperError):
+                        act()
+        except SleeperError:
+            pass
+        except Exception as error:
+            raise AssertionError(f"byte {at}") from error
+
+
+def flips_at(path: Path, positions: list[int]) -> Iterator[None]:
+    whole = path.read_bytes()
+    for number, at in enumerate(positions):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << number % 8]) + whole[at + 1 :])
+        yield
+    path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("time", [2**63 - 1, -(2**62)])
+def test_a_moment_that_cannot_be_is_a_damaged_row(tmp_path: Path, time: int):
+    store = a_history(tmp_path, "S3StateStore")
+    in_catalog(store, f"UPDATE snapshots SET time = {time}, checksum = NULL WHERE id = 3")
+    with pytest.raises(StorageError, match="row of snapshot 3") as caught:
+        store.catalog.snapshots(TABLE)
+    assert "restore" in (caught.value.hint or "")
+    assert ("catalog row", "the catalog") in deep_check(store)
+
+
+# Large files, on DuckDB.
+
+_WHOLE = (
+    "SELECT * FROM t",
+    "FROM t",
+    "SUMMARIZE t",
+    "SELECT a FROM t a",
+    "SELECT sum(n), max(value) FROM t",
+    "SELECT key, count(*) FROM (SELECT * FROM t) GROUP BY key",
+    "SELECT T.Value, T.KEY FROM t ORDER BY 1 LIMIT 1",
+    "WITH a AS (SELECT key, value FROM t) SELECT a.*, b.n FROM a JOIN t b USING (key)",
+)
+_PART = (
+    "SELECT sum(n) FROM t",
+    "SELECT count(*) + 1 FROM t",
+    "SELECT * FROM t LIMIT 1",
+    "SELECT * FROM t WHERE key = 'b'",
+    "DESCRIBE SELECT * FROM t",
+    "EXPLAIN SELECT * FROM t",
+)
+
+
+def test_duckdb_checks_a_large_file_that_it_reads_most_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """What reads a small part of it is not made to read all of it: there a deep check finds the damage."""
+    monkeypatch.setattr(reading, "CHECKED_FILES", 0)
+    read: list[str] = []
+    monkeypatch.setattr(reading, "check_once", lambda _, filename, __: read.append(filename))
+    with sl.connect(tmp_path / "w") as session:
+        table = session.create_table("t", KEYED)
+        table.ingest(rows_of("a", value="some text"))
+        for sql in (*_WHOLE, *_PART):
+            session.sql(sql, engine="duckdb").to_arrow()
+            assert bool(read) == (sql in _WHOLE), sql
+            read.clear()
+        for scanned, is_read in (
+            (table.scan(), True),
+            (table.scan(columns=["key", "value"]), True),
+            (table.scan(columns=["n"]), False),
+            (table.scan(where="n >= 0"), False),
+            (table.scan(limit=1), False),
+        ):
+            scanned.to_duckdb().fetchall()
+            assert bool(read) == is_read
+            read.clear()
+
+
+def test_duckdb_gives_no_answer_from_a_large_damaged_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reading, "CHECKED_FILES", 0)
+    with sl.connect(tmp_path / "w") as session:
+        session.create_table("t", KEYED).ingest(rows_of("a", value="some text"))
+        (path,) = (tmp_path / "w").rglob("data/**/*.parquet")
+        whole = path.read_bytes()
+        path.write_bytes(whole.replace(b"some text", b"Some text"))
+        with pytest.raises(StorageError, match=f"{path.name} is damaged"):
+            session.sql("SELECT max(key), max(value) FROM t", engine="duckdb").to_arrow()

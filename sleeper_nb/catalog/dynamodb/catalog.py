@@ -18,6 +18,7 @@ from typing import Any
 
 from sleeper_nb.aws.network import Network
 from sleeper_nb.catalog.base import Assignment, Catalog, CommitLimits, TableEntry
+from sleeper_nb.catalog.checked_rows import CatalogRows
 from sleeper_nb.catalog.dynamodb import claims, commits, expiry, jobs, leases, log, savepoints
 from sleeper_nb.catalog.dynamodb.client import DynamoDB
 from sleeper_nb.catalog.dynamodb.index import Index
@@ -25,16 +26,17 @@ from sleeper_nb.catalog.dynamodb.items import (
     CURRENT,
     DELETED,
     GARBAGE,
+    LOG,
     REFUSED,
     SAVEPOINT_NAME,
     SNAPSHOT,
     Item,
     KeyedTable,
     numbered,
+    read_snapshot_item,
     snapshot_item,
-    to_snapshot,
 )
-from sleeper_nb.catalog.dynamodb.rows import Rows, snapshot_row, snapshot_row_as_of, snapshot_rows
+from sleeper_nb.catalog.dynamodb.rows import Rows, snapshot_row, snapshot_row_as_of, snapshot_rows, to_snapshot
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StorageError
 from sleeper_nb.model.jobs import Job
@@ -42,7 +44,7 @@ from sleeper_nb.model.leases import Lease
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 MAX_ITEMS = 100
 PAGE = 200
 
@@ -138,7 +140,7 @@ class DynamoDBCatalog(Catalog):
             self._index("name").put(entry.name.casefold(), {"table_id": entry.id}, new=True),
             self._index("id").put(entry.id, index_entry, new=True),
             rows.put(CURRENT, commits.current_values(first), new=True),
-            rows.put(numbered(SNAPSHOT, first.id), snapshot_item(first, first.id), new=True),
+            rows.put(numbered(SNAPSHOT, first.id), snapshot_item(entry.id, first, first.id), new=True),
             rows.absent(REFUSED + first.commit_id),
             rows.absent(DELETED),
         ])  # fmt: skip
@@ -187,17 +189,18 @@ class DynamoDBCatalog(Catalog):
     def current(self, table_id: str) -> Snapshot:
         # The newest snapshot is the current one: both are written by one transaction, so one read is enough. Of several
         # that one commit makes, an earlier one may show first: a version like any other, on which no commit can win.
-        for row in self.rows(table_id).query(SNAPSHOT, newest_first=True, page=1):
+        rows = self.rows(table_id)
+        for row in rows.query(SNAPSHOT, newest_first=True, page=1):
             if row["item"] == DELETED:
                 break
-            return to_snapshot(row)
+            return to_snapshot(rows, row)
         raise NotFound(f"no table with id {table_id!r}", hint="it was deleted meanwhile")
 
     def current_of_all(self) -> dict[str, Snapshot]:
         ids = [entry.id for entry in self.tables()]
         heads = self._items((table_id, CURRENT) for table_id in ids)
         newest = self._items((row["table_id"], numbered(SNAPSHOT, row["id"])) for row in heads)
-        found = {row["table_id"]: to_snapshot(row) for row in newest}
+        found = {row["table_id"]: to_snapshot(self.rows(row["table_id"]), row) for row in newest}
         # A commit and an expiry in between remove the snapshot that was the newest: that table is read once more.
         for table_id in {row["table_id"] for row in heads} - found.keys():
             with contextlib.suppress(NotFound):
@@ -231,35 +234,41 @@ class DynamoDBCatalog(Catalog):
     def log(self, table_id: str, after: int, until: int) -> tuple[bytes, ...]:
         return log.entries(self.rows(table_id), after, until)
 
+    def whole_log(self, table_id: str) -> dict[int, bytes]:
+        return {row["id"]: row["entry"] for row in self.rows(table_id).query(LOG)}
+
     def checkpoint(self, table_id: str, at: int) -> Snapshot:
         return log.checkpoint(self.rows(table_id), at)
 
-    def materialise(
-        self,
-        table_id: str,
-        snapshot_id: int,
-        files_path: str,
-        partitions_path: str,
-        files_checksum: str | None = None,
-        partitions_checksum: str | None = None,
-    ) -> bool:
-        rows = self.rows(table_id)
-        checksums = {"files_checksum": files_checksum, "partitions_checksum": partitions_checksum}
-        known = {name: checksum for name, checksum in checksums.items() if checksum is not None}
-        parts = ["#files_path = :files", "#partitions_path = :partitions", *(f"#{name} = :{name}" for name in known)]
-        change = f"SET {', '.join(parts)}"
+    def materialise(self, table_id: str, snapshot: Snapshot) -> bool:
+        rows, item = self.rows(table_id), snapshot_item(table_id, snapshot, 0)
+        names = ("files_path", "partitions_path", "files_checksum", "partitions_checksum", "checksum")
+        known = {name: item[name] for name in names if item[name] is not None}
         bare = "attribute_exists(#item) AND attribute_not_exists(#files_path) AND attribute_not_exists(#expired)"
-        item = numbered(SNAPSHOT, snapshot_id)
-        named = rows.update(item, change, bare, files=files_path, partitions=partitions_path, **known)
-        lost = self.db.transact([named, rows.absent(DELETED)])
-        return lost is None or (lost.items[0] or {}).get("files_path") == files_path
+        change = f"SET {', '.join(f'#{name} = :{name}' for name in known)}"
+        lost = self.db.transact([rows.update(item["item"], change, bare, **known), rows.absent(DELETED)])
+        return lost is None or (lost.items[0] or {}).get("files_path") == snapshot.files_path
+
+    def audit(self, table_id: str) -> CatalogRows:
+        rows = self.rows(table_id)
+        head = rows.get(CURRENT)
+        if head is None or rows.get(DELETED) is not None:
+            raise NotFound(f"no table with id {table_id!r}", hint="it was deleted meanwhile")
+        retained = [row for row in snapshot_rows(rows) if not row.get("expired")]
+        return CatalogRows.of(
+            (head.get("id"), head.get("commit_id")),
+            (read_snapshot_item(row, rows.table.name) for row in retained),
+            savepoints.read(rows),
+            savepoints.given_ids(rows),
+        )
 
     def has_commit(self, table_id: str, commit_id: str) -> bool:
         # no commit is asked for before the DynamoDB tables are there
         return self._is_made() and commits.has_commit(self.rows(table_id), commit_id)
 
     def snapshots(self, table_id: str) -> tuple[Snapshot, ...]:
-        return tuple(to_snapshot(row) for row in snapshot_rows(self.rows(table_id)) if not row.get("expired"))
+        rows = self.rows(table_id)
+        return tuple(to_snapshot(rows, row) for row in snapshot_rows(rows) if not row.get("expired"))
 
     def expire_snapshots(self, table_id: str, ids: Collection[int], now: datetime) -> None:
         rows = self.rows(table_id)
@@ -267,12 +276,14 @@ class DynamoDBCatalog(Catalog):
         expiry.collect(rows, now)
 
     def snapshot(self, table_id: str, snapshot_id: int) -> Snapshot | None:
-        row = snapshot_row(self.rows(table_id), snapshot_id)
-        return None if row is None or row.get("expired") else to_snapshot(row)
+        rows = self.rows(table_id)
+        row = snapshot_row(rows, snapshot_id)
+        return None if row is None or row.get("expired") else to_snapshot(rows, row)
 
     def snapshot_as_of(self, table_id: str, moment: datetime) -> Snapshot | None:
-        row = snapshot_row_as_of(self.rows(table_id), to_micros(moment), PAGE)
-        return None if row is None else to_snapshot(row)
+        rows = self.rows(table_id)
+        row = snapshot_row_as_of(rows, to_micros(moment), PAGE)
+        return None if row is None else to_snapshot(rows, row)
 
     def savepoints(self, table_id: str) -> tuple[Savepoint, ...]:
         return savepoints.listed(self.rows(table_id))

@@ -38,7 +38,7 @@ def commit(
 ) -> bool:
     """Make the last of `new` current when `expected` still is; return whether it was, and all of `also` could be."""
     parts = [_make_current(rows, expected, new)]
-    parts += [rows.put(numbered(SNAPSHOT, s.id), snapshot_item(s, new[0].id), new=True) for s in new]
+    parts += [rows.put(numbered(SNAPSHOT, s.id), snapshot_item(rows.owner, s, new[0].id), new=True) for s in new]
     entries = zip(new, log, strict=True) if log else ()
     parts += [rows.put(numbered(LOG, s.id), {"id": s.id, "entry": entry}, new=True) for s, entry in entries]
     parts += jobs.ids(rows, new)

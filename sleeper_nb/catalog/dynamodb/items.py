@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
+from sleeper_nb.catalog.checked_rows import SavepointRow, SnapshotRow, snapshot_checksum
+from sleeper_nb.model.snapshots import Snapshot, to_micros
 
 Item = dict[str, Any]
 
@@ -26,6 +27,9 @@ JOB_ID = "job-id#"
 LEASE = "lease#"
 DELETED = f"{SNAPSHOT}~deleted"
 """The item of a table that was deleted: behind all its snapshots, so that who looks for the newest one finds it."""
+
+
+_SNAPSHOT = tuple(field.name for field in fields(Snapshot))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,24 +130,39 @@ def check(table: KeyedTable, key: Mapping[str, str], condition: str, **values: A
     return _action("ConditionCheck", {"TableName": table.name, "Key": encode_item(key)}, condition, None, values)
 
 
-def snapshot_item(snapshot: Snapshot, first: int) -> Item:
+def snapshot_item(table_id: str, snapshot: Snapshot, first: int) -> Item:
     """Return the attributes of a snapshot's item.
 
     Parameters
     ----------
+    table_id
+        The Sleeper table's.
     snapshot
         The snapshot; its time is kept in microseconds since 1970.
     first
         The id of the first snapshot of the same commit.
     """
     values = {field.name: getattr(snapshot, field.name) for field in fields(snapshot)}
-    return {**values, "time": to_micros(snapshot.time), "first": first, "item": numbered(SNAPSHOT, snapshot.id)}
+    return {
+        **values,
+        "time": to_micros(snapshot.time),
+        "first": first,
+        "item": numbered(SNAPSHOT, snapshot.id),
+        "checksum": snapshot_checksum(table_id, snapshot),
+    }
 
 
-def to_snapshot(item: Item) -> Snapshot:
-    """Return the snapshot that an item holds."""
-    values: Item = {field.name: item.get(field.name) for field in fields(Snapshot)}
-    return Snapshot(**{**values, "time": from_micros(item["time"])})
+def read_snapshot_item(item: Item, table: str) -> SnapshotRow:
+    """Return the row that an item of the DynamoDB table of a name holds."""
+    values: Item = {name: item.get(name) for name in _SNAPSHOT}
+    return SnapshotRow(item["table_id"], f"the DynamoDB table {table}", values, item.get("checksum"))
+
+
+def read_savepoint_item(item: Item, table: str) -> SavepointRow:
+    """Return the row that an item of the DynamoDB table of a name holds."""
+    also = {name: item.get(name) for name in ("id", "files_path", "partitions_path", "log_path")}
+    body, checksum = item.get("body"), item.get("checksum")
+    return SavepointRow(item["table_id"], f"the DynamoDB table {table}", item.get("id"), body, checksum, also)
 
 
 def paths_of(item: Item) -> set[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sleeper_nb.catalog.dynamodb.client import TRANSACTION_GETS
-from sleeper_nb.catalog.dynamodb.items import LOG, SNAPSHOT, numbered, to_snapshot
-from sleeper_nb.catalog.dynamodb.rows import Rows
+from sleeper_nb.catalog.dynamodb.items import LOG, SNAPSHOT, numbered
+from sleeper_nb.catalog.dynamodb.rows import Rows, to_snapshot
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.snapshots import Snapshot
 
@@ -29,5 +29,5 @@ def checkpoint(rows: Rows, at: int) -> Snapshot:
     bounds = (numbered(SNAPSHOT, 0), numbered(SNAPSHOT, at))
     found = rows.query(between=bounds, newest_first=True, where="attribute_exists(#files_path)", page=PAGE)
     for row in found:
-        return to_snapshot(row)
+        return to_snapshot(rows, row)
     raise NotFound(f"no metadata of snapshot {at} is left", hint="it has expired; read a retained snapshot")

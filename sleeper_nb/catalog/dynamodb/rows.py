@@ -16,7 +16,9 @@ from sleeper_nb.catalog.dynamodb.items import (
     encode_item,
     expression_parts,
     numbered,
+    read_snapshot_item,
 )
+from sleeper_nb.model.snapshots import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,11 @@ class Rows:
         written = [{"PutRequest": {"Item": encode_item({**row, **self.key(item)})}} for item, row in puts.items()]
         self.db.write_batches(self.table, written)
         self.db.write_batches(self.table, ({"DeleteRequest": {"Key": encode_item(self.key(one))}} for one in deletes))
+
+
+def to_snapshot(rows: Rows, item: Item) -> Snapshot:
+    """Return the snapshot that an item holds; `CatalogDamaged` when it was changed."""
+    return read_snapshot_item(item, rows.table.name).checked()
 
 
 def snapshot_rows(rows: Rows) -> list[Item]:

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sleeper_nb.catalog.base import deleted_meanwhile, lost_checkpoint
-from sleeper_nb.catalog.dynamodb.items import DELETED, SAVEPOINT, SAVEPOINT_COUNTER, SAVEPOINT_NAME, SNAPSHOT, numbered
+from sleeper_nb.catalog.checked_rows import SavepointRow, savepoint_checksum
+from sleeper_nb.catalog.dynamodb.items import (
+    DELETED,
+    SAVEPOINT,
+    SAVEPOINT_COUNTER,
+    SAVEPOINT_NAME,
+    SNAPSHOT,
+    numbered,
+    read_savepoint_item,
+)
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.errors import AlreadyExists, ConflictError, NotFound
 from sleeper_nb.model.savepoints import Savepoint
@@ -36,12 +47,14 @@ def add(rows: Rows, savepoint: Savepoint, beside: int | None = None) -> None:
 
     With `beside` it builds on that savepoint instead, which must not be deleted.
     """
+    body = savepoint.to_json()
     kept = {
         "id": savepoint.id,
         "files_path": savepoint.full_manifest_list,
         "partitions_path": savepoint.partitions_path,
         "log_path": savepoint.log and savepoint.log.path,
-        "body": savepoint.to_json(),
+        "body": body,
+        "checksum": savepoint_checksum(rows.owner, body),
     }
     retained = "attribute_exists(#item) AND attribute_not_exists(#expired)"
     ids = frozenset({savepoint.id})
@@ -81,6 +94,17 @@ def add(rows: Rows, savepoint: Savepoint, beside: int | None = None) -> None:
 
 
 def listed(rows: Rows) -> tuple[Savepoint, ...]:
-    """Return the savepoints, oldest first."""
+    """Return the savepoints, oldest first; `CatalogDamaged` when an item was changed."""
+    return tuple(row.checked() for row in read(rows))
+
+
+def read(rows: Rows) -> Iterator[SavepointRow]:
+    """Yield the rows of the savepoints, oldest first, also damaged ones."""
     found = rows.query(SAVEPOINT, where="attribute_not_exists(#deleting)")
-    return tuple(Savepoint.from_json(row["body"]) for row in found)
+    return (read_savepoint_item(item, rows.table.name) for item in found)
+
+
+def given_ids(rows: Rows) -> range:
+    """Return every id that was given out: no item tells of a savepoint that was deleted, or never added."""
+    counter = rows.get(SAVEPOINT_COUNTER)
+    return range(1, int(counter["last"]) + 1 if counter else 1)

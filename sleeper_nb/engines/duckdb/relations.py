@@ -32,8 +32,17 @@ _REFUSED = re.compile(r'^Permission Error: Cannot access \w+ "(.*?)"')
 _MOST_LISTED = 3
 
 
-def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage) -> duckdb.DuckDBPyRelation:
+def relation(
+    connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage, *, is_whole: bool = True
+) -> duckdb.DuckDBPyRelation:
     """Return the rows of a plan as a relation that reads its files, and processes their rows, when it is asked.
+
+    Parameters
+    ----------
+    connection, plan, storage
+        Who reads what, and where it is.
+    is_whole
+        Whether all rows of most columns will be read, so that their files are checked first, however large they are.
 
     Raises
     ------
@@ -41,19 +50,21 @@ def relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Sto
         When a file is gone or cannot be read.
     """
     try:
-        return _relation(connection, plan, storage)
+        return _relation(connection, plan, storage, is_whole)
     except duckdb.Error as error:
         check_files(plan.files, storage)
         raise explained(error) from error
 
 
-def _relation(connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage) -> duckdb.DuckDBPyRelation:
+def _relation(
+    connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage, is_whole: bool
+) -> duckdb.DuckDBPyRelation:
     if not processing.is_native(plan):
         return connection.from_arrow(processing.ProcessedRows.of(plan, storage))
     if not storage.local:  # Arrow's errors would come late, and from inside DuckDB
         check_files(plan.files, storage)
     else:
-        check_contents(plan.files, storage, is_whole=False)
+        check_contents(plan.files, storage, is_whole=is_whole)
     parts = []
     for region, filenames in plan.by_region().items():
         part = data_files(connection, storage, filenames, plan.schema)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -66,12 +66,25 @@ class Query:
         The parameters whose values are such paths.
     is_eager
         Whether it reads rows before its columns are known.
+    columns
+        The names in it that may be columns, in small letters; None when it may read all columns.
+    is_partial
+        Whether a condition or a limit in it may leave rows unread.
     """
 
     text: str
     files: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     is_eager: bool = False
+    columns: frozenset[str] | None = None
+    is_partial: bool = False
+
+    def reads_most_of(self, columns: Sequence[str]) -> bool:
+        """Return whether it reads all rows of a table, and at least half of its columns."""
+        if self.is_partial:
+            return False
+        read = columns if self.columns is None else [name for name in columns if name.lower() in self.columns]
+        return 2 * len(read) >= len(columns)
 
 
 def judged(connection: duckdb.DuckDBPyConnection, sql: str) -> Query:
@@ -98,7 +111,10 @@ def judged(connection: duckdb.DuckDBPyConnection, sql: str) -> Query:
     if tree["error"]:
         return _without_tree(connection, explain, text)
     _check_count(tree["statements"])
-    return Query(explain + text, *_files(tree))
+    only_planned = bool(explain) and "ANALYZE" not in explain.upper()
+    return Query(
+        explain + text, *_files(tree), columns=_columns(tree), is_partial=only_planned or _may_leave_rows(tree)
+    )
 
 
 def _explain_and_text(sql: str) -> tuple[str, str]:
@@ -174,6 +190,33 @@ def _files(tree: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
         elif kind == "BASE_TABLE" and _is_path(name := str(node["table_name"])):
             files.append(name)
     return tuple(dict.fromkeys(files)), tuple(dict.fromkeys(parameters))
+
+
+def _columns(tree: Any) -> frozenset[str] | None:
+    """Return every name in a tree that may be a column's, in small letters; None when it asks for all columns."""
+    names: set[str] = set()
+    nodes = list(_nodes(tree))
+    tables = {str(node.get(key)).lower() for node in nodes for key in ("table_name", "alias") if "table_name" in node}
+    for node in nodes:
+        if node.get("class") == "STAR" or node.get("type") == "SHOW_REF":  # the second is SUMMARIZE
+            return None
+        if node.get("class") == "COLUMN_REF":
+            found = [str(name).lower() for name in node["column_names"]]
+            if len(found) == 1 and found[0] in tables:  # a whole row as one value
+                return None
+            names.update(found)
+    return frozenset(names)
+
+
+def _may_leave_rows(tree: Any) -> bool:
+    """Return whether a condition, or a limit without an order, may leave rows of a table unread."""
+    for node in _nodes(tree):
+        if node.get("where_clause") is not None or node.get("show_type") == "DESCRIBE":
+            return True
+        kinds = {modifier["type"] for modifier in node.get("modifiers") or ()}
+        if kinds & {"LIMIT_MODIFIER", "LIMIT_PERCENT_MODIFIER"} and "ORDER_MODIFIER" not in kinds:
+            return True
+    return False
 
 
 def _check_table_function(name: str) -> None:

@@ -8,7 +8,7 @@ been there at every moment of the check. What concerns a version that was let go
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -16,9 +16,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sleeper_nb.catalog.checked_rows import CatalogRows
 from sleeper_nb.catalog.steady import steady
-from sleeper_nb.errors import NotFound
+from sleeper_nb.errors import CatalogDamaged, NotFound, StorageError
 from sleeper_nb.model.file_reference import FileReference
+from sleeper_nb.model.log_entries import from_entry, has_checksum
 from sleeper_nb.model.savepoints import Savepoint, is_file_of
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
@@ -28,9 +30,9 @@ from sleeper_nb.operations.health.findings import (
     Suspicion,
     Version,
     VersionKey,
+    catalog_faults,
     changed_rows,
     key_of,
-    sequence_faults,
     state_faults,
     to_findings,
 )
@@ -46,7 +48,7 @@ ORPHAN_AGE = timedelta(days=3)
 
 _METADATA = ("statestore", paths.SAVEPOINTS, paths.SCHEMAS)
 
-HIDING = frozenset({"metadata", "unreadable", "history", "current"})
+HIDING = frozenset({"metadata", "unreadable", "history", "current", "catalog row", "savepoint"})
 """Kinds of findings after which it is not known what files belong to the table."""
 
 
@@ -54,10 +56,30 @@ HIDING = frozenset({"metadata", "unreadable", "history", "current"})
 class Catalogued:
     """What the catalog says of a table at one moment."""
 
-    current: int | None
-    snapshots: tuple[Snapshot, ...]
-    savepoints: tuple[Savepoint, ...]
+    rows: CatalogRows
     garbage: frozenset[str]
+
+    @property
+    def snapshots(self) -> tuple[Snapshot, ...]:
+        """The retained snapshots, newest first."""
+        return self.rows.snapshots
+
+    @property
+    def savepoints(self) -> tuple[Savepoint, ...]:
+        """The savepoints, oldest first."""
+        return self.rows.savepoints
+
+    def faults(self, old_files: Collection[str]) -> Iterator[Suspicion]:
+        """Yield what is wrong with the catalog, given the metadata files that are too old to be of work under way."""
+        yield from catalog_faults(self.rows)
+        damaged = {row.id for row in self.rows.damaged if row.kind == "savepoint"}
+        known = {savepoint.id for savepoint in self.savepoints} | self.rows.unused_savepoint_ids | damaged
+        for path in sorted(old_files):
+            number = paths.savepoint_id(path)
+            if number is not None and number not in known:
+                what = f"{path} is there, but the catalog has no savepoint {number}"
+                means = "the savepoint was lost from the catalog: restore the catalog from a copy"
+                yield Suspicion("savepoint", what, means)
 
     @property
     def versions(self) -> tuple[Version, ...]:
@@ -134,8 +156,10 @@ def check_table(
     """
     catalogued = _look_up(store)
     metadata = {file.path: file for folder in _METADATA for file in store.storage.list(folder)}
-    seen = _Seen(list(sequence_faults(catalogued.snapshots, catalogued.current)))
-    fresh, versions = _forgetful(store), catalogued.versions
+    began = store.clock.now()
+    old_metadata = {path for path, file in metadata.items() if began - file.modified > orphan_age}
+    seen = _Seen(list(catalogued.faults(old_metadata)))
+    fresh, versions = {Snapshot: _forgetful(store), Savepoint: _forgetful(store)}, catalogued.versions
     damaged_metadata = _DamagedMetadata(store, catalogued) if deep else None
     for i, version in enumerate(versions):
         progress.update(f"checking version {version.number}", i, len(versions))
@@ -144,53 +168,62 @@ def check_table(
             faults += damaged_metadata.faults(version)
         seen.suspicions += faults
         if not faults:
-            _check_version(fresh, version, seen, deep=deep)
+            # what was read of a savepoint must not stand in for the log that leads to its snapshot
+            _check_version(fresh[type(version)], version, seen, deep=deep)
         if isinstance(version, Savepoint) and paths.savepoint(version.id) in metadata:
             seen.suspicions += savepoint_file_faults(store.storage, version)
     data = {file.path: file for file in store.storage.list("data")}
     named = seen.files.distinct()
     seen.suspicions += _missing_files(named, {path: file.bytes for path, file in data.items()})
+    log = store.catalog.whole_log(store.table_id) if deep else {}
     if deep:
+        seen.suspicions += _log_faults(log, catalogued.snapshots)
         damaged = {s.filename for s in seen.suspicions}
         seen.suspicions += data_faults(
             store.storage, [use for use in seen.uses.values() if use.filename not in damaged], progress
         )
-    now = store.clock.now()
-    unnamed = {f.path: f for f in (*metadata.values(), *data.values()) if now - f.modified > orphan_age}
+    unnamed = {f.path: f for f in (*metadata.values(), *data.values()) if began - f.modified > orphan_age}
     orphans = unnamed.keys() - _known(store, seen, named, catalogued) - _future_schemas(unnamed, catalogued)
     orphans = orphans if _knows_all(seen) else set()
     return CheckReport(
         table=name,
-        snapshot_id=catalogued.current or 0,
+        snapshot_id=catalogued.rows.current or 0,
         versions=len(versions),
         files=0 if named is None else len(pc.unique(named["filename"])),
         deep=deep,
-        findings=to_findings(_standing(store, seen.suspicions)) if seen.suspicions else (),
+        findings=(
+            *(to_findings(_file_faults(store)) if deep else ()),
+            *(to_findings(_standing(store, seen.suspicions, old_metadata)) if seen.suspicions else ()),
+        ),
         orphans=tuple(unnamed[path] for path in sorted(orphans)),
         without_checksum=0 if named is None else named["checksum"].null_count,
+        rows_without_checksum=catalogued.rows.without_checksum + sum(not has_checksum(e) for e in log.values()),
     )
 
 
 def _look_up(store: StateStore) -> Catalogued:
     catalog, table_id = store.catalog, store.table_id
-    snapshots, (current, savepoints, garbage) = steady(
-        lambda: catalog.snapshots(table_id),
-        lambda: (
-            _current(store),
-            catalog.savepoints(table_id),
-            frozenset(path for path, _ in catalog.garbage(table_id)),
-        ),
+    garbage, rows = steady(
+        lambda: frozenset(path for path, _ in catalog.garbage(table_id)), lambda: catalog.audit(table_id)
     )
-    return Catalogued(current, snapshots, savepoints, garbage)
+    return Catalogued(rows, garbage)
 
 
-def _current(store: StateStore) -> int | None:
-    try:
-        return store.catalog.current(store.table_id).id
-    except NotFound:
-        if not store.catalog.has_table(store.table_id):
-            raise  # the table was deleted
-        return None
+def _file_faults(store: StateStore) -> Iterator[Suspicion]:
+    """Yield what is wrong with the catalog's own file: a damaged index hides rows that are there."""
+    for what in store.catalog.file_faults():
+        yield Suspicion("catalog file", what, "rows may be hidden: restore the catalog from a copy")
+
+
+def _log_faults(log: Mapping[int, bytes], snapshots: Sequence[Snapshot]) -> Iterator[Suspicion]:
+    """Yield the entries of the transaction log that are not what was written, also where no version needs them now."""
+    for number, entry in log.items():
+        try:
+            from_entry(entry, number)
+        except StorageError as error:
+            means = "this version, and later ones, may have to be read through it"
+            first = min((snapshot.id for snapshot in snapshots if snapshot.id >= number), default=number)
+            yield Suspicion("log", error.message, means, ("snapshot", first))
 
 
 class _DamagedMetadata:
@@ -203,7 +236,7 @@ class _DamagedMetadata:
         self._start: Snapshot | None = None
         if self._oldest is not None:
             # perhaps an expired snapshot, through whose metadata the oldest retained one is read
-            with contextlib.suppress(NotFound):
+            with contextlib.suppress(NotFound, CatalogDamaged):
                 self._start = store.catalog.checkpoint(store.table_id, self._oldest.id)
 
     def faults(self, version: Version) -> Iterator[Suspicion]:
@@ -293,7 +326,7 @@ def _known(store: StateStore, seen: _Seen, named: Any, catalogued: Catalogued) -
         known |= set(named["filename"].to_pylist())
     if seen.newest is not None:
         known |= set(seen.newest.files.ready_for_gc["filename"].to_pylist())
-    with contextlib.suppress(NotFound):  # the log may be read through a version that has expired
+    with contextlib.suppress(NotFound, CatalogDamaged):  # the log may be read through a version that has expired
         if catalogued.snapshots:
             start = store.catalog.checkpoint(store.table_id, catalogued.snapshots[-1].id)
             known |= _metadata_of(start) | {paths.schema(start.schema_id)}
@@ -341,11 +374,11 @@ def _future_schemas(there: Collection[str], catalogued: Catalogued) -> set[str]:
     return {path for path in there if (paths.schema_id(path) or 0) > newest}
 
 
-def _standing(store: StateStore, suspicions: list[Suspicion]) -> Iterator[Suspicion]:
+def _standing(store: StateStore, suspicions: list[Suspicion], old_metadata: Collection[str]) -> Iterator[Suspicion]:
     """Yield the suspicions that concern what is retained now, each file with the versions that name it."""
     now = _look_up(store)
     retained: dict[VersionKey, Version] = {key_of(version): version for version in now.versions}
-    again = set(sequence_faults(now.snapshots, now.current))
+    again = set(now.faults(old_metadata))
     yield from (s for s in suspicions if s.filename is None and (s.version in retained or s in again))
     files = [s for s in suspicions if s.filename is not None]
     if not files:

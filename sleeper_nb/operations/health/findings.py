@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sleeper_nb.catalog.checked_rows import CatalogRows
 from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.files import Totals, data_files
@@ -77,6 +78,9 @@ class CheckReport(Report):
         Old files that nothing names: they take room, and are no fault.
     without_checksum
         Data files of releases that kept no checksums: a changed bit in them can go unseen.
+    rows_without_checksum
+        Rows of snapshots and savepoints in the catalog, and after a deep check entries of the transaction log, that
+        earlier builds wrote without checksums.
     """
 
     table: str
@@ -87,6 +91,7 @@ class CheckReport(Report):
     findings: tuple[Finding, ...]
     orphans: tuple[StoredFile, ...]
     without_checksum: int = 0
+    rows_without_checksum: int = 0
 
     @property
     def ok(self) -> bool:
@@ -106,6 +111,10 @@ class CheckReport(Report):
         if self.without_checksum:
             old = counted(self.without_checksum, "data file")
             footer += f"; {old} of an older release without a checksum: compact {self.table} --strategy all adds it"
+        if self.rows_without_checksum:
+            footer += (
+                f"; {counted(self.rows_without_checksum, 'row')} in the catalog of an earlier build without a checksum"
+            )
         if count > SHOWN_ROWS:
             footer = f"first {SHOWN_ROWS} of {count:,} · {footer}"
         rows = tuple((f.kind, f.what, f.where, f.means) for f in self.findings[:SHOWN_ROWS])
@@ -144,8 +153,29 @@ def where_text(keys: Sequence[VersionKey]) -> str:
     return ", ".join(parts) or "the catalog"
 
 
-def sequence_faults(snapshots: Sequence[Snapshot], current: int | None) -> Iterator[Suspicion]:
-    """Yield where the retained snapshots, newest first, leave out a number or step back in time. Pure."""
+def catalog_faults(rows: CatalogRows) -> Iterator[Suspicion]:
+    """Yield which rows of the catalog were changed, are missing or disagree. Pure."""
+    means = "the version cannot be read, or is read wrongly: restore the catalog from a copy"
+    versions: list[Version] = [*rows.snapshots, *rows.savepoints]
+    decoded = set(map(key_of, versions))
+    for row in rows.damaged:
+        key = row.kind, row.id
+        yield Suspicion("catalog row", row.error, means, key if key in decoded else None)
+    yield from sequence_faults(rows.snapshots, rows.current, rows.current_commit)
+
+
+def sequence_faults(
+    snapshots: Sequence[Snapshot], current: int | None, current_commit: str | None
+) -> Iterator[Suspicion]:
+    """Yield where the retained snapshots, newest first, leave out a number, step back in time or are not current.
+
+    Parameters
+    ----------
+    snapshots
+        The retained snapshots.
+    current, current_commit
+        The number and commit id that the table's own row names.
+    """
     ordered = snapshots[::-1]
     for before, after in pairwise(ordered):
         if after.id != before.id + 1:
@@ -159,6 +189,14 @@ def sequence_faults(snapshots: Sequence[Snapshot], current: int | None) -> Itera
     elif current not in {s.id for s in ordered}:
         means = "the table and its history disagree"
         yield Suspicion("current", f"snapshot {current} is current but not retained", means)
+    means = "the table cannot be used before its row in the catalog is restored: a newer version would be hidden"
+    if current is not None and ordered and ordered[-1].id > current:
+        what = f"snapshot {ordered[-1].id} is newer than the current one, {current}"
+        yield Suspicion("current", what, means)
+    for snapshot in ordered:
+        if snapshot.id == current and snapshot.commit_id != current_commit:
+            what = f"the current snapshot {current} has commit {snapshot.commit_id}, the table's row {current_commit}"
+            yield Suspicion("current", what, means)
 
 
 def state_faults(state: TableState, version: Version, sound: TableState | None = None) -> Iterator[Suspicion]:

@@ -1,0 +1,230 @@
+"""Rows of a catalog with checksums: each is checked when it is read, so that a changed row is an error.
+
+The checksum is made of the frozen value and the table's id, not of the row's bytes, so it is the same on every catalog.
+Rows that an earlier build wrote have none; of those only the types are checked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter, itemgetter
+from typing import Any
+
+from sleeper_nb.errors import CatalogDamaged, InvalidInput
+from sleeper_nb.model.checksums import checksum_of
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
+
+HINT = "restore the catalog from a copy; check lists damaged rows, and versions whose rows are whole can be read"
+_CHANGED = "it was changed after it was written (its checksum differs)"
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
+_FIELDS = {field.name: str(field.type) for field in fields(Snapshot)}
+_VALUES, _ROW = attrgetter(*_FIELDS), itemgetter(*_FIELDS)
+_TIME = list(_FIELDS).index("time")
+
+
+def snapshot_checksum(table_id: str, snapshot: Snapshot) -> str:
+    """Return the checksum of a snapshot's row.
+
+    Fields at the end that are None do not count, so a field that a later build adds does not change it.
+    """
+    values = list(_VALUES(snapshot))
+    values[_TIME] = to_micros(snapshot.time)
+    return _checksum(table_id, values)
+
+
+def _checksum(table_id: str, values: list[Any]) -> str:
+    while values[-1] is None:
+        values.pop()
+    return checksum_of(_ENCODE([table_id, *values]).encode())
+
+
+def savepoint_checksum(table_id: str, body: str) -> str:
+    """Return the checksum of a savepoint's row, of which `body` is the JSON."""
+    return checksum_of(_ENCODE([table_id, body]).encode())
+
+
+def savepoint_columns(savepoint: Savepoint) -> dict[str, Any]:
+    """Return what a savepoint's row repeats of its body."""
+    return {
+        "id": savepoint.id,
+        "name": savepoint.name,
+        "files_path": savepoint.full_manifest_list,
+        "partitions_path": savepoint.partitions_path,
+        "saves": savepoint.saved_snapshot_id,
+        "log_path": savepoint.log and savepoint.log.path,
+    }
+
+
+_NO_VALUE = (ValueError, TypeError, AttributeError, LookupError, OverflowError, InvalidInput)
+"""What decoding a damaged row raises."""
+
+
+def damaged(what: str, catalog: str, error: Exception) -> CatalogDamaged:
+    """Return the error of a row that is not what was written."""
+    return CatalogDamaged(f"the row of {what} in {catalog} is damaged: {getattr(error, 'message', error)}", hint=HINT)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRow:
+    """The row of a snapshot as a catalog has it.
+
+    Parameters
+    ----------
+    table_id, catalog
+        The table, and the catalog's name for people: ``the catalog /data/catalog.sqlite``.
+    values
+        The snapshot's fields, its time in microseconds since 1970.
+    checksum
+        None in a row that an earlier build wrote.
+    """
+
+    table_id: str
+    catalog: str
+    values: Mapping[str, Any]
+    checksum: str | None
+
+    @property
+    def key(self) -> tuple[str, Any]:
+        """What names the version."""
+        return "snapshot", self.values.get("id")
+
+    def checked(self) -> Snapshot:
+        """Return the snapshot; `CatalogDamaged` when the row was changed."""
+        try:
+            return self._decode()
+        except _NO_VALUE as error:
+            raise damaged(f"snapshot {self.key[1]}", self.catalog, error) from error
+
+    def trusted(self) -> Snapshot:
+        """Return the snapshot whatever its checksum; `CatalogDamaged` when it cannot be decoded."""
+        return replace(self, checksum=None).checked()
+
+    def _decode(self) -> Snapshot:
+        if self.checksum is None:
+            _check_types(self.values)
+        elif _checksum(self.table_id, list(_ROW(self.values))) != self.checksum:
+            raise ValueError(_CHANGED)
+        return Snapshot(**{**self.values, "time": from_micros(self.values["time"])})
+
+
+def _check_types(values: Mapping[str, Any]) -> None:
+    for name, kind in _FIELDS.items():
+        value, expected = values[name], str if kind.startswith("str") else int
+        if not (type(value) is expected or (value is None and kind.endswith("None"))):
+            raise TypeError(f"{name} cannot be {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointRow:
+    """The row of a savepoint as a catalog has it.
+
+    Parameters
+    ----------
+    table_id, catalog, checksum
+        As of `SnapshotRow`.
+    id
+        The savepoint's.
+    body
+        Its JSON.
+    also
+        What else is in the row, under the names of `savepoint_columns`: it must be what the body says.
+    """
+
+    table_id: str
+    catalog: str
+    id: Any
+    body: Any
+    checksum: str | None
+    also: Mapping[str, Any]
+
+    @property
+    def key(self) -> tuple[str, Any]:
+        """What names the version."""
+        return "savepoint", self.id
+
+    def checked(self) -> Savepoint:
+        """Return the savepoint; `CatalogDamaged` when the row was changed."""
+        try:
+            return self._decode()
+        except _NO_VALUE as error:
+            raise damaged(f"savepoint {self.id}", self.catalog, error) from error
+
+    def trusted(self) -> Savepoint:
+        """Return the savepoint whatever its checksum; `CatalogDamaged` when it cannot be decoded."""
+        return replace(self, checksum=None, also={}).checked()
+
+    def _decode(self) -> Savepoint:
+        if self.checksum is not None and savepoint_checksum(self.table_id, self.body) != self.checksum:
+            raise ValueError(_CHANGED)
+        savepoint = Savepoint.from_json(self.body)
+        expected = {**savepoint_columns(savepoint)}
+        wrong = next((name for name, value in self.also.items() if expected[name] != value), None)
+        if wrong is not None:
+            raise ValueError(f"its {wrong} is {self.also[wrong]!r}, which the savepoint does not say")
+        return savepoint
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedRow:
+    """A row of a snapshot or savepoint that is not what was written."""
+
+    kind: str
+    id: Any
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRows:
+    """The rows that a table's versions depend on, as a check reads them: a damaged one is no error.
+
+    Parameters
+    ----------
+    current, current_commit
+        The number and the commit id of the snapshot that the table's own row says is current; None where it is gone.
+    snapshots
+        The retained snapshots whose rows can be decoded, newest first.
+    savepoints
+        The savepoints whose rows can be decoded, oldest first.
+    unused_savepoint_ids
+        Ids that were given out and need not have a savepoint: it was deleted, or never added.
+    damaged
+        The rows that were changed.
+    without_checksum
+        How many rows earlier builds wrote, which kept no checksums of them.
+    """
+
+    current: int | None
+    current_commit: str | None
+    snapshots: tuple[Snapshot, ...]
+    savepoints: tuple[Savepoint, ...]
+    unused_savepoint_ids: frozenset[int]
+    damaged: tuple[DamagedRow, ...]
+    without_checksum: int
+
+    @classmethod
+    def of(
+        cls,
+        current: tuple[int | None, str | None],
+        snapshots: Iterable[SnapshotRow],
+        savepoints: Iterable[SavepointRow],
+        unused_savepoint_ids: Iterable[int],
+    ) -> CatalogRows:
+        """Decode rows, and note which are damaged."""
+        rows: tuple[SnapshotRow | SavepointRow, ...] = (*snapshots, *savepoints)
+        damaged: list[DamagedRow] = []
+        found: dict[type, list[Any]] = {Snapshot: [], Savepoint: []}
+        for row in rows:
+            with contextlib.suppress(CatalogDamaged):
+                try:
+                    value: Snapshot | Savepoint = row.checked()
+                except CatalogDamaged as error:
+                    damaged.append(DamagedRow(*row.key, error.message))
+                    value = row.trusted()
+                found[type(value)].append(value)
+        old = sum(row.checksum is None for row in rows)
+        unused = frozenset(unused_savepoint_ids)
+        return cls(*current, tuple(found[Snapshot]), tuple(found[Savepoint]), unused, tuple(damaged), old)
