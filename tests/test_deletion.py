@@ -49,7 +49,7 @@ def test_a_table_gets_no_name_that_another_has_and_its_own_in_another_case(sessi
     for taken in ("other", "OTHER"):
         with pytest.raises(sl.AlreadyExists, match="is there already"):
             session.rename_table("trips", taken)
-    with pytest.raises(sl.InvalidInput, match="can be called"):
+    with pytest.raises(sl.InvalidInput, match="is not a valid"):
         session.rename_table("trips", "2 trips")
     with pytest.raises(sl.NotFound, match="'flights'"):
         session.rename_table("flights", "new")

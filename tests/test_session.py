@@ -87,7 +87,7 @@ def test_storage_of_another_kind_is_refused_with_what_to_type_instead():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("2trips", SCHEMA), "can be called"),
+        (("2trips", SCHEMA), "is not a valid table name"),
         (("trips", SCHEMA, ["n", "g"]), "does not come after"),
         (("trips", SCHEMA, ["n", "n"]), "does not come after"),
         (("trips", SCHEMA, [3]), "no value of row key"),

@@ -98,7 +98,7 @@ def test_a_newer_format_is_refused(opened: Opener, catalog: DynamoDBCatalog):
 
 @pytest.mark.parametrize("name", ["", "a b", "a/b", "x" * 201])
 def test_an_instance_is_named_as_dynamodb_allows(name: str, tmp_path: Path):
-    with pytest.raises(InvalidInput, match="no instance"):
+    with pytest.raises(InvalidInput, match="is not a valid instance name"):
         DynamoDBCatalog(name, clock=None)
 
 
