@@ -66,7 +66,7 @@ class Changes(Report):
         The column is ``change``; ``_change`` in a table that has such a column.
         """
         if limit is not None and limit < 0:
-            raise InvalidInput(f"the limit {limit} is negative", hint="--limit must be 0 or more")
+            raise InvalidInput(f"the limit {limit} is negative", hint="the limit is 0 or more")
         return ChangedRows(self, KINDS, limit)
 
     def count(self) -> RowCounts:

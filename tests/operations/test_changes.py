@@ -278,7 +278,7 @@ def test_both_kinds_come_in_key_order_with_their_kind(table):
     assert repr(table.changes(first, other)).endswith(
         "2 rows · added and removed from snapshot 2 to snapshot 3 of t · reads 1/3 files"
     )
-    with pytest.raises(sl.InvalidInput, match="no limit"):
+    with pytest.raises(sl.InvalidInput, match="the limit -1 is negative"):
         table.changes(1).rows(-1)
 
 

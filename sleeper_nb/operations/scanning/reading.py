@@ -81,7 +81,7 @@ def stream(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows that `read` returns, with their types in the table's schema; it holds a few batches."""
     if limit is not None and limit < 0:
-        raise InvalidInput(f"the limit {limit} is negative", hint="--limit must be 0 or more")
+        raise InvalidInput(f"the limit {limit} is negative", hint="the limit is 0 or more")
     schema = pa.schema(asked_fields(plan.schema.names if columns is None else columns, plan.schema))
     process, left = Processor.of(plan.processing, plan.schema), limit
     with opened(where) as test:
