@@ -44,6 +44,10 @@ LINES = [
     ("jobs --state", "usage: jobs"),
     ("sql --engine duckdb SELECT :nosuch",
      ":nosuch takes the value of the notebook's variable nosuch (in Python: params={'nosuch': …})"),
+    ("sql --engine duckdb SELECT when FROM words", 'when is a word of SQL; write the column in quotes: "when"'),
+    ("sql --engine duckdb SELECT id, WHEN FROM words", 'when is a word of SQL; write the column in quotes: "when"'),
+    ("sql --engine duckdb SELECT select FROM words", 'select is a word of SQL; write the column in quotes: "select"'),
+    ("sql --engine duckdb SELECT id FROM words WHERE select > 1", "select is a word of SQL; write the column"),
     ("sql --engine duckdb SELECT :row", "did you mean 'rows'?"),
     ("sql --engine duckdb SELECT city FROM trips VERSION AS OF 'half-year'",
      "write 12, 'snapshot.12', 'savepoint.3' or 'savepoint.half-year' for the savepoint of that name"),
@@ -60,6 +64,7 @@ INSTEAD = [
     "history trips --limit 10",
     "scan trips --where fare>1",
     "sql --engine duckdb SELECT :name",
+    'sql --engine duckdb SELECT "when", "select" FROM words WHERE "select" > 1',
     "sql --engine duckdb SELECT city FROM trips VERSION AS OF 'savepoint.half-year'",
 ]
 
@@ -168,3 +173,21 @@ def test_a_column_that_is_the_index_of_a_frame_is_reset(typed, shell):
     assert refused(typed, "%sleeper ingest trips $frame").hint == "it is the frame's index: ingest frame.reset_index()"
     typed("frame = frame.reset_index()")
     typed("%sleeper ingest trips $frame")
+
+
+def test_an_error_of_syntax_elsewhere_is_not_blamed_on_a_column(typed):
+    assert refused(typed, "%sleeper sql --engine duckdb SELECT id FROM words WHERE id >").hint is None
+
+
+@pytest.mark.parametrize("word", ["EXPLAIN", "EXPLAIN ANALYZE"])
+def test_the_plan_of_explain_is_shown_line_by_line(typed, word):
+    shown = typed(f"%sleeper sql --engine duckdb {word} SELECT city FROM trips")
+    assert "\\n" not in repr(shown)
+    assert "\\n" not in shown._repr_html_()
+    assert len([line for line in repr(shown).splitlines() if "│" in line]) > 2
+    assert "<pre>" in shown._repr_html_()
+
+
+def test_a_column_named_as_in_a_plan_is_no_plan(typed):
+    shown = typed("%sleeper sql --engine duckdb SELECT 'x' AS explain_key, 1 AS explain_value")
+    assert "explain_key" in repr(shown)
