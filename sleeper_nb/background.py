@@ -37,7 +37,7 @@ class Watch:
     def check(self) -> None:
         """Raise `Cancelled` when the work is to stop."""
         if self._cancelled.is_set():
-            raise Cancelled("cancelled", hint="what was committed before stays; run it again for the rest")
+            raise Cancelled("cancelled", hint="earlier commits are kept; run it again for the rest")
 
 
 class BackgroundJob(Report, Generic[T]):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Literal, overload
 
 from sleeper_nb.arguments import checked
+from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.jobs import JobKind, check_job_id
 from sleeper_nb.model.properties import INGEST_STRATEGY, SAVEPOINT_INTERVAL
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.administration import property_state
 from sleeper_nb.operations.loading import ingest, sources
+from sleeper_nb.operations.loading.conforming import A_TABLE
 from sleeper_nb.operations.loading.ingest_plan import IngestPlan, plan_ingest
 from sleeper_nb.operations.loading.source_files import CsvFormat
 from sleeper_nb.operations.loading.sources import Source
@@ -100,9 +105,10 @@ class Loading(Oversight):
         through_spark = sources.is_spark(given) or sources.bytes_of(given) >= SPARK_BYTES
         if dry_run:
             return self._plan(given, through_spark=through_spark)
-        if through_spark:
-            return self._saved_if_due(self._import(given, message, job_id))
-        return self._saved_if_due(self._once("ingest", job_id, lambda: self._ingest(given, message, job_id)))
+        with self._named():
+            if through_spark:
+                return self._saved_if_due(self._import(given, message, job_id))
+            return self._saved_if_due(self._once("ingest", job_id, lambda: self._ingest(given, message, job_id)))
 
     @overload
     def bulk_import(
@@ -146,9 +152,26 @@ class Loading(Oversight):
         given = sources.gather(data, self._store.storage, CsvFormat(delimiter, null_text, header))
         if dry_run:
             return self._plan(given, through_spark=True)
-        return self._saved_if_due(self._import(given, message, job_id))
+        with self._named():
+            return self._saved_if_due(self._import(given, message, job_id))
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Put the name of the table into the hint of an error of its data."""
+        try:
+            yield
+        except InvalidInput as error:
+            error.hint = error.hint and error.hint.replace(A_TABLE, shlex.quote(self.name))
+            raise
 
     def _plan(self, given: Sequence[Source], *, through_spark: bool) -> IngestPlan:
+        plan = self._made_plan(given, through_spark=through_spark)
+        told = tuple(
+            replace(each, change=each.change.replace(A_TABLE, shlex.quote(self.name))) for each in plan.differences
+        )
+        return replace(plan, differences=told)
+
+    def _made_plan(self, given: Sequence[Source], *, through_spark: bool) -> IngestPlan:
         state, strategy = self._store.load(), self.properties[INGEST_STRATEGY]
         if not sources.is_spark(given):
             return plan_ingest(state, given, strategy=strategy, through_spark=through_spark)

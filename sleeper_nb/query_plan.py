@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.cells import Bytes
 from sleeper_nb.operations.scanning.planning import ScanPlan
 from sleeper_nb.report import Grid, Report
 from sleeper_nb.statement import Source
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_PLANS = ("analyzed_plan", "logical_opt", "logical_plan", "physical_plan")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -69,6 +74,19 @@ class EnginePlan(Report):
 
     engine: str
     text: str
+
+    @classmethod
+    def told(cls, engine: str, rows: pa.Table) -> EnginePlan | None:
+        """Return the plan that the rows of ``EXPLAIN`` are; None of other rows."""
+        if rows.column_names == ["explain_key", "explain_value"]:
+            if not rows.num_rows or not all(key in _PLANS for key in rows.column(0).to_pylist()):
+                return None
+        elif engine != "spark" or rows.column_names != ["plan"] or rows.num_rows != 1:
+            return None
+        texts = rows.column(rows.num_columns - 1).to_pylist()
+        if not all(isinstance(text, str) for text in texts) or (engine == "spark" and not texts[0].startswith("== ")):
+            return None
+        return cls(engine, "\n".join(texts).rstrip())
 
     def grid(self) -> Grid:
         """Return the plan, line by line."""

@@ -149,6 +149,18 @@ class QueryResult(Report, ABC):
         plans = (source.rows for source in self.sources if isinstance(source.rows, ScanPlan))
         return self._head.grid(self.display, self.source_text, self._note, Reads.of(plans))
 
+    def _told_plan(self) -> EnginePlan | None:
+        """Return the answer of ``EXPLAIN``, whose lines are all in one value; None of any other statement."""
+        return EnginePlan.told(self.engine, self._head.upto(self.display.rows + 1))
+
+    def __repr__(self) -> str:
+        plan = self._told_plan()
+        return self.grid().text() if plan is None else repr(plan)
+
+    def _repr_html_(self) -> str:
+        plan = self._told_plan()
+        return self.grid().html() if plan is None else plan._repr_html_()
+
     def batches(self) -> Iterator[pa.Table]:
         """Yield all rows, in the statement's order, some at a time, each read when it is asked for.
 

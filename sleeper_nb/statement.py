@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from sleeper_nb.engines.duckdb.condition_faults import RESERVED
 from sleeper_nb.engines.sql import time_travel
 from sleeper_nb.engines.sql.time_travel import Dialect, TableReference, VersionClause
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
@@ -20,6 +21,7 @@ from sleeper_nb.operations.versioning.leases import ReadGuard
 from sleeper_nb.operations.versioning.versions import Resolved
 from sleeper_nb.storage.filesystem import Storage
 
+_SYNTAX = re.compile(r'DuckDB: Parser Error: syntax error at or near "(\w+)"')
 _NO_COLUMN = re.compile(r'"([^"]+)" does not have a column named "([^"]+)"')
 _QUOTES = ('"', "`")
 
@@ -186,6 +188,8 @@ def explained(error: SleeperError, bound: Bound, names: Callable[[], tuple[str, 
     """Return the error of an engine as ours, when it is about a table that could be meant to be ours, or a column."""
     if found := _NO_COLUMN.search(error.message):
         return _without_column(found[2], found[1], bound)
+    if found := _SYNTAX.search(error.message):
+        return _with_quotes(error, found[1], bound)
     unknown = bound.unknown
     tables = names() if unknown else ()
     for reference in unknown:
@@ -203,6 +207,18 @@ def _without_column(name: str, table: str, bound: Bound) -> InvalidInput:
     near = difflib.get_close_matches(name, {column for plan in plans for column in plan.schema.names})
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else None
     return InvalidInput(f"no column {name!r} of {table!r}", hint=hint)
+
+
+def _with_quotes(error: SleeperError, near: str, bound: Bound) -> SleeperError:
+    """Return DuckDB's error of its syntax with a hint, when a column's name there is a word of SQL."""
+    plans = (source.rows for source in bound.sources if isinstance(source.rows, ScanPlan))
+    for name in {column for plan in plans for column in plan.schema.names}:
+        as_value = rf"(?:\bselect|[,(=<>.])\s*{name}\s*(?:[,)=<>]|\bfrom\b|$)"
+        is_meant = name.casefold() == near.casefold() or re.search(as_value, bound.text, re.IGNORECASE)
+        if name.upper() in RESERVED and is_meant:
+            hint = f'{name} is a word of SQL; write the column in quotes: "{name}"'
+            return InvalidInput(error.message, hint=hint)
+    return error
 
 
 def _blames(error: SleeperError, name: str) -> bool:

@@ -138,7 +138,7 @@ def test_only_values_are_offered_for_a_parameter_that_is_not_there(session):
     params = {"pd": pd, "made": pd.DataFrame(), "call": print, "least": 5}
     with pytest.raises(sl.NotFound, match="no parameter 'x'") as caught:
         session.sql("SELECT :x", engine="duckdb", params=params)
-    assert caught.value.hint == "there are: least"
+    assert caught.value.hint.endswith("; there are: least")
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -20,6 +20,8 @@ from sleeper_nb.errors import InvalidInput, NotFound
 HELP = ("-h", "--help")
 _COMMENT = re.compile(r"--(\s|$)")
 _LONG = re.compile(r"--[a-z]")
+_LONG_FOR = {"-n": "--limit"}
+"""Short options of other tools, by which users know our long ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +237,19 @@ def _count(argument: Argument) -> str | None:
 def _refuse(word: str, command: Command, options: list[str]) -> NoReturn:
     if word.startswith("-"):
         name = word.partition("=")[0]
-        near = difflib.get_close_matches(name, options, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else _usage(command)
+        near = _near_options(name, options)
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else _usage(command)
         raise InvalidInput(f"{command.name} has no option {name!r}", hint=hint)
     raise InvalidInput(f"{command.name} cannot use {word!r}", hint=_usage(command))
+
+
+def _near_options(name: str, options: list[str]) -> list[str]:
+    """Return the long options that an unknown one may mean; a short one is never near to another short one."""
+    long = [option for option in options if option.startswith("--")]
+    if name.startswith("--"):
+        return difflib.get_close_matches(name, long, n=1, cutoff=0.7)
+    initial = _LONG_FOR.get(name[:2], f"-{name[:2]}")
+    return [option for option in long if option.startswith(initial)][:3]
 
 
 def _check(argument: Argument, found: Namespace, command: Command) -> None:

@@ -216,8 +216,7 @@ class Schema(Report):
         for number, definition in _definitions(text):
             match = _DEFINITION.fullmatch(definition)
             if match is None:
-                hint = _COMMENT_HINT if "#" in definition else "write: name TYPE [KEY|SORT] [NULL]"
-                raise InvalidInput(f"line {number}: cannot read {definition!r}", hint=hint)
+                raise InvalidInput(f"line {number}: cannot read {definition!r}", hint=_definition_hint(definition))
             nullable = bool(match["null"] and not match["not"]) or match["type"].endswith("?")
             try:
                 field = Field(match["name"], parse_type(match["type"].rstrip("?")), nullable)
@@ -266,11 +265,20 @@ def _of_plain(body: Any) -> Field:
 
 
 _COMMENT_HINT = "comments are written behind --, not behind #"
+_QUOTED = re.compile(r"""["'`\[]([^"'`\]]+)["'`\]](.*)""", re.DOTALL)
 _DEFINITION = re.compile(
     r"(?P<name>[^\s,]+)\s+(?P<type>\w+\??|\w+\s*\([^)]*\)\??|\w+\s*<.*>\??)"
     r"(?:\s+(?P<role>KEY|SORT))?(?:\s+(?P<not>NOT\s+)?(?P<null>NULL))?",
     re.IGNORECASE,
 )
+
+
+def _definition_hint(definition: str) -> str:
+    """Return what to write instead of a definition that cannot be read."""
+    if quoted := _QUOTED.fullmatch(definition):
+        name = re.sub(r"\W+", "_", quoted[1].strip())
+        return f"write {name}{quoted[2]}: a name has no quotes, only letters, digits and _"
+    return _COMMENT_HINT if "#" in definition else "write: name TYPE [KEY|SORT] [NULL]"
 
 
 def fields_of(fields: Fields) -> tuple[Field, ...]:

@@ -173,7 +173,8 @@ def parse_version(version: int | str) -> SnapshotReference | SavepointReference:
         return SnapshotReference(int(rest))
     if dot and kind == "savepoint" and rest:
         return SavepointReference(int(rest) if rest.isascii() and rest.isdigit() else rest)
-    raise InvalidInput(f"no version {version!r}", hint="write 12, 'snapshot.12', 'savepoint.3' or 'savepoint.<name>'")
+    named = f"'savepoint.{text}' for the savepoint of that name" if text and not dot else "'savepoint.<name>'"
+    raise InvalidInput(f"no version {version!r}", hint=f"write 12, 'snapshot.12', 'savepoint.3' or {named}")
 
 
 def parse_moment(moment: datetime | str) -> Moment:

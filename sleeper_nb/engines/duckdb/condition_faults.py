@@ -127,8 +127,12 @@ def _empty(_match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
     return _Fault("it is empty", _IN_SQL)
 
 
-def _no_column(match: re.Match[str], _where: str, names: Sequence[str]) -> _Fault:
+def _no_column(match: re.Match[str], where: str, names: Sequence[str]) -> _Fault:
     near = NotFound.of("column", match[1], names)
+    compared = re.search(rf"(\w+)\s*([=<>!]+)\s*{re.escape(match[1])}(?!\w)", where)
+    if compared and compared[1] in names and not difflib.get_close_matches(match[1], names):
+        instead = f"{compared[1]} {compared[2]} '{match[1]}'"
+        return _Fault(near.message, f'if {match[1]} is a text, write it in quotes: --where "{instead}"')
     return _Fault(near.message, near.hint or _IN_SQL)
 
 

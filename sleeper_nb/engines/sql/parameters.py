@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time, timedelta
@@ -42,10 +43,19 @@ def plain_values(sql: str, names: Iterable[str], given: Mapping[str, Any], *, di
     values = {}
     for name in names:
         if name not in given:
-            raise NotFound.of("parameter", name, (other for other, value in given.items() if _may_be_bound(value)))
+            raise _unknown(name, [other for other, value in given.items() if _may_be_bound(value)])
         values[name] = _plain(name, given[name])
     _check_lists(sql, values, dialect)
     return values
+
+
+def _unknown(name: str, known: Sequence[str]) -> NotFound:
+    """Return the error of a parameter without a value: what gives it one, unless it is another one misspelt."""
+    error = NotFound.of("parameter", name, known)
+    if not difflib.get_close_matches(name, known):
+        source = f":{name} takes the value of the notebook's variable {name} (in Python: params={{{name!r}: …}})"
+        error.hint = f"{source}; {error.hint}" if known else source
+    return error
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -7,6 +7,7 @@ through it: Arrow, pandas, Polars, rows of Python, CSV, JSON, Parquet, and batch
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -26,6 +27,9 @@ BAD_VALUE = (pa.ArrowException, OverflowError, TypeError, ValueError, Arithmetic
 """What Arrow and Python raise for a value that does not fit."""
 _OPEN_EXTENSIONS = frozenset({"arrow.json", "arrow.uuid", "arrow.bool8"})
 _MOST_SHOWN = 60
+_NUMBERS = frozenset({"int", "long", "float", "double", "decimal"})
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+(?:[. ]\d{3})*,\d+", re.ASCII)
 
 
 class InexactValueError(Exception):
@@ -67,8 +71,16 @@ class InexactValueError(Exception):
         return self.kind == self.target.name == "string" and self.index is not None
 
     @property
+    def is_no_number(self) -> bool:
+        """Whether a text was to become a number, which it does not say."""
+        is_text = self.kind == "string" and isinstance(self.value, str) and self.target.name in _NUMBERS
+        return is_text and not _NUMBER.fullmatch(self.value.strip())
+
+    @property
     def hint(self) -> str:
         """What to do."""
+        if self.is_no_number:
+            return _number_hint(self.value)
         if fit(self.kind, self.target.name) == "refused":
             return _HINTS_REFUSED.get((self.kind, self.target.name)) or f"convert it to {self.target} first"
         return _HINTS.get(self.target.name, "convert it to {} first").format(self.target)
@@ -94,6 +106,18 @@ _HINTS_REFUSED = {
                     "timestamp (s, ms, ns)")},
     ("other", "map"): "give lists of (key, value) pairs",
 }  # fmt: skip
+
+
+def _number_hint(text: str) -> str:
+    """Return what to do about a text that is not a number."""
+    if _DECIMAL_COMMA.fullmatch(text.strip()):
+        return f"write a point before the decimals, and nothing between the thousands: {_with_point(text)}"
+    return "write a number such as 12 or 1.5, leave the value out where it is missing, or use a column of type string"
+
+
+def _with_point(text: str) -> str:
+    whole, _, decimals = text.strip().rpartition(",")
+    return f"{re.sub(r'[^0-9+-]', '', whole)}.{decimals}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,18 @@ import difflib
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import pyarrow as pa
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.types import FieldType
 from sleeper_nb.operations.loading.casting import InexactValueError, exactly, fit, kind_of
 from sleeper_nb.report import counted
+
+A_TABLE = "<table>"
+"""Stands in a hint for the name of the table, which a schema does not know; `Loading` puts the name there."""
 
 
 def row_number(index: int) -> str:
@@ -152,7 +157,8 @@ def compare_parts(parts: Sequence[RawColumns], schema: Schema) -> Conformed:
     names: Counter[str] = Counter()
     for part in parts:
         names |= Counter(part.names)  # a name that is there twice in any part stays twice
-    found = compare_names(tuple(names.elements()), schema)
+    types = {name: column.type for part in parts for name, column in part.columns.items()}
+    found = compare_names(tuple(names.elements()), schema, types)
     columns: dict[str, pa.ChunkedArray] = {}
     for each in schema.fields:
         if each.name not in names:
@@ -199,8 +205,20 @@ def _joined(parts: Sequence[RawColumns], target: Field) -> pa.ChunkedArray | Dif
     return pa.chunked_array(chunks, target.type.arrow)
 
 
-def compare_names(names: Sequence[str], schema: Schema) -> list[Difference]:
-    """Return which columns are there twice, missing and unknown; a misspelt one is told with its nearest name."""
+def compare_names(
+    names: Sequence[str], schema: Schema, types: Mapping[str, pa.DataType] = MappingProxyType({})
+) -> list[Difference]:
+    """Return which columns are there twice, missing and unknown; a misspelt one is told with its nearest name.
+
+    Parameters
+    ----------
+    names
+        The names of the columns of the data.
+    schema
+        The table's schema.
+    types
+        The types of columns, where the data has any.
+    """
     times, known = Counter(names), frozenset(schema.names)
     twice = [name for name, count in times.items() if count > 1]
     missing = [f.name for f in schema.fields if f.name not in times and not f.nullable]
@@ -215,13 +233,23 @@ def compare_names(names: Sequence[str], schema: Schema) -> list[Difference]:
         found.append(Difference(name, f"missing column {name!r}", change))
     for name in unknown:
         near = _nearest(name, absent)
-        change = (
-            f"rename it to {near!r}"
-            if near
-            else f'leave it out, or add it: alter --add-column "{name} TYPE?"; the table has {", ".join(schema.names)}'
-        )
+        known_names = ", ".join(schema.names)
+        change = f"rename it to {near!r}" if near else f"{_added(name, types.get(name))}; the table has {known_names}"
         found.append(Difference(name, f"unknown column {name!r}", change))
     return found
+
+
+def _added(name: str, kind: pa.DataType | None) -> str:
+    """Return how a column is added to the table, or first gets a name that a table can have."""
+    try:
+        Field(name, FieldType("string"))
+    except InvalidInput:
+        return "leave it out, or rename it in the data: a name starts with a letter; then letters, digits and _"
+    try:
+        of_type = f'{FieldType.from_arrow(kind)}?"' if kind is not None else 'string?", or with its type'
+    except InvalidInput:
+        return "leave it out"
+    return f'leave it out, or add it: %sleeper alter {A_TABLE} --add-column "{name} {of_type}'
 
 
 def _nearest(name: str, candidates: Sequence[str]) -> str | None:
@@ -264,6 +292,8 @@ def inexact(error: InexactValueError, target: Field, place: Callable[[int], str]
     within = "" if error.target == target.type else f" in {target.type}"
     goal = f"cannot become {error.target}{within} without loss"
     where = place(error.index) if error.index is not None else ""
+    if error.is_no_number:
+        kind, goal = "", "is not a number"
     if error.is_bad_text:
         problem = f"column {target.name!r}{f', {where}' if where else ''}: the text {error.shown} is not UTF-8"
     elif error.index is None:

@@ -6,6 +6,7 @@ texts nor bytes, that can only be NULL too. Bytes are base64, lists and maps JSO
 
 from __future__ import annotations
 
+import contextlib
 import csv as python_csv
 import io
 from collections.abc import Iterator, Sequence
@@ -32,6 +33,7 @@ from sleeper_nb.operations.loading.texts import from_base64
 BLOCK_BYTES = 8 << 20
 """Bytes that are parsed together; no row can be longer."""
 _END = "\x1c\x1d\x1e\x1f"  # no character of it can be a delimiter
+_DELIMITERS = (";", "\t", "|", ",")
 _SURE = frozenset({"string", "bytearray"})
 
 
@@ -45,6 +47,7 @@ def csv_parts(file: SourceFile, schema: Schema) -> Iterator[RawColumns]:
     """
     form = file.csv.named(file.path)
     names = _names(file, form, schema)
+    _check_delimiter(file, names if form.header else _first_record(file, form), form, schema)
     last: pa.RecordBatch | None = None
     start = 0
     quotes = Quotes(form.separator)
@@ -146,6 +149,27 @@ def _names(file: SourceFile, form: CsvFormat, schema: Schema) -> tuple[str, ...]
             if record:
                 return tuple(record)
     raise pa.ArrowInvalid("the file is empty")
+
+
+def _first_record(file: SourceFile, form: CsvFormat) -> tuple[str, ...]:
+    with contextlib.suppress(python_csv.Error), _Records(file, form) as records:  # a value may be too long for it
+        return tuple(next(filter(None, records.rows), ()))
+    return ()
+
+
+def _check_delimiter(file: SourceFile, first: Sequence[str], form: CsvFormat, schema: Schema) -> None:
+    """Raise for a file whose first line is one value, and names or fills the table's columns when it is split."""
+    if len(first) != 1 or len(schema.names) == 1 or first[0] in schema.names:
+        return
+    for delimiter in _DELIMITERS:
+        parts = first[0].split(delimiter)
+        fits = set(parts) & set(schema.names) if form.header else len(parts) == len(schema.names)
+        if delimiter != form.separator and len(parts) > 1 and fits:
+            word = "tab" if delimiter == "\t" else f"'{delimiter}'"
+            raise InvalidInput(
+                f"the first line of {file.address} is one value, {first[0]!r}",
+                hint=f"are its values separated by {word}? --delimiter {word} (in Python: delimiter={delimiter!r})",
+            )
 
 
 class _Records:

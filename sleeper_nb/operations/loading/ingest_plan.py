@@ -152,7 +152,7 @@ def _look_at_parquet(file: SourceFile, schema: Schema) -> Conformed:
     columns, found = {}, []
     with open_parquet(file) as opened:
         types = {f.name: f.type for f in opened.schema_arrow}
-        found += compare_names(opened.schema_arrow.names, schema)
+        found += compare_names(opened.schema_arrow.names, schema, types)
         twice = len(types) < len(opened.schema_arrow.names)
         for field in schema.fields if not twice else ():
             if field.name not in types:

@@ -91,7 +91,10 @@ def is_spark(sources: Sequence[Source]) -> bool:
 
 def conformed(source: Source, schema: Schema) -> Conformed:
     """Return the rows of one source as far as they fit a table, with every difference."""
-    return read_file(source, schema) if isinstance(source, SourceFile) else compare(_raw(source.data, schema), schema)
+    if isinstance(source, SourceFile):
+        return read_file(source, schema)
+    found = compare(_raw(source.data, schema), schema)
+    return _with_index(found, source.data) if _is_pandas(source.data) else found
 
 
 def rows_of(sources: Iterable[Source], schema: Schema) -> pa.Table:
@@ -130,6 +133,16 @@ def _is_pandas(data: Any) -> bool:
     return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
 
 
+def _with_index(found: Conformed, frame: Any) -> Conformed:
+    """Return what was found of a frame, with the way to ingest a missing column that is its index."""
+    index = {str(name) for name in frame.index.names if name is not None} - {str(name) for name in frame.columns}
+    told = tuple(
+        replace(each, change="it is the frame's index: ingest frame.reset_index()") if each.column in index else each
+        for each in found.differences
+    )
+    return replace(found, differences=told)
+
+
 def _raw(data: Any, schema: Schema) -> RawColumns:
     library = type(data).__module__.partition(".")[0]
     if isinstance(data, list) and all(isinstance(row, dict) for row in data):
@@ -166,7 +179,8 @@ def _from_rows(rows: list[dict[str, Any]], schema: Schema) -> RawColumns:
     given = tuple(dict.fromkeys(name for row in rows for name in row))
     keys = {str(name): name for name in given}
     made = {f.name: _column([row.get(keys[f.name]) for row in rows], f) for f in schema.fields if f.name in keys}
-    return _gathered(tuple(map(str, given)), made, len(rows))
+    others = {name: _as_found([row.get(key) for row in rows]) for name, key in keys.items() if name not in made}
+    return _gathered(tuple(map(str, given)), {**made, **others}, len(rows))
 
 
 def _column(values: list[Any], target: Field) -> pa.ChunkedArray | Difference:
@@ -177,14 +191,22 @@ def _column(values: list[Any], target: Field) -> pa.ChunkedArray | Difference:
         return inexact(error, target, row_number)
 
 
+def _as_found(values: Any) -> pa.ChunkedArray | None:
+    """Return the values of a column that the table does not have, for its type; None where Arrow has none."""
+    try:
+        return pa.chunked_array([pa.array(values, from_pandas=True)])
+    except BAD_VALUE:
+        return None
+
+
 def _gathered(
     names: tuple[str, ...],
-    made: Mapping[str, pa.ChunkedArray | Difference],
+    made: Mapping[str, pa.ChunkedArray | Difference | None],
     rows: int,
     notes: Mapping[str, str] = MappingProxyType({}),
 ) -> RawColumns:
     bad = tuple(each for each in made.values() if isinstance(each, Difference))
-    columns = {name: each for name, each in made.items() if not isinstance(each, Difference)}
+    columns = {name: each for name, each in made.items() if isinstance(each, pa.ChunkedArray)}
     return RawColumns(names, columns, rows, bad, notes=notes)
 
 
@@ -192,11 +214,10 @@ def _from_pandas(frame: Any, schema: Schema) -> RawColumns:
     """Return the columns of a data frame; NaN is NULL, as pandas means it, in all columns that are not masked."""
     names = tuple(str(name) for name in frame.columns)
     fields = {f.name: f for f in schema.fields}
-    made: dict[str, pa.ChunkedArray | Difference] = {}
+    made: dict[str, pa.ChunkedArray | Difference | None] = {}
     for i, name in enumerate(names):
-        if name not in fields:
-            continue
-        made[name] = _from_series(frame.iloc[:, i], fields[name])
+        series = frame.iloc[:, i]
+        made[name] = _from_series(series, fields[name]) if name in fields else _as_found(series)
     return _gathered(names, made, len(frame), _nan_notes(frame, schema))
 
 

@@ -222,7 +222,7 @@ def appended(state: TableState, appends: Sequence[Snapshot]) -> Iterator[Append]
         if count != expected:
             raise StorageError(
                 f"snapshot {snapshot.id} added {expected:,} references to files, of which {count:,} are known",
-                hint="check the table: %sleeper check",
+                hint="%sleeper check <table> says what is wrong",
             )
         leaves = (PlannedLeaf(state.tree[name], tuple(files)) for name, files in rows.items())
         yield Append(snapshot.id, tuple(leaves), snapshot.id if snapshot.id in replaced else state.snapshot_id)
