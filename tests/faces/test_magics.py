@@ -336,7 +336,9 @@ def test_a_session_of_python_can_be_used(run, tmp_path, shell):
 
 
 def test_values_of_use_are_the_same_on_every_machine(run):
-    assert repr(run("%sleeper use ./here")) == "warehouse  ./here\ninstance   default\ntables     none"
+    opened = repr(run("%sleeper use ./here")).split("\nnew warehouse at ")[0]
+    assert opened == "warehouse  ./here\ninstance   default\ntables     none"
+    assert repr(run("%sleeper use ./here")) == opened
 
 
 def test_help_and_the_docstring_name_every_command(run, shell):

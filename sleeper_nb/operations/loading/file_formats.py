@@ -100,7 +100,7 @@ def _told(file: SourceFile) -> Iterator[None]:
     except SleeperError:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error):
+        if isinstance(error, UnicodeError) or "invalid UTF8" in str(error):
             hint = "save it as UTF-8, or convert it: iconv -f LATIN1 -t UTF-8 old > new"
             raise StorageError(f"cannot read {file.address}: its text is not UTF-8", hint=hint) from error
         hint = "is it whole, and of that format?"

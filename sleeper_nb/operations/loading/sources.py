@@ -164,7 +164,7 @@ def _to_arrow(data: Any, library: str) -> pa.Table:
     if hasattr(data, "__arrow_c_stream__") and not (library == "polars" and not hasattr(data, "columns")):
         try:
             return pa.table(data)
-        except BAD_VALUE as error:
+        except pa.ArrowException as error:
             hint = "convert the columns whose types Arrow lacks, such as Int128 of Polars to Int64 or Decimal"
             raise InvalidInput(f"the data cannot be read as Arrow: {first_line(error)}", hint=hint) from error
     raise InvalidInput(
