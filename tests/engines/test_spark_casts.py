@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sleeper_nb as sl
+from sleeper_nb.operations.loading.ingest import ingest_arrow
 from tests.casts import REFUSED, cases, expected, not_utf8, same
 
 pytestmark = pytest.mark.spark
@@ -86,8 +87,7 @@ def test_text_that_is_not_utf8_is_refused_by_an_import_and_by_a_query(session: s
         table.bulk_import(tmp_path / "in.parquet")
     with pytest.raises(sl.InvalidInput, match=r"column 'v', line 2: the text b'\\xff' is not UTF-8"):
         table.bulk_import(tmp_path / "in.json")
-    session.create_table("x", schema).ingest([{"k": "a"}])
-    (file,) = Path(session.location).rglob("data/**/*.parquet")
-    pq.write_table(pq.read_table(tmp_path / "in.parquet"), file)  # as older builds wrote it
+    older = session.create_table("x", schema)
+    ingest_arrow(older.store, pq.read_table(tmp_path / "in.parquet").cast(schema.arrow))  # as older builds wrote it
     with pytest.raises(sl.InvalidInput, match="column 'v' has text that is not UTF-8"):
         session.sql("select v from x", engine="spark").to_pandas()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -28,6 +29,10 @@ class Forgetful:
 
     def snapshots(self, table_id: str) -> Any:
         return self._real.snapshots(table_id)[self._shown]
+
+    def audit(self, table_id: str) -> Any:
+        rows = self._real.audit(table_id)
+        return replace(rows, snapshots=rows.snapshots[self._shown])
 
 
 STEPS: dict[str, Callable[[StateStore], object]] = {

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from sleeper_nb.engines.spark.cache import cache_folder
+from sleeper_nb.engines.cache_folder import cache_folder
 
 START_SECONDS = 60
 

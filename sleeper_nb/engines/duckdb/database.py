@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import stat
-import tempfile
 import threading
 import weakref
 from collections.abc import Iterable
@@ -13,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from sleeper_nb.clock import Clock
+from sleeper_nb.engines.cache_folder import cache_folder
 from sleeper_nb.errors import SessionClosed
 
 if TYPE_CHECKING:
@@ -101,23 +98,9 @@ def _opened() -> duckdb.DuckDBPyConnection:
 def _spill_folder() -> Path:
     """Return a folder for what does not fit into memory, which DuckDB creates when it needs it, and deletes.
 
-    DuckDB lets statements open all files of that folder, which by default is ``.tmp`` in the current one. It is made
-    readable for everybody, so it stands in one that is not.
+    DuckDB lets statements open all files of that folder, which by default is ``.tmp`` in the current one.
     """
-    folder = Path(tempfile.gettempdir()) / f"sleeper_nb-duckdb-{os.getuid()}"
-    with contextlib.suppress(OSError):
-        folder.mkdir(mode=0o700, exist_ok=True)
-    if not _is_private(folder):  # another user was there first
-        folder = Path(tempfile.mkdtemp(prefix="sleeper_nb-duckdb-"))
-    return folder / Clock().new_id()
-
-
-def _is_private(folder: Path) -> bool:
-    try:
-        found = folder.lstat()
-    except OSError:
-        return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return cache_folder() / f"duckdb-{Clock().new_id()}"
 
 
 def _confined(folders: frozenset[str], files: list[str]) -> duckdb.DuckDBPyConnection:

@@ -11,7 +11,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sleeper_nb.engines.spark.cache import cache_folder
+from sleeper_nb.engines.cache_folder import cache_folder
 from sleeper_nb.engines.spark.errors import explain
 from sleeper_nb.engines.spark.gateway import (
     active_session,
