@@ -128,12 +128,12 @@ def _write(storage: Storage, path: str, table: pa.Table) -> str:
 def _read(storage: Storage, path: str, checksum: str | None) -> pa.Table:
     # Of a bucket the whole file in one request, so that a server's error is told as one, not as a damaged file.
     if not storage.local or (checksum is not None and storage.size(path) <= CHECKED_BYTES):
-        source = pa.BufferReader(checked(storage, path, storage.read(path), checksum))
+        source, is_checked = pa.BufferReader(checked(storage, path, storage.read(path), checksum)), checksum is not None
     else:
-        source = storage.input(path)  # its pages have checksums of their own
+        source, is_checked = storage.input(path), False  # its pages have checksums of their own
     try:
         with source as stream:
-            file = pq.ParquetFile(stream, page_checksum_verification=True)
+            file = pq.ParquetFile(stream, page_checksum_verification=not is_checked)
             table = file.read(use_threads=file.metadata.num_rows > FEW_ROWS)
     except (pa.ArrowException, OSError) as error:
         why = str(error).partition("\n")[0]

@@ -48,6 +48,9 @@ ORPHAN_AGE = timedelta(days=3)
 
 _METADATA = ("statestore", paths.SAVEPOINTS, paths.SCHEMAS)
 
+_FEW = 100
+"""So many files are grouped at the end sooner than compared with those of the version before."""
+
 HIDING = frozenset({"metadata", "unreadable", "history", "current", "catalog row", "savepoint"})
 """Kinds of findings after which it is not known what files belong to the table."""
 
@@ -102,7 +105,7 @@ class _Named:
         """Note the files of one more version."""
         named = state.files.active.select(["filename", "bytes", "checksum"]).combine_chunks()
         new = named if self.last is None else changed_rows(self.last, named)
-        if new.num_rows and self.last is not None:
+        if new.num_rows > _FEW and self.last is not None:
             new = new.filter(_differs(new, self.last))
         if new.num_rows:
             self.kept.append(new)
