@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from sleeper_nb.catalog.checked_rows import CatalogRows
 from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import SleeperError
-from sleeper_nb.model.files import Totals, data_files
+from sleeper_nb.model.files import data_files
 from sleeper_nb.model.partitions import PartitionTree, Region
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
@@ -220,7 +220,7 @@ def state_faults(state: TableState, version: Version, sound: TableState | None =
         shared = _shared_faults(state) if files < state.files.active.num_rows else ()
         for what, means in (*_reference_faults(state, judged), *shared, *_region_faults(state, judged)):
             yield Suspicion("reference", what, means, key)
-    references, rows, size_of_references = Totals().plus(state.files.active)
+    references, rows, size_of_references = state.files.totals
     if not isinstance(version, Snapshot) or version.references is None:  # an earlier build counted references
         files, size = references, size_of_references
     told = [("rows", version.record_count if isinstance(version, Savepoint) else version.rows, rows)]
@@ -320,8 +320,11 @@ def _region_faults(state: TableState, active: pa.Table) -> Iterator[tuple[str, s
             pc.greater_equal(active[f"max_{field.name}"], high),
             pc.greater(active[f"min_{field.name}"], active[f"max_{field.name}"]),
         ):
-            known = pc.fill_null(outside, fill_value=False)  # null: the range has no such end
-            wrong = known if wrong is None else pc.or_(wrong, known)
-    for row in active.filter(pc.and_(wrong, whole)).select(["filename", "partition_id"]).to_pylist():
+            wrong = outside if wrong is None else pc.or_kleene(wrong, outside)  # null: the range has no such end
+    for row in (
+        active.filter(pc.and_(pc.fill_null(wrong, fill_value=False), whole))
+        .select(["filename", "partition_id"])
+        .to_pylist()
+    ):
         what = f"the keys of {row['filename']} are not all in partition {row['partition_id']}"
         yield what, "a query for those keys misses its rows"
