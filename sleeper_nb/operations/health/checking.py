@@ -48,6 +48,7 @@ ORPHAN_AGE = timedelta(days=3)
 
 _METADATA = ("statestore", paths.SAVEPOINTS, paths.SCHEMAS)
 
+_NAMED = ["filename", "bytes", "checksum"]
 _FEW = 100
 """So many files are grouped at the end sooner than compared with those of the version before."""
 
@@ -101,23 +102,23 @@ class _Named:
     kept: list[pa.Table] = field(default_factory=list)
     last: pa.Table | None = None
 
-    def add(self, state: TableState) -> None:
-        """Note the files of one more version."""
-        named = state.files.active.select(["filename", "bytes", "checksum"]).combine_chunks()
-        new = named if self.last is None else changed_rows(self.last, named)
+    def add(self, active: pa.Table) -> pa.Table:
+        """Note the files of one more version; return its references without those that the version before has, too."""
+        new = changed = active if self.last is None else changed_rows(self.last, active)
         if new.num_rows > _FEW and self.last is not None:
             new = new.filter(_differs(new, self.last))
         if new.num_rows:
-            self.kept.append(new)
-        self.last = named
+            self.kept.append(new.select(_NAMED).combine_chunks())
+        self.last = active
+        return changed
 
     def distinct(self) -> pa.Table | None:
         """Return the files with the sizes and checksums that were recorded; None when no version could be read."""
         if self.last is None:
             return None
-        named = pa.concat_tables([*self.kept, self.last.slice(0, 0)])
+        named = pa.concat_tables([*self.kept, self.last.slice(0, 0).select(_NAMED)])
         once = named.group_by(["filename", "bytes"]).aggregate([("checksum", "max")])
-        return once.rename_columns(["filename", "bytes", "checksum"])
+        return once.rename_columns(_NAMED)
 
 
 def _differs(named: pa.Table, last: pa.Table) -> Any:
@@ -136,7 +137,7 @@ class _Seen:
     files: _Named = field(default_factory=_Named)
     uses: dict[FileReference, DataUse] = field(default_factory=dict)
     newest: TableState | None = None
-    sound: TableState | None = None
+    sound: TableState | None = None  # of the version before, if it broke no rule: what both have is not judged again
 
 
 def check_table(
@@ -278,16 +279,18 @@ def _metadata_faults(version: Version, there: Collection[str], garbage: frozense
 
 def _check_version(fresh: StateStore, version: Version, seen: _Seen, *, deep: bool) -> None:
     """Load a version and check its state; note the files that it needs."""
+    sound, seen.sound = seen.sound, None
     try:
         state = fresh.load(version)
-        faults = tuple(state_faults(state, version, seen.sound))
+        changed = seen.files.add(state.files.active)
+        is_alike = sound is not None and (sound.tree, sound.schema) == (state.tree, state.schema)
+        faults = tuple(state_faults(state, version, changed if is_alike else None))
     except Exception as error:  # noqa: BLE001 - whatever damaged metadata makes of a read is a finding
         what = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
         seen.suspicions.append(Suspicion("unreadable", what, "the version cannot be read", key_of(version)))
         return
     seen.suspicions += faults
     seen.newest, seen.sound = state, None if faults else state
-    seen.files.add(state)
     if deep:
         _note_uses(state, seen.uses)
 

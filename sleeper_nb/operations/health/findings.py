@@ -199,15 +199,15 @@ def sequence_faults(
             yield Suspicion("current", what, means)
 
 
-def state_faults(state: TableState, version: Version, sound: TableState | None = None) -> Iterator[Suspicion]:
+def state_faults(state: TableState, version: Version, judged: pa.Table | None = None) -> Iterator[Suspicion]:
     """Yield which rules the state of a version breaks. Pure.
 
     Parameters
     ----------
     state, version
         What was read of the version, and what the catalog says of it.
-    sound
-        A state without faults, such as that of the version before: references that both have are not judged again.
+    judged
+        The active references whose partitions and keys are not known to be right; all of them when None.
     """
     key = key_of(version)
     files, size = data_files(state.files.active)
@@ -216,7 +216,7 @@ def state_faults(state: TableState, version: Version, sound: TableState | None =
         means = "keys may belong to no leaf, or to two: do not write to the table"
         yield Suspicion("partitions", tree_fault, means, key)
     elif state.files.active.num_rows:  # in a broken tree everything would look wrong
-        judged = _unlike(state, sound)
+        judged = state.files.active if judged is None else judged
         shared = _shared_faults(state) if files < state.files.active.num_rows else ()
         for what, means in (*_reference_faults(state, judged), *shared, *_region_faults(state, judged)):
             yield Suspicion("reference", what, means, key)
@@ -255,13 +255,6 @@ def _below_root(tree: PartitionTree) -> list[str]:
         found.append(node.id)
         waiting += [tree[child] for child in node.child_ids]
     return found
-
-
-def _unlike(state: TableState, sound: TableState | None) -> pa.Table:
-    """Return the active references that have to be judged: what a sound state has at both ends is sound."""
-    if sound is None or sound.tree != state.tree or sound.schema != state.schema:
-        return state.files.active
-    return changed_rows(sound.files.active, state.files.active)
 
 
 def changed_rows(before: pa.Table, after: pa.Table) -> pa.Table:
