@@ -15,6 +15,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import Clock, ManualClock
+from sleeper_nb.errors import NetworkError
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range, Region
 from sleeper_nb.model.snapshots import EPOCH
@@ -442,3 +443,19 @@ def test_a_table_tells_its_check_with_its_name(tmp_path: Path):
     connection.close()
     with sl.connect(tmp_path) as session:
         assert [finding.kind for finding in session.table("trips").check().findings] == ["current"]
+
+
+@pytest.mark.parametrize("place", ["statestore/", "data/"])
+def test_a_network_that_fails_is_an_error_and_no_finding(table: StateStore, monkeypatch, place):
+    def failing(real):
+        def read(self: Storage, path: str, *more: Any) -> Any:
+            if path.startswith(place):
+                raise NetworkError("the network failed: no whole answer")
+            return real(self, path, *more)
+
+        return read
+
+    monkeypatch.setattr(Storage, "read", failing(Storage.read))
+    monkeypatch.setattr(Storage, "input", failing(Storage.input))
+    with pytest.raises(NetworkError, match="no whole answer"):
+        check(table, deep=place == "data/")  # files are read by their checksums first otherwise

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sleeper_nb.errors import NetworkError
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.keys import key_text
 from sleeper_nb.model.partitions import Region
@@ -48,6 +49,8 @@ def data_faults(storage: Storage, uses: Sequence[DataUse], progress: Progress) -
                 yield Suspicion("data file", what, "its rows may be wrong, or lost", filename=filename)
                 continue
             found, bad_texts = read_through(storage, filename, of_file[0].schema)
+        except NetworkError:
+            raise  # says nothing about the file
         except Exception as error:  # noqa: BLE001 - whatever a damaged file makes of a read is a finding
             why = getattr(error, "message", None) or str(error).partition("\n")[0]
             what = f"{filename} cannot be read: {why}"

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.catalog.checked_rows import CatalogRows
 from sleeper_nb.catalog.steady import steady
-from sleeper_nb.errors import CatalogDamaged, NotFound, StorageError
+from sleeper_nb.errors import CatalogDamaged, NetworkError, NotFound, StorageError
 from sleeper_nb.model.file_reference import FileReference
 from sleeper_nb.model.log_entries import from_entry, has_checksum
 from sleeper_nb.model.savepoints import Savepoint, is_file_of
@@ -285,6 +285,8 @@ def _check_version(fresh: StateStore, version: Version, seen: _Seen, *, deep: bo
         changed = seen.files.add(state.files.active)
         is_alike = sound is not None and (sound.tree, sound.schema) == (state.tree, state.schema)
         faults = tuple(state_faults(state, version, changed if is_alike else None))
+    except NetworkError:
+        raise  # says nothing about the version
     except Exception as error:  # noqa: BLE001 - whatever damaged metadata makes of a read is a finding
         what = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
         seen.suspicions.append(Suspicion("unreadable", what, "the version cannot be read", key_of(version)))
@@ -394,6 +396,8 @@ def _standing(store: StateStore, suspicions: list[Suspicion], old_metadata: Coll
     for key, version in retained.items():
         try:
             names = fresh.load(version).files.active["filename"]
+        except NetworkError:
+            raise
         except Exception:  # noqa: BLE001, S112 - a finding of its own already, or of a newer version
             continue
         named = set(names.filter(pc.is_in(names, asked)).to_pylist())
