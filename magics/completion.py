@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from IPython.core.completer import SimpleCompletion, context_matcher
 
 from sleeper_nb.commands import COMMANDS
-from sleeper_nb.commands.base import OUTPUT, Argument, Command, Kind
+from sleeper_nb.commands.command import OUTPUT, Argument, ArgumentKind, Command
 from sleeper_nb.commands.context import Context
 from sleeper_nb.model.properties import PROPERTIES, InstanceProperties
 
@@ -102,7 +102,7 @@ class SleeperCompleter:
             return _starting(last.rpartition(",")[2], self._columns_of(table.partition("@")[0]))
         return _starting(last, self._names(argument.kind, table))
 
-    def _names(self, kind: Kind, table: str) -> Iterable[str]:
+    def _names(self, kind: ArgumentKind, table: str) -> Iterable[str]:
         if kind in {"table", "version"}:
             return self._tables()
         if kind == "savepoint":
@@ -123,7 +123,9 @@ class SleeperCompleter:
         if word.startswith(":"):
             return _starting(word[1:], self._context.own_variables())
         if command.name == "inspect" or (match and match["join"] == "$"):
-            from sleeper_nb.operations.system_tables.definitions import SYSTEM_TABLES  # heavy: it brings pyarrow
+            from sleeper_nb.operations.system_tables import (
+                SYSTEM_TABLES,  # heavy: it brings pyarrow
+            )
 
             return _starting(word, SYSTEM_TABLES)
         if match and match["join"] == "@":

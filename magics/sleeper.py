@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +15,11 @@ from traitlets import Bool, Enum, Int
 from traitlets.config import Configurable
 
 from magics.completion import sleeper_matcher
-from magics.progress import notebook_progress
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context, explained
-from sleeper_nb.commands.helping import HelpPage, overview
-from sleeper_nb.commands.locating import find_home
+from sleeper_nb.commands.help import HelpPage, overview
+from sleeper_nb.commands.home import find_home
+from sleeper_nb.commands.line_progress import LineProgress
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.report import MOST_SHOWN, Display
 
@@ -25,6 +27,33 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from sleeper_nb.session import Session
+
+
+# Whether and where a notebook shows progress.
+
+
+def notebook_progress(shell: InteractiveShell, wanted: Callable[[], str]) -> LineProgress:
+    """Return progress as one line of the cell's output, which front ends replace when it begins with a return.
+
+    A widget would be lost when the notebook is saved, and ``clear_output`` would take the user's own output with it.
+
+    Parameters
+    ----------
+    shell
+        Where the cell runs.
+    wanted
+        Gives the setting: ``auto`` shows it where somebody watches, ``text`` always, ``off`` never. The environment's
+        ``SLEEPER_PROGRESS`` goes before it.
+    """
+
+    def is_shown() -> bool:
+        setting = os.environ.get("SLEEPER_PROGRESS") or wanted()
+        if setting == "auto":
+            return hasattr(shell, "kernel") or sys.stdout.isatty()
+        return setting == "text"
+
+    return LineProgress(lambda: sys.stdout, is_shown)
+
 
 NAME = "SleeperMagics"
 _STOPPED = "\x1b[31mKeyboardInterrupt\x1b[0m"

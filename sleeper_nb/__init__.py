@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from sleeper_nb.connecting import connect
     from sleeper_nb.errors import (
         AlreadyExists,
         Cancelled,
@@ -46,21 +45,21 @@ if TYPE_CHECKING:
     from sleeper_nb.model.savepoints import Savepoint
     from sleeper_nb.model.schema import Field, Schema
     from sleeper_nb.model.snapshots import Snapshot
-    from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager
-    from sleeper_nb.session import Session
+    from sleeper_nb.operations.versioning.create_savepoint import SavepointManager
+    from sleeper_nb.session import Session, connect
     from sleeper_nb.table import Table
-    from sleeper_nb.table_at import TableAt
+    from sleeper_nb.version import TableAt
 
 __version__ = "0.1.0"
 _HOMES = {
-    "connect": "sleeper_nb.connecting",
+    "connect": "sleeper_nb.session",
     "Session": "sleeper_nb.session",
     "Table": "sleeper_nb.table",
-    "TableAt": "sleeper_nb.table_at",
+    "TableAt": "sleeper_nb.version",
     **dict.fromkeys(("Field", "Schema"), "sleeper_nb.model.schema"),
     "Savepoint": "sleeper_nb.model.savepoints",
     "Snapshot": "sleeper_nb.model.snapshots",
-    "SavepointManager": "sleeper_nb.operations.versioning.savepoint_manager",
+    "SavepointManager": "sleeper_nb.operations.versioning.create_savepoint",
     **dict.fromkeys(
         (
             "AlreadyExists",

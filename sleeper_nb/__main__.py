@@ -1,5 +1,7 @@
 """``python -m sleeper_nb``: the console command, where its script is not on the path."""
 
+from __future__ import annotations
+
 import sys
 
 from sleeper_nb.cli import main

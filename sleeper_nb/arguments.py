@@ -12,7 +12,16 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Literal,
+    ParamSpec,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from sleeper_nb.errors import InvalidInput
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context, explained
-from sleeper_nb.commands.helping import ON_CONSOLE
+from sleeper_nb.commands.help import ON_CONSOLE
+from sleeper_nb.commands.home import Home, find_home
 from sleeper_nb.commands.line_progress import LineProgress
-from sleeper_nb.commands.locating import Home, find_home
-from sleeper_nb.commands.parsing import Invocation
+from sleeper_nb.commands.parse import Invocation
 from sleeper_nb.errors import ConfirmationNeeded, NotFound, SleeperError
 
 if TYPE_CHECKING:
@@ -111,7 +111,9 @@ def _instance(invocation: Invocation) -> str:
 def _open(invocation: Invocation, home: Home, context: Context) -> Session:
     instance, folder = _instance(invocation), home.folder
     if "instance_id" in vars(invocation.arguments):
-        from sleeper_nb.operations.administration.instances import check_there  # heavy: it brings pyarrow
+        from sleeper_nb.operations.administration.instances import (
+            check_there,  # heavy: it brings pyarrow
+        )
 
         check_there(_place(home), instance)
     elif invocation.command.warehouse == "open" and folder is not None and not (folder / instance).is_dir():

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.cells import Bytes
 from sleeper_nb.clock import Clock
-from sleeper_nb.connecting import connect
 from sleeper_nb.errors import EngineError, InvalidInput, SleeperError
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.progress import SILENT, Progress
-from sleeper_nb.query_result import ENGINES, Engine
-from sleeper_nb.report import Grid, Report
-from sleeper_nb.session import Session
+from sleeper_nb.query import ENGINES, Engine
+from sleeper_nb.report import Bytes, Grid, Report
+from sleeper_nb.session import Session, connect
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -155,7 +153,7 @@ def _holds(path: Path, rows: pa.Table) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class TimeTravelMoment:
     """The question at one moment of the table."""
 
     words: str
@@ -172,7 +170,7 @@ class DemoReport(Report):
 
     folder: str
     instance: str
-    moments: tuple[Moment, ...]
+    moments: tuple[TimeTravelMoment, ...]
     files_before: int
     files_after: int
     bytes_after: int
@@ -234,7 +232,7 @@ def _load(session: Session, data: pd.DataFrame, watch: Progress) -> None:
             watch.finish(f"savepoint {savepoint.id}: {savepoint.name}, {savepoint.record_count:,} rows")
 
 
-def _ask(session: Session, data: pd.DataFrame, watch: Progress) -> tuple[Moment, ...]:
+def _ask(session: Session, data: pd.DataFrame, watch: Progress) -> tuple[TimeTravelMoment, ...]:
     history = {snapshot.message: snapshot for snapshot in session.table("flights").snapshots()}
     september = history["September 2013"].time
     asked = (
@@ -253,7 +251,7 @@ def _ask(session: Session, data: pd.DataFrame, watch: Progress) -> tuple[Moment,
         _check(words, answers, data[data["month"] <= months])
         count, departed, delay = map(int, answers["spark"])
         version = result.sources[0].resolved.snapshot_id
-        moments.append(Moment(words, clause.strip(), months, version, count, delay / departed))
+        moments.append(TimeTravelMoment(words, clause.strip(), months, version, count, delay / departed))
     watch.finish()
     return tuple(moments)
 

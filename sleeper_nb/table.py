@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
-from sleeper_nb.altering import Altering
 from sleeper_nb.arguments import checked
-from sleeper_nb.catalog.base import TableEntry
-from sleeper_nb.catalog.steady import retained, steady
-from sleeper_nb.changes import Changes
-from sleeper_nb.components import Components
-from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
-from sleeper_nb.loading import Loading
-from sleeper_nb.maintenance import Maintenance
+from sleeper_nb.catalog.catalog_base import TableEntry, retained, steady
+from sleeper_nb.display.listings import Pictured
+from sleeper_nb.display.timeline_picture import timeline, timeline_lines
+from sleeper_nb.engines.components import Components
+from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, NotFound, SleeperError
+from sleeper_nb.model.evolution import AddColumn, DropColumn, RenameColumn, SchemaChange
+from sleeper_nb.model.jobs import Job, JobKind, Lease, check_job_id
 from sleeper_nb.model.partitions import PartitionTree
-from sleeper_nb.model.processing import DataProcessing
-from sleeper_nb.model.properties import TableProperties
+from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
+from sleeper_nb.model.properties import (
+    INGEST_STRATEGY,
+    SAVEPOINT_INTERVAL,
+    SPLITTING_THRESHOLD,
+    TABLE_SCHEMA,
+    TableProperties,
+    schema_line,
+)
 from sleeper_nb.model.savepoints import Savepoint
-from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.schema import Field, Schema, fields_of
 from sleeper_nb.model.snapshots import (
     SavepointReference,
     Snapshot,
@@ -31,23 +40,780 @@ from sleeper_nb.model.snapshots import (
     parse_version,
 )
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.scanning.exporting import ExportReport
-from sleeper_nb.operations.scanning.planning import ScanPlan
-from sleeper_nb.operations.versioning import changes, rollback, savepoints, versions
-from sleeper_nb.operations.versioning.comparison import Comparison, compare
+from sleeper_nb.model.transactions import SetProcessing
+from sleeper_nb.operations import check as checking
+from sleeper_nb.operations import compact as compaction
+from sleeper_nb.operations import findings, status
+from sleeper_nb.operations import job_tracking as job_listing
+from sleeper_nb.operations import job_tracking as tracking
+from sleeper_nb.operations import split as splitting
+from sleeper_nb.operations.administration import alter as altering
+from sleeper_nb.operations.administration import property_files, property_listing
+from sleeper_nb.operations.administration import property_files as property_state
+from sleeper_nb.operations.administration.alter import AlterReport
+from sleeper_nb.operations.compaction_plan import CompactionJob, StrategySettings
+from sleeper_nb.operations.job_tracking import JobTracker
+from sleeper_nb.operations.loading import ingest, sources
+from sleeper_nb.operations.loading.conform import A_TABLE
+from sleeper_nb.operations.loading.ingest import IngestPlan, plan_ingest
+from sleeper_nb.operations.loading.source_files import CsvFormat
+from sleeper_nb.operations.loading.sources import IngestSource
+from sleeper_nb.operations.row_processing import Processor
+from sleeper_nb.operations.scanning.export import ExportReport
+from sleeper_nb.operations.scanning.scan_plan import ScanPlan
+from sleeper_nb.operations.upkeep import collect_garbage as garbage
+from sleeper_nb.operations.upkeep import expire as expiry
+from sleeper_nb.operations.upkeep import maintain as maintaining
+from sleeper_nb.operations.upkeep import sweep_orphans as orphans
+from sleeper_nb.operations.upkeep.online import check_online
+from sleeper_nb.operations.versioning import create_savepoint as savepoints
+from sleeper_nb.operations.versioning import periodic_savepoints as periodic
+from sleeper_nb.operations.versioning import resolve as versions
+from sleeper_nb.operations.versioning import roll_back as rollback
+from sleeper_nb.operations.versioning import row_changes as changes
+from sleeper_nb.operations.versioning.comparison import VersionComparison, compare
+from sleeper_nb.operations.versioning.create_savepoint import (
+    SavepointDeletion,
+    SavepointManager,
+)
 from sleeper_nb.operations.versioning.diff import Diff, diff
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
-from sleeper_nb.operations.versioning.rollback import RollbackReport
-from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager
-from sleeper_nb.operations.versioning.savepoints import SavepointDeletion
-from sleeper_nb.operations.versioning.versions import Resolved
-from sleeper_nb.render import Pictured
-from sleeper_nb.render_timeline import timeline, timeline_lines
+from sleeper_nb.operations.versioning.periodic_savepoints import SavepointSchedule
+from sleeper_nb.operations.versioning.resolve import Resolved
+from sleeper_nb.operations.versioning.roll_back import RollbackReport
+from sleeper_nb.progress import BackgroundJob, Progress, unchecked
 from sleeper_nb.report import CONFIRM, Answer, Grid, Listing, Report, Stacked
-from sleeper_nb.scan import Scan
-from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.statement import Source
-from sleeper_nb.table_at import TableAt
+from sleeper_nb.sql.statement import BoundSource
+from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage.data_files import DataFileSettings
+from sleeper_nb.version import Changes, Scan, TableAt
+
+# `Oversight`: how a table is and shall be, what runs on it, and whether anything may.
+
+SPARK_BYTES = 256 * 2**20
+"""From this size on, files that are ingested go through Spark, and compaction on ``engine="auto"`` runs there."""
+
+
+class Oversight:
+    """The part of `Table` that tells how it is, and that is told how to be."""
+
+    name: str
+    entry: TableEntry
+    properties: TableProperties
+    _store: StateStore
+    _components: Components
+
+    @checked
+    def set_online(self, online: bool = True) -> None:
+        """Say whether maintenance may work on the table.
+
+        Offline, it is read and ingested as ever; compaction, splitting, expiry, garbage collection and the sweep of
+        orphans refuse, but for their dry runs. What runs already is not stopped. Sleeper's ``sleeper.table.online``.
+        """
+        self._components.catalog.set_online(self.entry.id, online)
+
+    @checked
+    def property_values(self, names: Iterable[str] = ()) -> Listing[property_listing.PropertyValue]:
+        """Return the properties with their values, their defaults, and who set them; all when none is named."""
+        values = property_listing.values_of(self.properties, names)
+        return property_listing.listing(values, f"properties of {self.name}")
+
+    @checked
+    def set_properties(self, changes: Mapping[str, str | None]) -> Listing[property_listing.PropertyValue]:
+        """Set properties of the table, all or none, and return those that were named.
+
+        Comments, order and other lines of its file stay as they are. Of two changes at once the later may take back
+        the earlier. They count for this object and for every `Session.table` from now on; how often commits are tried
+        counts with the next session.
+
+        Parameters
+        ----------
+        changes
+            Texts by the names of properties; None unsets one, so that the instance's value or the default counts.
+
+        Raises
+        ------
+        NotFound
+            When there is no such property; the nearest is named.
+        InvalidInput
+            When a value is none of its property or does not fit the schema, or when the property is never changed by
+            itself, as the state store's class: the hint says what to type instead. Nothing is changed then.
+        """
+        files = self._components.property_files
+        property_files.check_changes(self.name, self.properties, changes)
+        new = {name: text for name, text in changes.items() if name in PROCESSING_PROPERTIES}
+
+        def recorded(found: TableProperties) -> None:
+            self._check_fit(found)
+            if new:
+                self._record_processing(lambda state: _with(found.processed_as(state.processing), new).processing)
+
+        self.properties = files.change(self.entry.id, changes, recorded)
+        return self.property_values(changes)
+
+    def accept_properties(self) -> Listing[property_listing.PropertyValue]:
+        """Take over the file of the table's properties as it is, after it was changed by hand; return what it sets.
+
+        Filters, iterator and aggregations count from a new snapshot on; older versions keep theirs.
+
+        Raises
+        ------
+        InvalidInput, NotFound
+            When the file cannot be read, or does not fit the schema. Nothing is changed then.
+        """
+        files = self._components.property_files
+        found = files.of_entry(self.entry)
+        self._check_fit(found)
+        self._record_processing(lambda _: found.processing)
+        files.accept(self.entry.id)
+        self.properties = found
+        return self.property_values([name for name in found.defined if name in found.texts])
+
+    def property_notes(self) -> tuple[str, ...]:
+        """Return what the file of the table's properties says that does not count, and whether it was changed by hand.
+
+        It is read anew.
+        """
+        files = self._components.property_files
+        path = files.path(self.entry.id)
+        hand = property_state.edited(files.content(self.entry.id), files.recorded(self.entry.id), self.name, path)
+        found = property_state.waiting(files.of_entry(self.entry), self._store.load(), self.name, path)
+        return (*([hand] if hand else []), *found)
+
+    def _property_findings(self) -> Iterator[findings.Finding]:
+        """Yield what is wrong with the file of the properties; an unreadable current version is found elsewhere."""
+        means = "what the file says and what the table does differ"
+        try:
+            self._components.property_files.of_entry(self.entry)
+            self._store.load()
+        except SleeperError as error:
+            if self._components.property_files.path(self.entry.id) in error.message:
+                yield findings.Finding("properties", error.message, "", means)
+            return
+        yield from (findings.Finding("properties", note, "", means) for note in self.property_notes())
+
+    @property
+    def _properties_now(self) -> TableProperties:
+        """The properties, with the filters, iterator and aggregations that the current version records."""
+        return self.properties.processed_as(self._store.load().processing)
+
+    def _check_fit(self, properties: TableProperties) -> None:
+        """Raise when properties do not fit the table's schema."""
+        schema, now = self._store.load().schema, self._components.clock.now()
+        Processor.of(DataProcessing.of(properties, schema, now), schema)
+
+    def _record_processing(self, new: Callable[[TableState], str]) -> None:
+        """Commit how rows are processed from now on, unless that is so already."""
+        if new(state := self._store.load()) != state.processing:
+            self._store.commit(lambda state: SetProcessing(new(state)), author=self._components.author)
+
+    def _check_properties(self, dry_run: bool) -> None:
+        """Raise before versions or files are deleted by properties that may be damaged, such as those of a cut file."""
+        files = self._components.property_files
+        path, recorded = files.path(self.entry.id), files.recorded(self.entry.id)
+        note = property_state.edited(files.content(self.entry.id), recorded, self.name, path)
+        if note is not None and not dry_run:
+            raise ConfirmationNeeded(
+                f"{path} was changed by hand, or damaged: nothing is deleted by what it says",
+                hint=f"look through it, then: properties {self.name} --accept",
+            )
+
+    def _check_online(self, work: str, dry_run: bool) -> None:
+        if not dry_run:
+            check_online(self._components.catalog, self.entry.id, self.name, work)
+
+    @checked
+    def jobs(self, which: job_listing.Which = "all", *, limit: int = job_listing.SHOWN) -> Listing[Job]:
+        """Return the newest runs of the table's jobs, newest first: compactions, bulk imports, ingests with a job id.
+
+        Parameters
+        ----------
+        which
+            ``"all"``, ``"running"``, or ``"failed"``: those that failed, and those whose process is gone.
+        limit
+            How many at most. Records are kept for 7 days.
+        """
+        now = self._components.clock.now()
+        found = job_listing.jobs_of(self._components.catalog, self.entry.id, which, limit, now)
+        pairs = [(self.entry, job) for job in found]
+        return job_listing.listing(f"jobs of {self.name}", pairs, now, with_table=False)
+
+    def leases(self) -> Listing[Lease]:
+        """Return the versions that long readers hold, oldest first; garbage collection leaves their files."""
+        found = self._components.catalog.leases(self.entry.id)
+        now = self._components.clock.now()
+        cells = tuple((e.id, e.snapshot_id, e.purpose, e.author, e.since, e.until, e.has_ended(now)) for e in found)
+        columns = ("lease", "snapshot", "reader", "who", "since", "until", "ended")
+        return Listing(found, columns, cells, f"leases of {self.name}")
+
+    @checked
+    def release_lease(self, lease: str) -> Lease:
+        """End a lease by its id and return it; a reader that needs it still may find a file gone.
+
+        Raises
+        ------
+        NotFound
+            When there is none, or its reader has just renewed it.
+        """
+        found = self._components.catalog.leases(self.entry.id)
+        named = next((each for each in found if each.id == lease), None)
+        if named is None or not self._components.catalog.release_lease(self.entry.id, named):
+            raise NotFound.of("lease", lease, [each.id for each in found], where=f" of table {self.name!r}")
+        return named
+
+    def status(self) -> status.TableStatus:
+        """Return how the table is, what waits, and what to do next. Nothing is changed, and no Spark is started."""
+        found = status.table_status(self._store, self.name, status.Housekeeping.of(self.properties))
+        return replace(found, notes=self.property_notes())
+
+    @checked
+    def check(self, deep: bool = False) -> findings.CheckReport:
+        """Look for anything that is wrong with a retained version or its files; change nothing.
+
+        Parameters
+        ----------
+        deep
+            Also read every data file: its rows, their order and their keys.
+        """
+        with self._watched() as progress:
+            report = checking.check_table(self._store, self.name, deep=deep, progress=progress)
+        return replace(report, findings=(*report.findings, *self._property_findings()))
+
+    @contextlib.contextmanager
+    def _watched(self) -> Iterator[Progress]:
+        """Give what shows the progress of long work, and clear it away behind the work, however that ends."""
+        try:
+            yield self._components.progress
+        finally:
+            self._components.progress.finish()
+
+
+def _with(properties: TableProperties, changes: Mapping[str, str | None]) -> TableProperties:
+    texts = {**properties.texts, **changes}
+    return replace(properties, texts={name: text for name, text in texts.items() if text is not None})
+
+
+# `Loading`: what adds rows to a table, in process or through Spark, or says what it would add.
+
+
+class Loading(Oversight):
+    """The part of `Table` that adds rows."""
+
+    @overload
+    def ingest(
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: Literal[False] = False,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
+    ) -> Snapshot: ...
+
+    @overload
+    def ingest(
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: Literal[True],
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
+    ) -> IngestPlan: ...
+
+    @checked
+    def ingest(
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: bool = False,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
+    ) -> Snapshot | IngestPlan:
+        """Add rows: in process when they are in memory or small, through Spark otherwise.
+
+        Parameters
+        ----------
+        data
+            pandas, Arrow, Polars, DuckDB or Spark rows, a list of dictionaries; the path, folder, glob or ``s3://``
+            address of Parquet, CSV or JSON files (objects by line, or one array); or a list of any of these. Files of
+            256 MiB and more in all, and Spark DataFrames, go through Spark.
+        message
+            What history shows of it.
+        job_id
+            A name for this work, such as ``2026-11-21/flights``: the same again adds nothing, however often it is run,
+            by whom, and wherever an earlier run failed. Ids are kept as long as the table is. A job that had no rows
+            to add has not used its id.
+        dry_run
+            Only return what would be done: rows, leaves, files, and every difference between data and schema.
+        delimiter
+            What separates the values of CSV files: one character, or ``"tab"``; a comma when None, a tab in ``.tsv``.
+        null_text
+            What stands for NULL in CSV files, without quotes; nothing when None.
+        header
+            Whether the first line of CSV files names the columns; otherwise they are the table's, in its order.
+
+        Returns
+        -------
+        The snapshot that holds the rows; the current one when there were none. Of a job that was done before, a
+        `MadeBefore` says so: the snapshot that it made then, or the current one where that has expired. When the
+        property ``savepoint.create-interval`` asked for a savepoint, a `LoadedAndSaved` says what became of it. For a
+        dry run the plan.
+
+        Raises
+        ------
+        InvalidInput
+            When a column is missing, unknown, has a value that its type cannot hold exactly, or nulls where it must
+            not. Nothing is added. A dry run returns all such differences instead.
+        """
+        given = sources.gather(data, self._store.storage, CsvFormat(delimiter, null_text, header))
+        through_spark = sources.is_spark(given) or sources.bytes_of(given) >= SPARK_BYTES
+        if dry_run:
+            return self._plan(given, through_spark=through_spark)
+        with self._named():
+            if through_spark:
+                return self._saved_if_due(self._import(given, message, job_id))
+            return self._saved_if_due(self._once("ingest", job_id, lambda: self._ingest(given, message, job_id)))
+
+    @overload
+    def bulk_import(
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: Literal[False] = False,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
+    ) -> Snapshot: ...
+
+    @overload
+    def bulk_import(
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: Literal[True],
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
+    ) -> IngestPlan: ...
+
+    @checked
+    def bulk_import(
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: bool = False,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
+    ) -> Snapshot | IngestPlan:
+        """Add rows through Spark, whatever their size; as `ingest` otherwise."""
+        given = sources.gather(data, self._store.storage, CsvFormat(delimiter, null_text, header))
+        if dry_run:
+            return self._plan(given, through_spark=True)
+        with self._named():
+            return self._saved_if_due(self._import(given, message, job_id))
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Put the name of the table into the hint of an error of its data."""
+        try:
+            yield
+        except InvalidInput as error:
+            error.hint = error.hint and error.hint.replace(A_TABLE, shlex.quote(self.name))
+            raise
+
+    def _plan(self, given: Sequence[IngestSource], *, through_spark: bool) -> IngestPlan:
+        plan = self._made_plan(given, through_spark=through_spark)
+        told = tuple(
+            replace(each, change=each.change.replace(A_TABLE, shlex.quote(self.name))) for each in plan.differences
+        )
+        return replace(plan, differences=told)
+
+    def _made_plan(self, given: Sequence[IngestSource], *, through_spark: bool) -> IngestPlan:
+        state, strategy = self._store.load(), self.properties[INGEST_STRATEGY]
+        if not sources.is_spark(given):
+            return plan_ingest(state, given, strategy=strategy, through_spark=through_spark)
+        from sleeper_nb.engines.spark import pipeline as loading
+
+        return loading.plan_frame(self._components.engines.spark(), state, given, strategy=strategy)
+
+    def _ingest(self, given: Sequence[IngestSource], message: str | None, job_id: str | None) -> Snapshot:
+        with self._watched() as progress:
+            progress.update("reading")
+            schema = self._store.load().schema
+            rows, notes = sources.rows_and_notes(given, schema)
+            progress.update(f"writing {rows.num_rows:,} rows")
+            made = ingest.ingest_arrow(
+                self._store,
+                rows,
+                message=message,
+                author=self._components.author,
+                job_id=job_id,
+                settings=ingest.IngestSettings.of(self.properties),
+                rows_schema=schema,
+            )
+            if notes:
+                progress.finish("; ".join(notes))
+            return made
+
+    def _import(self, given: Sequence[IngestSource], message: str | None, job_id: str | None) -> Snapshot:
+        def add() -> Snapshot:
+            from sleeper_nb.engines.spark import pipeline
+
+            return pipeline.bulk_import(
+                self._components.engines.spark(),
+                self._store,
+                given,
+                message=message,
+                author=self._components.author,
+                job_id=job_id,
+                settings=ingest.IngestSettings.of(self.properties),
+                progress=self._components.progress,
+            )
+
+        if job_id is None:
+            return self._tracked("bulk-import", self._components.clock.new_id(), add)
+        return self._once("bulk-import", job_id, add)
+
+    def _once(self, kind: JobKind, job_id: str | None, add: Callable[[], Snapshot]) -> Snapshot:
+        """Add rows, but not again under a job id that has added some; what has no id is not told of as a job."""
+        if job_id is None:
+            return add()
+        return tracking.added_once(self._store, check_job_id(job_id), lambda: self._tracked(kind, job_id, add))
+
+    def _tracked(self, kind: JobKind, job_id: str, add: Callable[[], Snapshot]) -> Snapshot:
+        return tracking.tracked(self._store, kind, job_id, self._components.author, add)
+
+    def _saved_if_due(self, loaded: Snapshot) -> Snapshot:
+        path = self._components.property_files.path(self.entry.id)
+        for note in property_state.waiting(self.properties, self._store.load(), self.name, path):
+            self._components.progress.finish(f"note: {note}")
+        interval = self.properties[SAVEPOINT_INTERVAL]
+        return periodic.saved_if_due(self._store, loaded, interval, self._components.author)
+
+
+# `Altering`: what changes the columns of a table.
+
+
+class Altering(Oversight):
+    """The part of `Table` that changes its columns."""
+
+    @checked
+    def alter(
+        self,
+        add_columns: Mapping[str, str] | Iterable[Field] | None = None,
+        rename_columns: Mapping[str, str] | None = None,
+        drop_columns: Iterable[str] = (),
+        *,
+        dry_run: bool = False,
+        message: str | None = None,
+    ) -> AlterReport:
+        """Add, rename and drop value columns, by one commit that reads and writes no data file.
+
+        Older versions keep their columns, and so do queries of them; `at` with ``schema="current"`` reads them with
+        those of now. Loads and compactions that run meanwhile are not disturbed.
+
+        Parameters
+        ----------
+        add_columns
+            Names with their types, which must be nullable: ``{"note": "string?"}``. Null in the rows that there are.
+        rename_columns
+            Names of now, each with the new one.
+        drop_columns
+            Names. They go first, then others are renamed, then new ones are added: so a name can be given anew.
+        dry_run
+            Only return what would change.
+        message
+            What history shows of it.
+
+        Raises
+        ------
+        NotFound
+            When there is no such column; the nearest is named.
+        AlreadyExists
+            When the new name is taken, in any case of its letters.
+        InvalidInput
+            When no change is given; when a key is named, or a column that the table's filters or aggregations use; or
+            when a new column is not nullable. Nothing is changed by this or any other error.
+        """
+        changes: list[SchemaChange] = [DropColumn(name) for name in drop_columns]
+        changes += [RenameColumn(name, to) for name, to in (rename_columns or {}).items()]
+        changes += [AddColumn(field) for field in fields_of({} if add_columns is None else add_columns)]
+        components, schema = self._components, self._store.load().schema
+        report = altering.alter(
+            self._store,
+            self.name,
+            changes,
+            DataProcessing.of(self._properties_now, schema, components.clock.now()),
+            dry_run=dry_run,
+            author=components.author,
+            message=message,
+        )
+        if report.snapshot is not None:  # what `reinitialise` compares with; a crash here is mended by the next change
+            now = {TABLE_SCHEMA: schema_line(self._store.load().schema)}
+            components.property_files.change(self.entry.id, now, lambda _: None)
+        return report
+
+
+# `Maintenance`: what keeps a table quick and small.
+
+
+class Maintenance(Oversight):
+    """The part of `Table` that changes no row: compaction, splitting, expiry, garbage, orphans."""
+
+    @overload
+    def compact(
+        self,
+        strategy: str | None = None,
+        *,
+        engine: Literal["auto", "spark", "local"] = "auto",
+        dry_run: bool = False,
+        partition: str | None = None,
+        background: Literal[False] = False,
+    ) -> compaction.CompactionReport: ...
+
+    @overload
+    def compact(
+        self,
+        strategy: str | None = None,
+        *,
+        engine: Literal["auto", "spark", "local"] = "auto",
+        dry_run: bool = False,
+        partition: str | None = None,
+        background: bool,
+    ) -> compaction.CompactionReport | BackgroundJob[compaction.CompactionReport]: ...
+
+    @checked
+    def compact(
+        self,
+        strategy: str | None = None,
+        *,
+        engine: Literal["auto", "spark", "local"] = "auto",
+        dry_run: bool = False,
+        partition: str | None = None,
+        background: bool = False,
+    ) -> compaction.CompactionReport | BackgroundJob[compaction.CompactionReport]:
+        """Merge the files of leaves; no answer changes, and every older version still reads the old files.
+
+        Rows that the table's filters drop are left out for good, and rows of equal keys are combined, if its properties
+        say so (`sleeper_nb.model.processing`).
+
+        Parameters
+        ----------
+        strategy
+            ``"size-ratio"``, ``"basic"`` or ``"all"``; None is the table's property.
+        engine
+            ``"spark"`` runs each job as a Spark task, ``"local"`` in process, ``"auto"`` by the size of the inputs.
+        dry_run
+            Only return what would be merged.
+        partition
+            Only the leaf with this id.
+        background
+            Return at once, with a handle: ``done``, ``result()``, ``cancel()``. It ends with the session.
+        """
+        if engine not in {"auto", "spark", "local"}:
+            raise InvalidInput(f"no engine {engine!r}", hint="the engines are auto, spark and local")
+        self._check_online("compacted", dry_run)
+
+        def work(progress: Progress, check: Callable[[], None] = unchecked) -> compaction.CompactionReport:
+            return self._compact(progress, strategy, engine, dry_run=dry_run, partition_id=partition, check=check)
+
+        if background:
+            title = f"compaction of {self.name}"
+            return self._components.background.start(title, lambda watch: work(watch, watch.check), self.entry.id)
+        with self._watched() as progress:
+            return work(progress)
+
+    def _compact(
+        self,
+        progress: Progress,
+        strategy: str | None = None,
+        engine: str = "auto",
+        *,
+        check: Callable[[], None] = unchecked,
+        **options: Any,
+    ) -> compaction.CompactionReport:
+        tracker = JobTracker(self._store, self._components.author)
+
+        def begun(job: CompactionJob) -> None:
+            check()
+            tracker.began(job.id)
+
+        return compaction.compact(
+            self._store,
+            self._runner(engine, begun, check),
+            strategy=strategy or self.properties["sleeper.table.compaction.strategy.class"],
+            settings=StrategySettings.of(self.properties),
+            progress=progress,
+            author=self._components.author,
+            tracker=tracker,
+            processing=DataProcessing.of(self._properties_now, self._store.load().schema, self._components.clock.now()),
+            **options,
+        )
+
+    @checked
+    def split_partitions(
+        self,
+        dry_run: bool = False,
+        *,
+        at: Any = None,
+        key: str | None = None,
+        partition: str | None = None,
+        threshold: int | None = None,
+    ) -> splitting.SplitReport:
+        """Cut leaves with too many rows at the median of a row key, in one commit; no data file is rewritten.
+
+        The first row key that has a median other than its least value is taken; the parts are cut again until each has
+        fewer rows than the threshold (Sleeper's rule, which cuts once a run).
+
+        Parameters
+        ----------
+        dry_run
+            Only return what would be split.
+        at
+            Split here instead, whatever the rows: every leaf whose keys lie on both sides of the value.
+        key
+            The row key that `at` is a value of; the first when None.
+        partition
+            Only the leaf with this id.
+        threshold
+            Rows of a leaf that are too many; None is the property ``sleeper.table.partition.splitting.threshold``.
+
+        Raises
+        ------
+        InvalidInput, NotFound
+            When the value splits no leaf, or the row key or partition is unknown. Nothing is changed.
+        """
+        self._check_online("split", dry_run)
+        most = self.properties[SPLITTING_THRESHOLD] if threshold is None else threshold
+        request = splitting.request_of(self._store.load(), most, at=at, key=key, partition_id=partition)
+        with self._watched() as progress:
+            author = self._components.author
+            return splitting.split_partitions(self._store, request, dry_run=dry_run, progress=progress, author=author)
+
+    def _runner(
+        self, engine: str, begun: Callable[[CompactionJob], None], check: Callable[[], None]
+    ) -> compaction.JobRunner:
+        storage, writing = self._store.storage, DataFileSettings.of(self.properties)
+        local = compaction.run_in_process(storage, writing, begun, check)
+
+        def run(jobs: Sequence[CompactionJob], schema: Schema) -> Any:
+            size = sum(file.bytes for job in jobs for file in job.inputs)
+            if engine == "local" or (engine == "auto" and size < SPARK_BYTES):
+                return local(jobs, schema)
+            from sleeper_nb.engines.spark import pipeline
+
+            spark = self._components.engines.spark()
+            return pipeline.run_on_spark(spark, storage, writing, begun, check)(jobs, schema)
+
+        return run
+
+    @checked
+    def expire_snapshots(
+        self,
+        dry_run: bool = True,
+        *,
+        time_retained: timedelta | None = None,
+        num_retained_min: int | None = None,
+        num_retained_max: int | None = None,
+    ) -> expiry.ExpiryReport:
+        """Forget old snapshots; by default only say which.
+
+        What is None is the table's property: ``snapshot.time-retained`` (7 d), ``snapshot.num-retained.min`` (10) and
+        ``snapshot.num-retained.max``. Savepoints stay, and so do the files that they need.
+        """
+        self._check_online("rid of snapshots", dry_run)
+        self._check_properties(dry_run)
+        retention = expiry.Retention.of(self.properties, time_retained, num_retained_min, num_retained_max)
+        return expiry.expire_snapshots(self._store, retention, dry_run=dry_run)
+
+    @checked
+    def collect_garbage(self, dry_run: bool = True, *, delay: timedelta | None = None) -> garbage.GarbageReport:
+        """Delete files that no version can need any more; by default only say which.
+
+        Parameters
+        ----------
+        dry_run
+            Only return what would be deleted.
+        delay
+            How long a file stays after nothing refers to it; None is the property
+            ``sleeper.table.gc.delay.minutes`` (15).
+        """
+        self._check_online("rid of garbage", dry_run)
+        self._check_properties(dry_run)
+        wait = garbage.delay_of(self.properties) if delay is None else delay
+        return garbage.collect_garbage(self._store, delay=wait, dry_run=dry_run, author=self._components.author)
+
+    @checked
+    def sweep_orphans(self, dry_run: bool = True, *, older_than: timedelta | None = None) -> orphans.OrphanReport:
+        """Delete files that no version ever named, of writers that crashed or failed; by default only say which.
+
+        Parameters
+        ----------
+        dry_run
+            Only return what would be deleted.
+        older_than
+            A younger file may be of a commit that is under way; None is 3 days, and a day is the least.
+        """
+        self._check_online("rid of orphans", dry_run)
+        age = checking.ORPHAN_AGE if older_than is None else older_than
+        with self._watched() as progress:
+            return orphans.sweep_orphans(self._store, self.name, older_than=age, dry_run=dry_run, progress=progress)
+
+    @checked
+    def maintain(self, dry_run: bool = False) -> maintaining.MaintenanceReport:
+        """Do what is due now: splitting, compaction as the strategy proposes, a savepoint, expiry, garbage collection.
+
+        Last, periodic savepoints that have had their time, or that are too many, are deleted.
+
+        A step that fails does not stop the others; the report tells of it, and its `failed` has the errors. Each step
+        goes by the table's properties. Leaves that a run splits are compacted by the next one.
+
+        Parameters
+        ----------
+        dry_run
+            Only return what would be done.
+        """
+        self._check_online("maintained", dry_run)
+        self._check_properties(dry_run)
+
+        def compact(dry_run: bool, but: Collection[str]) -> compaction.CompactionReport:
+            with self._watched() as progress:
+                return self._compact(progress, dry_run=dry_run, but=but)
+
+        def steps() -> tuple[maintaining.MaintenanceStep, ...]:
+            return maintaining.steps_of(
+                self._store,
+                self.split_partitions,
+                compact,
+                SavepointSchedule.of(self.properties),
+                expiry.Retention.of(self.properties),
+                garbage.delay_of(self.properties),
+                self._components.author,
+            )
+
+        if not dry_run:
+            return maintaining.run_steps(self.name, steps(), dry_run=False)
+        catalog = self._components.catalog
+        plan, _ = steady(
+            lambda: maintaining.run_steps(self.name, steps(), dry_run=True),
+            lambda: (self._store.head(), catalog.savepoints(self.entry.id)),
+        )
+        return plan
 
 
 class Table(Loading, Maintenance, Altering, Report):
@@ -224,12 +990,12 @@ class Table(Loading, Maintenance, Altering, Report):
         """Return the leaf partitions of the current version, as `TableAt.leaves` does."""
         return self.at().leaves()
 
-    def source(self) -> Source:
+    def source(self) -> BoundSource:
         """Return the rows of the current version as SQL reads them."""
         return self.at().source()
 
     @checked
-    def system_table(self, suffix: str) -> Source:
+    def system_table(self, suffix: str) -> BoundSource:
         """Return the rows of a system table at the current version, as `TableAt.system_table` does."""
         return self.at().system_table(suffix)
 
@@ -413,7 +1179,7 @@ class Table(Loading, Maintenance, Altering, Report):
     def _at(self, version: int | str | None) -> TableAt:
         return self.at_reference(None if version is None else parse_reference(version))
 
-    def _comparison(self, before: TableAt, after: TableAt) -> Comparison:
+    def _comparison(self, before: TableAt, after: TableAt) -> VersionComparison:
         now = self._components.clock.now()  # one for both: no row may become too old between them
         processing = (
             DataProcessing.of(self.properties.processed_as(each.state.processing), each.schema, now)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from tests.builders import TABLE, a_store
 from tests.servers import once

@@ -11,34 +11,35 @@ from typing import Any
 import pyarrow as pa
 
 import sleeper_nb as sl
-from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
-from sleeper_nb.clock import Clock, ManualClock
+from sleeper_nb.clock import Clock, ManualClock, Retry
 from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.model.file_reference import FileReference
+from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.processing import NOTHING
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.model.state import TableState
-from sleeper_nb.model.transactions import AddFiles, CommitPoint, initial_state
-from sleeper_nb.operations.compacting import compaction
-from sleeper_nb.operations.compacting.strategies import StrategySettings
+from sleeper_nb.model.state import CommitPoint, TableState
+from sleeper_nb.model.transactions import AddFiles, initial_state
+from sleeper_nb.operations import compact as compaction
+from sleeper_nb.operations import split as splitting
+from sleeper_nb.operations.compaction_plan import StrategySettings
 from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.loading.ingest import ingest_arrow
-from sleeper_nb.operations.partitioning import splitting
-from sleeper_nb.operations.scanning import planning, reading
-from sleeper_nb.operations.scanning.conditions import Condition
-from sleeper_nb.operations.upkeep import garbage
-from sleeper_nb.operations.versioning import savepoints, versions
+from sleeper_nb.operations.scanning import read_rows as reading
+from sleeper_nb.operations.scanning import scan_plan as planning
+from sleeper_nb.operations.scanning.row_condition import Condition
+from sleeper_nb.operations.upkeep import collect_garbage as garbage
+from sleeper_nb.operations.versioning import create_savepoint as savepoints
+from sleeper_nb.operations.versioning import resolve as versions
 from sleeper_nb.progress import Silent
-from sleeper_nb.retry import Retry
-from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.history import Metadata
-from sleeper_nb.state_store.opening import open_state_store
+from sleeper_nb.state_store.registry import open_state_store
+from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from sleeper_nb.clock import Clock, ManualClock
-from sleeper_nb.engines.spark.session import SparkEngine
+from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.progress import Silent
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.state_store_base import StateStore
 from tests.builders import START, a_store
 
 if TYPE_CHECKING:

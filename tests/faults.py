@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.errors import StorageError
 from sleeper_nb.storage.filesystem import Storage
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.background import BackgroundJobs, Watch
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import Cancelled, InvalidInput, StillRunning, StorageError
-from sleeper_nb.operations.compacting import compaction
+from sleeper_nb.operations import compact as compaction
+from sleeper_nb.progress import BackgroundJobs, Watch
 from tests.builders import in_order, three_leaves
 
 

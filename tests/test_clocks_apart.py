@@ -13,18 +13,29 @@ import duckdb
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.catalog.base import Assignment
+from sleeper_nb.catalog.catalog_base import Assignment
 from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.processing import NOTHING
-from sleeper_nb.operations.compacting import claimed_jobs, compaction
-from sleeper_nb.operations.compacting.strategies import StrategySettings
-from sleeper_nb.operations.upkeep.orphans import sweep_orphans
+from sleeper_nb.operations import compact as claimed_jobs
+from sleeper_nb.operations import compact as compaction
+from sleeper_nb.operations.compaction_plan import StrategySettings
+from sleeper_nb.operations.upkeep.sweep_orphans import sweep_orphans
 from sleeper_nb.operations.versioning.leases import DURATION
 from sleeper_nb.progress import SILENT, Silent
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage, open_storage
-from tests.builders import EMBEDDED, KEYED, START, a_store, ingest, keys_in, reopened, rows_of, scan
+from tests.builders import (
+    EMBEDDED,
+    KEYED,
+    START,
+    a_store,
+    ingest,
+    keys_in,
+    reopened,
+    rows_of,
+    scan,
+)
 from tests.builders import compact as compact_store
 from tests.faults import Trap, TrappedCatalog
 from tests.servers.server import Server

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.model.types import SIMPLE_TYPES, parse_type
+from sleeper_nb.model.schema import SIMPLE_TYPES, parse_type
 
 NAN, INF = float("nan"), float("inf")
 DOUBLES = [NAN, INF, -INF, 0.0, -0.0, 1.5, 1.239, 5e-324, 1.7976931348623157e308, 9007199254740993.0]

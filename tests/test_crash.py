@@ -14,12 +14,14 @@ import pytest
 
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.model.snapshots import SavepointReference
-from sleeper_nb.operations.upkeep import expiry, orphans
-from sleeper_nb.operations.versioning import savepoints, versions
-from sleeper_nb.operations.versioning.migration import migrate_state_store
-from sleeper_nb.operations.versioning.rollback import roll_back
+from sleeper_nb.operations.administration.migrate import migrate_state_store
+from sleeper_nb.operations.upkeep import expire as expiry
+from sleeper_nb.operations.upkeep import sweep_orphans as orphans
+from sleeper_nb.operations.versioning import create_savepoint as savepoints
+from sleeper_nb.operations.versioning import resolve as versions
+from sleeper_nb.operations.versioning.roll_back import roll_back
 from sleeper_nb.progress import Silent
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.state_store_base import StateStore
 from tests.builders import (
     START,
     a_store,

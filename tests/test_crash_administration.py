@@ -17,7 +17,7 @@ import pytest
 
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.operations.administration.deletion import finish_deletions
+from sleeper_nb.operations.administration.delete import finish_deletions
 from sleeper_nb.progress import SILENT
 from sleeper_nb.session import Session
 from sleeper_nb.storage.filesystem import Storage

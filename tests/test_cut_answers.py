@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.aws.network import Network
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import SleeperError, StorageError
 from sleeper_nb.model.properties import STATE_STORES
-from sleeper_nb.operations.versioning import savepoints
+from sleeper_nb.operations.versioning import create_savepoint as savepoints
+from sleeper_nb.storage.aws import Network
 from tests.builders import START
 from tests.servers.memory import MemoryDynamoDB
 from tests.servers.proxy import Fate

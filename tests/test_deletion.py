@@ -8,7 +8,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.state_store.cache import StateCache
+from sleeper_nb.state_store.history import StateCache
 from tests.builders import KEYED, rows_of
 
 

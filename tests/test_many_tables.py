@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.catalog.base import TableEntry
+from sleeper_nb.catalog.catalog_base import TableEntry
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
-from sleeper_nb.catalog.sqlite_file import SqliteFile
-from sleeper_nb.cells import Bytes
-from sleeper_nb.operations.health import checking
-from sleeper_nb.operations.health.checking import check_table
+from sleeper_nb.catalog.sqlite import SqliteFile
+from sleeper_nb.operations import check as checking
+from sleeper_nb.operations.check import check_table
 from sleeper_nb.progress import SILENT
+from sleeper_nb.report import Bytes
 from sleeper_nb.storage.filesystem import Storage
 from tests.builders import a_store, ingest, rows_of, snapshot
 from tests.servers.memory import MemoryDynamoDB, memory_catalog

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import ConflictError
@@ -26,7 +26,7 @@ from sleeper_nb.progress import SILENT
 from sleeper_nb.session import Session
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.local import LocalPlace
-from sleeper_nb.widgets.model import TABS, ExploreModel
+from sleeper_nb.widgets.explorer_model import TABS, ExploreModel
 from tests.builders import START
 from tests.faults import Faulty, FaultyStorage, no_disk
 

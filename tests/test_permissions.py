@@ -19,11 +19,11 @@ import pytest
 import sleeper_nb as sl
 from magics.sleeper import SleeperMagics
 from sleeper_nb import cli
-from sleeper_nb.commands.locating import find_home
+from sleeper_nb.commands.home import find_home
 from sleeper_nb.errors import InvalidInput, NotAllowed, SleeperError, StorageError
 from sleeper_nb.model.permissions import Permissions
-from sleeper_nb.storage.bounds import lies_within
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.places import lies_within
 
 SCHEMA = sl.Schema({"city": "string"}, values={"fare": "long"})
 ROWS = [{"city": "rome", "fare": 1}, {"city": "bern", "fare": 2}]

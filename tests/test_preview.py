@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.preview import FirstRows, Reads, preview
-from sleeper_nb.render import MAX_BYTES
+from sleeper_nb.display.preview import MAX_BYTES, FirstRows, Reads, preview
 from sleeper_nb.report import Display
 
 AT = pa.struct([("at", pa.date32()), ("d", pa.decimal128(5, 2))])

@@ -9,7 +9,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.operations.system_tables.definitions import SYSTEM_TABLES
+from sleeper_nb.operations.system_tables import SYSTEM_TABLES
 from tests.builders import EMBEDDED
 
 SCHEMA = sl.Schema({"city": "string"}, {}, {"fare": "int?"})

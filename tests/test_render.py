@@ -10,10 +10,11 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.display.partition_picture import partition_map
+from sleeper_nb.display.preview import MAX_BYTES, bounded
+from sleeper_nb.display.timeline_picture import timeline, timeline_lines
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.render import MAX_BYTES, bounded, partition_map
-from sleeper_nb.render_timeline import timeline, timeline_lines
 from sleeper_nb.report import Grid
 from tests.pictures import line_text, lines_of
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import sleeper_nb as sl
+from sleeper_nb.display.chart import MOST_POINTS, chart, histogram
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.render_chart import MOST_POINTS, chart, histogram
 from tests.pictures import line_text, lines_of
 
 MONTHS = pa.table({"month": ["jan", "feb", "mar"], "flights": [27, 25, 29], "late": [0.1, None, 0.3]})

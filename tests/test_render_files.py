@@ -9,7 +9,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.render import MAX_BYTES
+from sleeper_nb.display.preview import MAX_BYTES
 from tests.pictures import line_text, lines_of
 
 _SIZE = re.compile(r"\d+ B\b")

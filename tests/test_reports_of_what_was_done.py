@@ -21,7 +21,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import ConflictError, StateRuleBroken
 from sleeper_nb.progress import SILENT
 from sleeper_nb.session import Session
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.local import LocalPlace
 from tests.faults import Faulty, FaultyStorage, no_disk

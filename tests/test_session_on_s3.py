@@ -8,7 +8,12 @@ import sleeper_nb as sl
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import NotAllowed, NotFound
-from sleeper_nb.model.properties import DATA_PATH, OWN_TABLES, STATE_STORES, TRANSACTION_ITEMS
+from sleeper_nb.model.properties import (
+    DATA_PATH,
+    OWN_TABLES,
+    STATE_STORES,
+    TRANSACTION_ITEMS,
+)
 from sleeper_nb.progress import Silent
 from sleeper_nb.storage.filesystem import open_storage
 from tests.servers.fixtures import use

@@ -10,17 +10,31 @@ import pyarrow as pa
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.cells import Data
 from sleeper_nb.cli import main
+from sleeper_nb.display.chart import chart
+from sleeper_nb.display.preview import preview
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
-from sleeper_nb.operations.compacting.strategies import StrategySettings, basic, reason, within
-from sleeper_nb.operations.scanning.planning import PlannedFile
-from sleeper_nb.operations.versioning.savepoints import create_savepoint, delete_savepoint
-from sleeper_nb.operations.versioning.versions import resolve
-from sleeper_nb.preview import preview
-from sleeper_nb.render_chart import chart
-from sleeper_nb.report import Grid
-from tests.builders import collect, forget_all_but_newest, ingest, rows_hash, rows_of, save
+from sleeper_nb.operations.compaction_plan import (
+    StrategySettings,
+    basic,
+    reason,
+    within,
+)
+from sleeper_nb.operations.scanning.scan_plan import PlannedFile
+from sleeper_nb.operations.versioning.create_savepoint import (
+    create_savepoint,
+    delete_savepoint,
+)
+from sleeper_nb.operations.versioning.resolve import resolve
+from sleeper_nb.report import Data, Grid
+from tests.builders import (
+    collect,
+    forget_all_but_newest,
+    ingest,
+    rows_hash,
+    rows_of,
+    save,
+)
 from tests.contracts.test_state_store import Tables, tables  # noqa: F401 - a fixture: each state store
 
 SCHEMA = sl.Schema({"key": "string"}, {}, {"note": "string?"})

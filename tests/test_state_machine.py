@@ -32,36 +32,53 @@ from hypothesis.stateful import (
 )
 from pyspark.sql import SparkSession
 
-from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
-from sleeper_nb.clock import ManualClock
+from sleeper_nb.clock import ManualClock, Retry
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.spark import frames
-from sleeper_nb.engines.spark.session import SparkEngine
+from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
-from sleeper_nb.model.leases import Lease
+from sleeper_nb.model.jobs import Lease
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.processing import NOTHING
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.snapshots import Moment, SavepointReference, Snapshot, SnapshotReference
+from sleeper_nb.model.snapshots import (
+    Moment,
+    SavepointReference,
+    Snapshot,
+    SnapshotReference,
+)
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.health.checking import check_table
+from sleeper_nb.operations.administration.migrate import migrate_state_store
+from sleeper_nb.operations.check import check_table
 from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.loading.ingest import ingest_arrow
-from sleeper_nb.operations.partitioning.splitting import SplitReport
-from sleeper_nb.operations.scanning import reading
-from sleeper_nb.operations.scanning.planning import plan_scan
-from sleeper_nb.operations.upkeep import expiry, garbage
-from sleeper_nb.operations.versioning import savepoints, versions
-from sleeper_nb.operations.versioning.migration import migrate_state_store
-from sleeper_nb.operations.versioning.rollback import roll_back
+from sleeper_nb.operations.scanning import read_rows as reading
+from sleeper_nb.operations.scanning.scan_plan import plan_scan
+from sleeper_nb.operations.split import SplitReport
+from sleeper_nb.operations.upkeep import collect_garbage as garbage
+from sleeper_nb.operations.upkeep import expire as expiry
+from sleeper_nb.operations.versioning import create_savepoint as savepoints
+from sleeper_nb.operations.versioning import resolve as versions
+from sleeper_nb.operations.versioning.roll_back import roll_back
 from sleeper_nb.progress import Silent
-from sleeper_nb.retry import Retry
-from sleeper_nb.state_store.opening import open_state_store
+from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.storage.filesystem import Storage
-from tests.builders import EMBEDDED, START, collect, compact, on_disk, reachable, reopened, save, scan, split
+from tests.builders import (
+    EMBEDDED,
+    START,
+    collect,
+    compact,
+    on_disk,
+    reachable,
+    reopened,
+    save,
+    scan,
+    split,
+)
 from tests.servers.memory import memory_catalog
 
 SCHEMA = Schema({"word": "string", "n": "int"}, {"s": "long"}, {"v": "double?"})

@@ -18,18 +18,31 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.model.evolution import AddColumn, DropColumn, RenameColumn, SchemaChange, mapped
+from sleeper_nb.model.evolution import (
+    AddColumn,
+    DropColumn,
+    RenameColumn,
+    SchemaChange,
+    mapped,
+)
 from sleeper_nb.model.processing import NOTHING
-from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.model.state import TableState
-from sleeper_nb.model.types import FieldType
-from sleeper_nb.operations.scanning import reading
-from sleeper_nb.operations.scanning.planning import plan_scan
-from sleeper_nb.operations.versioning.altering import alter
-from sleeper_nb.operations.versioning.rollback import roll_back
-from sleeper_nb.operations.versioning.versions import resolve
-from tests.builders import EMBEDDED, a_store, compact, condition, ingest, reopened, split
+from sleeper_nb.operations.administration.alter import alter
+from sleeper_nb.operations.scanning import read_rows as reading
+from sleeper_nb.operations.scanning.scan_plan import plan_scan
+from sleeper_nb.operations.versioning.resolve import resolve
+from sleeper_nb.operations.versioning.roll_back import roll_back
+from tests.builders import (
+    EMBEDDED,
+    a_store,
+    compact,
+    condition,
+    ingest,
+    reopened,
+    split,
+)
 
 NAMES = ("a", "b", "c", "a__2")
 Row = Mapping[int, int]

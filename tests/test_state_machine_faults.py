@@ -19,26 +19,46 @@ from typing import Any, ClassVar
 
 from botocore.exceptions import ClientError, ReadTimeoutError
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
-from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
-from sleeper_nb.clock import ManualClock
+from sleeper_nb.clock import ManualClock, Retry
 from sleeper_nb.errors import OutcomeUnknown, SleeperError
 from sleeper_nb.model.partitions import PartitionSplit
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, SnapshotReference
 from sleeper_nb.model.state import TableState
-from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences, Rollback, SplitPartitions
-from sleeper_nb.operations.upkeep import expiry
-from sleeper_nb.operations.versioning import migration, versions
-from sleeper_nb.retry import Retry
+from sleeper_nb.model.transactions import (
+    AddFiles,
+    ReplaceFileReferences,
+    Rollback,
+    SplitPartitions,
+)
+from sleeper_nb.operations.administration import migrate as migration
+from sleeper_nb.operations.upkeep import expire as expiry
+from sleeper_nb.operations.versioning import resolve as versions
 from sleeper_nb.state_store import transaction_log
-from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.state_store.opening import open_state_store
+from sleeper_nb.state_store.registry import open_state_store
+from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.local import LocalPlace
-from tests.builders import EMBEDDED, KEYED, START, a_file, a_tree, collect, leaf_of, save
+from tests.builders import (
+    EMBEDDED,
+    KEYED,
+    START,
+    a_file,
+    a_tree,
+    collect,
+    leaf_of,
+    save,
+)
 from tests.faults import KINDS, DeadError, Fault, Faulty, FaultyStorage, no_disk
 from tests.servers.memory import MemoryDynamoDB, memory_catalog
 

@@ -15,11 +15,11 @@ from sleeper_nb.progress import Progress, Silent
 from sleeper_nb.report import Display, Report
 
 if TYPE_CHECKING:
-    from sleeper_nb.query_result import Engine
+    from sleeper_nb.query import Engine
     from sleeper_nb.session import Session
     from sleeper_nb.storage.filesystem import Storage
     from sleeper_nb.table import Table
-    from sleeper_nb.table_at import TableAt
+    from sleeper_nb.version import TableAt
 
 R = TypeVar("R", bound=Report)
 
@@ -195,6 +195,6 @@ def explained(error: Exception) -> SleeperError | None:
     """Return an error of Spark as one of ours; None for any other."""
     if "pyspark" not in sys.modules:  # nothing of it can have failed
         return None
-    from sleeper_nb.engines.spark import errors
+    from sleeper_nb.engines.spark import spark_errors as errors
 
     return errors.explain(error)

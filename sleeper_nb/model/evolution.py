@@ -14,14 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
-from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StateRuleBroken
+from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.processing import AGGREGATIONS, FILTERS, DataProcessing
-from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.model.state import CommitPoint, TableState
-from sleeper_nb.model.transactions import Transaction
-from sleeper_nb.model.types import FieldType
+from sleeper_nb.model.schema import Field, FieldType, Schema
 
 _WIDER: Collection[tuple[str, str]] = frozenset({("int", "long"), ("int", "double"), ("float", "double")})
 """Types of which every value of the first is one of the second."""
@@ -51,36 +47,6 @@ class DropColumn:
 
 
 SchemaChange = AddColumn | RenameColumn | DropColumn
-
-
-@dataclass(frozen=True, slots=True)
-class SetSchema(Transaction):
-    """The table has another schema; no file and no partition changes.
-
-    Parameters
-    ----------
-    schema_id
-        Greater than that of any schema of the table before.
-    schema
-        Made by `evolved`.
-    """
-
-    schema_id: int
-    schema: Schema
-    operation: ClassVar[str] = "alter"
-
-    def validate(self, state: TableState) -> None:
-        """Every file of the state can be read by the new schema, and no column's name gets another meaning."""
-        before = state.schema
-        if self.schema_id <= state.schema_id or not _keeps_columns(before, self.schema):
-            raise StateRuleBroken("the schema was changed meanwhile", hint="alter the table again")
-        if not reads_files_of(before, self.schema):
-            raise StateRuleBroken("the table's files do not fit the new schema", hint="alter the table again")
-
-    def apply(self, state: TableState, point: CommitPoint) -> TableState:
-        """Change the schema."""
-        checksum = self.schema.checksum
-        return state.at(point, schema=self.schema, schema_id=self.schema_id, schema_checksum=checksum)
 
 
 def evolved(schema: Schema, changes: Iterable[SchemaChange], schema_id: int) -> Schema:
@@ -166,7 +132,7 @@ def _unused(name: str, schema: Schema, suffix: str) -> str:
     return found
 
 
-def _keeps_columns(before: Schema, after: Schema) -> bool:
+def keeps_columns(before: Schema, after: Schema) -> bool:
     """Return whether a schema remembers every column of an older one, and brings back none."""
     known = {field.column: field.type for field in before.fields}
     revived = {field.column.casefold() for field in after.fields} & {name.casefold() for name in before.retired}

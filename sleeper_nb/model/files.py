@@ -2,31 +2,236 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.model.file_names import FileNames
-from sleeper_nb.model.file_reference import (
-    KEY_COLUMNS,
-    PAIR,
-    READY_FOR_GC,
-    TIME,
-    Addition,
-    FileReference,
-    files_schema,
-    of_other_keys,
-    to_batch,
-    to_values,
-)
+from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.schema import Schema
+
+# One partition's use of one data file: as a value, and as a row of the columns that keep a million of them.
+#
+# A reference says that a partition takes rows from a data file. It is live in the snapshots [added, removed). A removed
+# reference stays as `READY_FOR_GC` until the garbage collector has deleted its file.
+
+ACTIVE = "ACTIVE"
+READY_FOR_GC = "READY_FOR_GC"
+
+TIME = pa.timestamp("us", tz="UTC")
+PAIR = ("partition_id", "filename")
+"""The columns that name a reference among the active ones of a snapshot."""
+KEY_COLUMNS = ("min_", "max_")
+"""How the names of columns begin that tell of row keys; a removed reference has none there, as nothing reads it."""
+_COLUMNS = (
+    pa.field("filename", pa.string(), nullable=False),  # below the table's folder, with / between its parts
+    pa.field("partition_id", pa.string(), nullable=False),
+    pa.field("rows", pa.int64(), nullable=False),
+    pa.field("rows_exact", pa.bool_(), nullable=False),
+    pa.field("only_this_partition", pa.bool_(), nullable=False),
+    pa.field("bytes", pa.int64(), nullable=False),
+    pa.field("job_id", pa.string()),  # the compaction job that wrote the file; null for ingested files
+    pa.field("checksum", pa.string()),  # of the whole file; null for files of releases that kept none
+    pa.field("status", pa.string(), nullable=False),
+    pa.field("added_snapshot", pa.int64(), nullable=False),
+    pa.field("removed_snapshot", pa.int64()),
+    pa.field("updated_at", TIME, nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileReference:
+    """One partition's use of one data file.
+
+    Parameters
+    ----------
+    filename
+        The file's path below the table's folder.
+    partition_id
+        The partition that takes rows from it.
+    rows, bytes
+        Rows of the file in this partition's region; bytes of the whole file.
+    min_key, max_key
+        Least and greatest value of each row key in the file, in the schema's order.
+    rows_exact
+        Whether `rows` was counted; False for an estimate.
+    only_this_partition
+        Whether all rows of the file are in this partition's region; if not, a reader filters.
+    job_id
+        The compaction job that wrote the file.
+    checksum
+        Of the whole file (`sleeper_nb.model.checksums`); None for files of releases that kept none.
+    """
+
+    filename: str
+    partition_id: str
+    rows: int
+    bytes: int
+    min_key: tuple[KeyValue, ...]
+    max_key: tuple[KeyValue, ...]
+    rows_exact: bool = field(default=True, kw_only=True)
+    only_this_partition: bool = field(default=True, kw_only=True)
+    job_id: str | None = field(default=None, kw_only=True)
+    checksum: str | None = field(default=None, kw_only=True)
+
+
+def files_schema(schema: Schema) -> pa.Schema:
+    """Return the columns of `FileReferences.table`: those above, then typed ``min_…`` and ``max_…`` of each row key."""
+    keys = [pa.field(f"{end}_{f.name}", f.type.arrow) for f in schema.row_keys for end in ("min", "max")]
+    return pa.schema([*_COLUMNS, *keys])
+
+
+def completed(references: pa.Table) -> pa.Table:
+    """Return references as an older release wrote them with the columns that it did not have, which are null."""
+    for place, column in enumerate(_COLUMNS):
+        if column.nullable and column.name not in references.column_names:
+            references = references.add_column(place, column, pa.nulls(references.num_rows, column.type))
+    return references
+
+
+def of_other_keys(removed: pa.Table, schema: Schema) -> pa.Table:
+    """Return removed references with the columns for the row keys of another schema, which are null."""
+    columns = files_schema(schema)
+    there = {name: removed[name] for name in removed.column_names if not name.startswith(KEY_COLUMNS)}
+    nothing = {f.name: pa.nulls(removed.num_rows, f.type) for f in columns if f.name not in there}
+    return pa.table({**there, **nothing}).select(columns.names).cast(columns)
+
+
+def to_values(rows: pa.Table) -> Iterator[FileReference]:
+    """Yield the references that rows hold."""
+    keys = [name[4:] for name in rows.column_names if name.startswith("min_")]
+    for row in rows.to_pylist():
+        yield FileReference(
+            row["filename"],
+            row["partition_id"],
+            row["rows"],
+            row["bytes"],
+            tuple(row[f"min_{key}"] for key in keys),
+            tuple(row[f"max_{key}"] for key in keys),
+            rows_exact=row["rows_exact"],
+            only_this_partition=row["only_this_partition"],
+            job_id=row["job_id"],
+            checksum=row["checksum"],
+        )
+
+
+class Addition(NamedTuple):
+    """A reference, and the commit that added it."""
+
+    reference: FileReference
+    snapshot_id: int
+    time: datetime
+
+
+def to_batch(added: Sequence[Addition], schema: pa.Schema) -> pa.RecordBatch:
+    """Return new active references as rows."""
+    references = [each.reference for each in added]
+    values: dict[str, list[Any]] = {
+        "status": [ACTIVE] * len(added),
+        "added_snapshot": [each.snapshot_id for each in added],
+        "removed_snapshot": [None] * len(added),
+        "updated_at": [each.time for each in added],
+    }
+    for i, key in enumerate(name[4:] for name in schema.names if name.startswith("min_")):
+        values[f"min_{key}"] = [reference.min_key[i] for reference in references]
+        values[f"max_{key}"] = [reference.max_key[i] for reference in references]
+    for name in schema.names:
+        if name not in values:
+            values[name] = [getattr(reference, name) for reference in references]
+    # a column at a time: as rows they would take many times as long
+    return pa.RecordBatch.from_arrays([pa.array(values[f.name], f.type) for f in schema], schema=schema)
+
+
+# A set of file names that is copied in no time: numbers made of the names, in a few sorted arrays.
+
+Numbers = npt.NDArray[np.uint64]
+
+_SUFFIX = 8  # ".parquet", which all have
+_TAKEN = 16  # before it: the most random part of a name that ends with an id
+_SPREAD = 0x9E3779B97F4A7C15
+_MASK = 0xFFFFFFFFFFFFFFFF
+_FEW = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileNames:
+    """Names that may be in a set. A name that is in it is always found; another one, once in 2⁴⁰ or more rarely.
+
+    Parameters
+    ----------
+    arrays
+        Sorted numbers of names, each array longer than the next, so that a million single additions make few.
+    recent
+        Numbers of the names that were added last; they become an array when they are many.
+    """
+
+    arrays: tuple[Numbers, ...] = ()
+    recent: frozenset[int] = frozenset()
+
+    def with_names(self, names: Sequence[str] | pa.ChunkedArray) -> FileNames:
+        """Return the set with more names."""
+        if len(names) + len(self.recent) < _FEW:
+            few = names if isinstance(names, Sequence) else names.to_pylist()
+            return FileNames(self.arrays, self.recent | {_number(name) for name in few})
+        column = pa.chunked_array([names], pa.string()) if isinstance(names, Sequence) else names
+        new = np.sort(np.concatenate([_numbers(column), np.array(list(self.recent), np.uint64)]))
+        arrays = list(self.arrays)
+        while arrays and len(arrays[-1]) <= len(new):
+            new = np.sort(np.concatenate([arrays.pop(), new]))
+        return FileNames((*arrays, new))
+
+    def may_hold(self, names: Iterable[str]) -> bool:
+        """Return whether one of the names may be in the set."""
+        asked = {_number(name) for name in names}
+        if not self.recent.isdisjoint(asked):
+            return True
+        numbers = np.array(list(asked), np.uint64)
+        for array in self.arrays:
+            places = np.minimum(np.searchsorted(array, numbers), len(array) - 1)
+            if (array[places] == numbers).any():
+                return True
+        return False
+
+
+def _number(name: str) -> int:
+    """Return a number for a name: its bytes before the suffix, mixed; of a short name, Python's own hash."""
+    text = name.encode()
+    if len(text) < _TAKEN + _SUFFIX:
+        return hash(name) & _MASK
+    end = len(text) - _SUFFIX
+    first = int.from_bytes(text[end - 16 : end - 8], sys.byteorder)
+    return (first * _SPREAD & _MASK) ^ int.from_bytes(text[end - 8 : end], sys.byteorder)
+
+
+def _numbers(names: pa.ChunkedArray) -> Numbers:
+    found = [_of_chunk(chunk) for chunk in names.chunks if len(chunk)]
+    return np.concatenate(found) if found else np.empty(0, np.uint64)
+
+
+def _of_chunk(names: pa.Array) -> Numbers:
+    """Return `_number` of each name, a million at once."""
+    _, offsets_buffer, data = names.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int32)[names.offset : names.offset + len(names) + 1].astype(np.int64)
+    begins, ends = offsets[:-1], offsets[1:]
+    numbers = np.zeros(len(names), np.uint64)
+    long = ends - begins >= _TAKEN + _SUFFIX
+    if long.any():
+        # every eight bytes of the text as a number, without a copy
+        words: Numbers = np.ndarray((data.size - 7,), np.uint64, data, strides=(1,))
+        at = ends[long] - _SUFFIX - _TAKEN
+        numbers[long] = words[at] * np.uint64(_SPREAD) ^ words[at + 8]
+    for i in np.flatnonzero(~long):
+        numbers[i] = np.uint64(_number(names[int(i)].as_py()))
+    return numbers
 
 
 class Totals(NamedTuple):
@@ -99,7 +304,7 @@ class Shared(NamedTuple):
         return Shared.counting(uses)
 
 
-Batches = tuple[pa.RecordBatch, ...]
+ReferenceBatches = tuple[pa.RecordBatch, ...]
 FEW = 64
 """So many references may wait to become columns."""
 
@@ -128,9 +333,9 @@ class FileReferences:
     def __init__(
         self,
         loaded: Loaded,
-        changed: Mapping[str, Batches],
+        changed: Mapping[str, ReferenceBatches],
         added: tuple[Addition, ...],
-        removed: Batches,
+        removed: ReferenceBatches,
         totals: Totals,
         names: FileNames | None,
         shared: Shared | None = None,
@@ -318,7 +523,7 @@ class FileReferences:
         return self._given_names
 
     @cached_property
-    def _changed(self) -> Mapping[str, Batches]:
+    def _changed(self) -> Mapping[str, ReferenceBatches]:
         """All active references of the partitions that differ from what was loaded."""
         changed = dict(self._partly_changed)
         for name, group in groupby(
@@ -330,7 +535,7 @@ class FileReferences:
             changed[name] = _appended(before, to_batch(list(group), self.schema))
         return changed
 
-    def _batches(self, partition_id: str) -> Batches:
+    def _batches(self, partition_id: str) -> ReferenceBatches:
         found = self._changed.get(partition_id)
         return self._loaded.batches(partition_id) if found is None else found
 
@@ -349,7 +554,7 @@ class Loaded:
         """For each partition, where its rows begin and how many they are, in order."""
         return {name: (begin, end - begin) for name, begin, end in _runs(self.table)}
 
-    def batches(self, partition_id: str) -> Batches:
+    def batches(self, partition_id: str) -> ReferenceBatches:
         """Return the references of one partition."""
         place = self.slices.get(partition_id)
         return () if place is None else tuple(self.table.slice(*place).to_batches())
@@ -374,7 +579,7 @@ def _runs(grouped: pa.Table) -> list[tuple[str, int, int]]:
     return list(zip(runs.values.to_pylist(), [0, *ends[:-1]], ends, strict=True))
 
 
-def _appended(batches: Batches, new: pa.RecordBatch) -> Batches:
+def _appended(batches: ReferenceBatches, new: pa.RecordBatch) -> ReferenceBatches:
     """Return the batches and a new one, which takes those before it in that are no longer than it."""
     kept = list(batches)
     while kept and kept[-1].num_rows <= new.num_rows:

@@ -151,3 +151,36 @@ class MadeBefore(Snapshot):
     def grid(self) -> Grid:
         """Return the snapshot as a card, with the note below."""
         return replace(Snapshot.grid(self), footer=self.note)
+
+
+# A reader's hold on a version: until it ends, garbage collection leaves the version's files where they are.
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """One reader's hold on one version of a table.
+
+    Parameters
+    ----------
+    id
+        Unique to the lease.
+    snapshot_id
+        The version that is read.
+    since, until
+        When it began, and when it ends unless its reader renews it, UTC.
+    purpose
+        What reads: ``scan``, ``sql``, ``export``, ``stream``, ``rollback``.
+    author
+        Who reads.
+    """
+
+    id: str
+    snapshot_id: int
+    since: datetime
+    until: datetime
+    purpose: str
+    author: str | None = None
+
+    def has_ended(self, now: datetime) -> bool:
+        """Return whether it holds nothing any more."""
+        return self.until <= now

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions
 
-if TYPE_CHECKING:  # properties are read by what must start at once
+if TYPE_CHECKING:
     from sleeper_nb.model.properties import TableProperties
     from sleeper_nb.model.schema import Field, Schema
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
-from sleeper_nb.model.durations import DURATION, parse_duration
+from sleeper_nb.model.config_text import entries, line_of
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions
 from sleeper_nb.model.processing import (
     AGGREGATIONS,
@@ -21,7 +21,7 @@ from sleeper_nb.model.processing import (
     parse_aggregations,
     parse_filters,
 )
-from sleeper_nb.model.properties_text import entries, line_of
+from sleeper_nb.model.times import DURATION, parse_duration
 
 if TYPE_CHECKING:
     from sleeper_nb.model.schema import Schema
@@ -91,7 +91,9 @@ def _lasting(text: str) -> timedelta:
 
 
 def _schema(text: str) -> Schema:
-    from sleeper_nb.model.schema import Schema  # with Arrow, which the console's help does not wait for
+    from sleeper_nb.model.schema import (
+        Schema,  # with Arrow, which the console's help does not wait for
+    )
 
     return Schema.from_json(text)
 

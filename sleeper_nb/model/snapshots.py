@@ -6,10 +6,9 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from sleeper_nb.cells import Bytes
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.zoned_times import TIME_HINT, read_time
-from sleeper_nb.report import Grid, Report, counted
+from sleeper_nb.model.times import TIME_HINT, read_time
+from sleeper_nb.report import Bytes, Grid, Report, counted
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -7,22 +7,40 @@ calls both again.
 
 from __future__ import annotations
 
+import base64
+import dataclasses
+import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.errors import AlreadyExists, InvalidInput, StateRuleBroken
-from sleeper_nb.model.file_reference import PAIR, FileReference, to_values
-from sleeper_nb.model.files import FileReferences
-from sleeper_nb.model.partitions import PartitionSplit, PartitionTree
+from sleeper_nb.errors import (
+    AlreadyExists,
+    InvalidInput,
+    StateRuleBroken,
+    StorageError,
+)
+from sleeper_nb.model.checksums import DIGITS, checksum_of
+from sleeper_nb.model.evolution import keeps_columns, reads_files_of
+from sleeper_nb.model.files import PAIR, FileReference, FileReferences, to_values
+from sleeper_nb.model.keys import KeyValue
+from sleeper_nb.model.partitions import (
+    Partition,
+    PartitionSplit,
+    PartitionTree,
+    Range,
+    Region,
+)
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import from_micros, to_micros
 from sleeper_nb.model.state import CommitPoint, TableState
 from sleeper_nb.report import counted
 
@@ -315,3 +333,231 @@ def _leaf_above(tree: PartitionTree, partition_id: str, leaves: Collection[str])
             if above.id in leaves:
                 return above.id
     raise StateRuleBroken(f"partition {partition_id!r} is no new leaf of this split")
+
+
+# How a schema changes while its data files stay: columns are added, renamed and dropped. Pure.
+#
+# Why old files read right, in steps:
+#
+# 1. A data file names its columns as its writer's schema did, and each field knows the name of its column there. So a
+#    rename changes the field alone.
+# 2. No column's name is ever used for another one: those of dropped fields stay in the schema as retired, and whoever
+#    adds a column under a name that files have gets another name there. So files of all ages mix.
+# 3. An added column is nullable, and null in every file that does not have it.
+# 4. Row keys and sort keys stay, and with them the order of rows in every file, and the partitions.
+
+
+@dataclass(frozen=True, slots=True)
+class SetSchema(Transaction):
+    """The table has another schema; no file and no partition changes.
+
+    Parameters
+    ----------
+    schema_id
+        Greater than that of any schema of the table before.
+    schema
+        Made by `evolved`.
+    """
+
+    schema_id: int
+    schema: Schema
+    operation: ClassVar[str] = "alter"
+
+    def validate(self, state: TableState) -> None:
+        """Every file of the state can be read by the new schema, and no column's name gets another meaning."""
+        before = state.schema
+        if self.schema_id <= state.schema_id or not keeps_columns(before, self.schema):
+            raise StateRuleBroken("the schema was changed meanwhile", hint="alter the table again")
+        if not reads_files_of(before, self.schema):
+            raise StateRuleBroken("the table's files do not fit the new schema", hint="alter the table again")
+
+    def apply(self, state: TableState, point: CommitPoint) -> TableState:
+        """Change the schema."""
+        checksum = self.schema.checksum
+        return state.at(point, schema=self.schema, schema_id=self.schema_id, schema_checksum=checksum)
+
+
+# `ClearTable`: the table is empty, perhaps with other partitions and another schema, as one more snapshot.
+
+
+@dataclass(frozen=True, slots=True)
+class ClearTable(Transaction):
+    """All contents go to the garbage collector: Sleeper's reinitialising, in one step.
+
+    Parameters
+    ----------
+    tree
+        The partitions from now on; None when they stay, as they can only with the row keys.
+    schema_id, schema
+        The schema from now on, under a new id; None when it stays.
+    """
+
+    tree: PartitionTree | None = None
+    schema_id: int | None = None
+    schema: Schema | None = None
+    operation: ClassVar[str] = "reinitialise"
+
+    def validate(self, state: TableState) -> None:
+        """Partitions are told of by the row keys, so both stay or both are new."""
+        if self.tree is not None:
+            self.tree.check()
+        if self.schema is None:
+            return
+        if self.tree is None and self.schema.row_keys != state.schema.row_keys:
+            now, new = (", ".join(f"{f.name} {f.text}" for f in s.row_keys) for s in (state.schema, self.schema))
+            raise StateRuleBroken(
+                f"the row keys are {now}, and would be {new}, by which the partitions are not cut",
+                hint="make the partitions anew too: delete-partitions true (in Python: delete_partitions=True)",
+            )
+        if self.schema_id is None or self.schema_id <= state.schema_id:
+            raise StateRuleBroken(
+                f"schema {self.schema_id} is older than the table's {state.schema_id}", hint="run it again"
+            )
+
+    def apply(self, state: TableState, point: CommitPoint) -> TableState:
+        """Mark every reference ready for garbage collection."""
+        files = state.files
+        for partition_id, begin, end in files.runs():
+            names = state.files.active["filename"].slice(begin, end - begin).to_pylist()
+            files = files.with_removed(names, partition_id, point.snapshot_id, point.time)
+        if self.schema is not None:
+            files = files.of_schema(self.schema)
+        return state.at(
+            point,
+            files=files,
+            tree=self.tree or state.tree,
+            schema=self.schema or state.schema,
+            schema_id=self.schema_id or state.schema_id,
+            schema_checksum=self.schema.checksum if self.schema else state.schema_checksum,
+        )
+
+
+# A transaction and its moment as the bytes of an entry of the transaction log, and back.
+
+_KINDS: Mapping[str, type[Transaction]] = {
+    kind.__name__: kind
+    for kind in (
+        AddFiles,
+        ReplaceFileReferences,
+        SplitPartitions,
+        Rollback,
+        ClearTable,
+        DeleteFiles,
+        MigrateStateStore,
+        SetSchema,
+        SetProcessing,
+    )
+}
+_PARTS: Mapping[str, tuple[Any, tuple[str, ...]]] = {
+    "reference": (FileReference, ("min_key", "max_key")),
+    "split": (PartitionSplit, ("point",)),
+    "tree": (PartitionTree, ()),
+    "partition": (Partition, ()),
+    "region": (Region, ()),
+    "range": (Range, ("min", "max")),
+}
+"""What a transaction is made of: the word for it, its class, and its fields that hold keys."""
+
+_SCHEMA = "schema"
+_CHECKSUM = b'{"checksum":"%b",'
+_CHECKED_FROM = len(_CHECKSUM) - len(b"%b") + DIGITS
+
+
+def to_entry(transaction: Transaction, number: int, time: datetime) -> bytes:
+    """Return the entry of a snapshot: JSON with the transaction's class, its moment in microseconds, and its fields.
+
+    Before them stands a checksum, of the snapshot's number and all that follows: an entry that was changed, or that is
+    in another one's place, is an error.
+    """
+    fields = {name: _plain(value) for name, value in _fields(transaction).items()}
+    body = {"type": type(transaction).__name__, "time": to_micros(time), **fields}
+    plain = json.dumps(body, separators=(",", ":")).encode()
+    return _CHECKSUM % _checksum(plain, number) + plain[1:]
+
+
+def _checksum(plain: bytes, number: int) -> bytes:
+    return checksum_of(b"%d " % number, plain).encode()
+
+
+def has_checksum(entry: bytes) -> bool:
+    """Return whether an entry has a checksum; those of earlier builds have none."""
+    return entry.startswith(_CHECKSUM[: _CHECKSUM.index(b"%")])
+
+
+def without_checksum(entry: bytes) -> bytes:
+    """Return an entry as an earlier build wrote it."""
+    return b"{" + entry[_CHECKED_FROM:] if has_checksum(entry) else entry
+
+
+def check_entry(entry: bytes, number: int) -> None:
+    """Raise `StorageError` for an entry that is not what was written for the snapshot of a number."""
+    if has_checksum(entry):
+        plain = without_checksum(entry)
+        if entry[:_CHECKED_FROM] != _CHECKSUM % _checksum(plain, number):
+            raise StorageError(
+                f"the entry of snapshot {number} in the transaction log is damaged: it was changed after it was "
+                "written (its checksum differs)",
+                hint="restore the catalog from a copy; check --deep lists what is damaged",
+            )
+
+
+def from_entry(entry: bytes, number: int) -> tuple[Transaction, datetime]:
+    """Read what `to_entry` wrote for the snapshot of a number.
+
+    Raises
+    ------
+    StorageError
+        When it is no entry, a damaged one, or one that a later release wrote.
+    """
+    check_entry(entry, number)
+    try:
+        body = json.loads(without_checksum(entry))
+        kind = _KINDS[body.pop("type")]
+        time = from_micros(body.pop("time"))
+        return kind(**{name: _value(value) for name, value in body.items()}), time
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        hint = "upgrade sleeper-nb"
+        raise StorageError(f"cannot read an entry of the transaction log: {error!r}", hint=hint) from error
+
+
+def replayed(state: TableState, entries: Iterable[bytes]) -> TableState:
+    """Return a state after the entries that follow its snapshot in the log."""
+    for number, entry in enumerate(entries, state.snapshot_id + 1):
+        transaction, time = from_entry(entry, number)
+        state = transaction.apply(state, CommitPoint(number, time))
+    return state
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Schema):
+        return {_SCHEMA: value.to_json()}
+    for word, (kind, keys) in _PARTS.items():
+        if isinstance(value, kind):
+            return {word: {n: (_plain_key if n in keys else _plain)(each) for n, each in _fields(value).items()}}
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _value(plain: Any) -> Any:
+    if isinstance(plain, Mapping):
+        ((word, fields),) = plain.items()
+        if word == _SCHEMA:
+            return Schema.from_json(fields)
+        kind, keys = _PARTS[word]
+        return kind(**{name: (_key if name in keys else _value)(each) for name, each in fields.items()})
+    return tuple(_value(each) for each in plain) if isinstance(plain, list) else plain
+
+
+def _plain_key(key: KeyValue | tuple[KeyValue, ...]) -> Any:
+    if isinstance(key, tuple):
+        return [_plain_key(each) for each in key]
+    return {"base64": base64.b64encode(key).decode()} if isinstance(key, bytes) else key
+
+
+def _key(plain: Any) -> Any:
+    if isinstance(plain, list):
+        return tuple(_key(each) for each in plain)
+    return base64.b64decode(plain["base64"]) if isinstance(plain, Mapping) else plain

@@ -12,14 +12,14 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import Transaction
 
-Change = Transaction | Callable[[TableState], Transaction]
+MakeTransaction = Transaction | Callable[[TableState], Transaction]
 
 
 @dataclass(eq=False, slots=True)
 class Waiting:
     """A change that somebody waits for: in the end it has a snapshot or an error."""
 
-    change: Change
+    change: MakeTransaction
     message: str | None
     author: str | None
     job_id: str | None = None

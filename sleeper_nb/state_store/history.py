@@ -3,21 +3,59 @@
 from __future__ import annotations
 
 import itertools
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import NetworkError, NotFound
-from sleeper_nb.model.log_entries import replayed
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.savepoints import SavedLog, Savepoint
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.state_store.cache import StateCache
-from sleeper_nb.storage import metadata_files, paths, saved_log
+from sleeper_nb.model.transactions import replayed
+from sleeper_nb.storage import metadata as metadata_files
+from sleeper_nb.storage import metadata as saved_log
+from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
+
+# The last few states of a table, which never change, so that they need not be read again.
+
+KEPT = 8
+
+
+class StateCache:
+    """States by the number of their snapshot; the least recently used ones are forgotten. Safe between threads."""
+
+    def __init__(self) -> None:
+        self._states: OrderedDict[int, TableState] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, snapshot_id: int) -> TableState | None:
+        """Return the state of a snapshot, if it is remembered."""
+        with self._lock:
+            if snapshot_id in self._states:
+                self._states.move_to_end(snapshot_id)
+            return self._states.get(snapshot_id)
+
+    def newest(self, at: int) -> TableState | None:
+        """Return the newest remembered state at or before a snapshot."""
+        with self._lock:
+            number = max((number for number in self._states if number <= at), default=None)
+            return None if number is None else self._states[number]
+
+    def put(self, state: TableState) -> TableState:
+        """Remember a state, and return it."""
+        with self._lock:
+            self._states[state.snapshot_id] = state
+            self._states.move_to_end(state.snapshot_id)
+            while len(self._states) > KEPT:
+                self._states.popitem(last=False)
+            return state
+
 
 REPLAYED_AT_MOST = 1000
 """Entries that are replayed on a remembered state rather than read from a newer checkpoint."""
@@ -123,7 +161,7 @@ class History:
         """Return the state that metadata files hold, which are checked against the checksums that are known."""
         if metadata.log is not None:
             log = metadata.log
-            entries = saved_log.read(self._storage, log.path, log.checksum)
+            entries = saved_log.read_saved_log(self._storage, log.path, log.checksum)
             start = self.read(log.after, log.schema_id, replace(metadata, log=None), log.schema_checksum)
             return replayed(start, entries)
         try:
@@ -231,7 +269,7 @@ class History:
         if sum(map(len, entries)) > SAVED_LOG_BYTES:
             return None
         path = paths.log_metadata(snapshot.id, self._clock.new_id())
-        checksum = saved_log.write(self._storage, path, entries)
+        checksum = saved_log.write_saved_log(self._storage, path, entries)
         return replace(metadata, log=SavedLog(path, start.id, start.schema_id, checksum, start.schema_checksum))
 
     def discard(self, written: Iterable[str]) -> None:

@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from sleeper_nb.errors import NotFound, StorageError
-from sleeper_nb.model.log_entries import to_entry
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.model.transactions import to_entry
 from sleeper_nb.state_store.history import Metadata
-from sleeper_nb.state_store.steps import Step
+from sleeper_nb.state_store.state_store_base import CommitStep, StateStore
 
 CHECKPOINT_EVERY = 100
 """Snapshots between two checkpoints at least; with many files, whose checkpoint takes longer, their square root."""
@@ -32,7 +31,7 @@ class TransactionLogStateStore(StateStore):
     _checkpoint = 0
     """The newest snapshot that this store knows to have its full metadata as Parquet."""
 
-    def publish(self, head: Snapshot, steps: Sequence[Step]) -> tuple[Snapshot, ...] | None:
+    def publish(self, head: Snapshot, steps: Sequence[CommitStep]) -> tuple[Snapshot, ...] | None:
         entries = [to_entry(step.transaction, step.snapshot.id, step.snapshot.time) for step in steps]
         if max(map(len, entries)) > self.catalog.limits.entry_bytes:
             return self._publish_in_full(head, steps)
@@ -46,7 +45,7 @@ class TransactionLogStateStore(StateStore):
         """Write the log since the checkpoint, however many files the table has; all of it only where that is long."""
         return self.history.logged(snapshot) or super().written_for_savepoint(snapshot)
 
-    def _publish_in_full(self, head: Snapshot, steps: Sequence[Step]) -> tuple[Snapshot, ...] | None:
+    def _publish_in_full(self, head: Snapshot, steps: Sequence[CommitStep]) -> tuple[Snapshot, ...] | None:
         """Publish changes that are too big for the log: each with its full metadata instead."""
         new: list[Snapshot] = []
         written: set[str] = set()

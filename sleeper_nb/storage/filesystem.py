@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from sleeper_nb.aws.network import Network
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
-from sleeper_nb.storage.bounds import check_path
+from sleeper_nb.storage.aws import Network
 from sleeper_nb.storage.local import LocalPlace
-from sleeper_nb.storage.places import Place, S3Access, StoredFile
+from sleeper_nb.storage.places import Place, S3Access, StoredFile, check_path
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset

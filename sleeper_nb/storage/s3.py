@@ -7,22 +7,279 @@ knows fewer kinds of AWS profiles: so single requests and credentials are boto3'
 
 from __future__ import annotations
 
+import errno
+import io
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
 
-from sleeper_nb.aws.network import Network
-from sleeper_nb.errors import SleeperError
-from sleeper_nb.storage import s3_errors, s3_objects
+from sleeper_nb.errors import NetworkError, NotFound, SleeperError, StorageError
+from sleeper_nb.storage.aws import Judgement, Network
 from sleeper_nb.storage.places import S3Access, StoredFile
 
 if TYPE_CHECKING:
     from botocore.credentials import ReadOnlyCredentials
+
+
+# What errors of boto3 and of Arrow's S3 mean for a user: what is wrong, in a line, and what to do about it.
+
+_SEEN = re.compile(r"AWS Error (?P<code>\w+|\[code \d+\])(?: \(HTTP status (?P<status>\d+)\))?")
+# What Arrow's S3 library says of answers whose code it does not know.
+_NAMED = re.compile(r"Unable to parse ExceptionName: (?P<code>\w+)")
+
+_BUCKET = {"nosuchbucket"}
+_MISSING = {"nosuchkey", "404", "notfound", "resourcenotfound"}
+_KEYS = {
+    "invalidaccesskeyid", "signaturedoesnotmatch", "invalidclienttokenid", "invalidsignature", "invalidtoken",
+    "unrecognizedclient", "missingauthenticationtoken", "incompletesignature", "authfailure",
+    "xadminusernotfound",  # of versitygw
+}  # fmt: skip
+_EXPIRED = {"expiredtoken", "expiredtokenexception", "tokenrefreshrequired", "requestexpired"}
+_DENIED = {"accessdenied", "403", "forbidden", "allaccessdisabled", "accountproblem", "optinrequired"}
+_BUSY = {
+    "slowdown", "503", "429", "serviceunavailable", "throttling", "throttlingexception", "requestlimitexceeded",
+    "toomanyrequests", "internalerror", "internalfailure", "500", "502", "504",
+}  # fmt: skip
+_ELSEWHERE = {"permanentredirect", "301", "307", "temporaryredirect", "authorizationheadermalformed"}
+_CLOCK = {"requesttimetooskewed"}
+_NETWORK = "the network failed: no whole answer from S3"
+_OFFLINE = {
+    "networkconnection", "requesttimeout",
+    # An answer in an upload in parts was lost or cut: Arrow goes on without the id of the upload, or ends it once more.
+    "nosuchupload", "invalidpart", "invalidpartorder",
+}  # fmt: skip
+
+LOST_TRIES, BUSY_TRIES = 5, 8
+
+
+def judge_s3(error: Exception) -> Judgement:
+    """Return how often the request of an error may be made, and why it has to be made again."""
+    code, why = _code(error), (str(error).splitlines() or [type(error).__name__])[0]
+    if code in _OFFLINE:
+        return Judgement(LOST_TRIES, lost=True, why=f"no answer: {why}")
+    return Judgement(BUSY_TRIES if code in _BUSY else 1, lost=False, why=why)
+
+
+def explain_s3(error: Exception, located: str, bucket: str, ask: Callable[[], None]) -> SleeperError | None:
+    """Return the error for a user; None when it is not one of S3.
+
+    Parameters
+    ----------
+    error
+        From boto3, or an `OSError` from Arrow.
+    located
+        The object's address.
+    ask
+        Asks the bucket something by boto3: S3's answer to a question about one object need not say what is wrong.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    code = _code(error)
+    if code in _MISSING | _DENIED:
+        try:
+            ask()
+        except (ClientError, BotoCoreError) as said:
+            code = _code(said)
+    if code is not None:
+        return _of_code(code, str(error), located, bucket)
+    return _of_profile(error, located) if isinstance(error, BotoCoreError) else None
+
+
+def _code(error: Exception) -> str | None:
+    """Return S3's code of an error, in the spelling of the sets above; None when it is not the answer of a server."""
+    from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
+    from botocore.exceptions import ConnectionError as NoConnection
+    from urllib3.exceptions import HTTPError
+
+    if isinstance(error, ClientError):
+        return _plain(error.response["Error"]["Code"])
+    if isinstance(error, FileNotFoundError):
+        return "nosuchkey"
+    # no answer, or only a part of one; the last where botocore reads the body of an error of a stream
+    if isinstance(error, NoConnection | HTTPClientError | IncompleteReadError | HTTPError):
+        return "networkconnection"
+    if not isinstance(error, OSError):
+        return None
+    text = str(error)
+    if "curlCode" in text or "XML_ERROR" in text:  # Arrow's words for no answer, and for one that was cut
+        return "networkconnection"
+    named, seen = _NAMED.search(text), _SEEN.search(text)
+    code = _plain(named["code"]) if named else _plain(seen["code"]) if seen else ""
+    return seen["status"] if seen and seen["status"] and code == "unknown" else code
+
+
+def _plain(code: str) -> str:
+    """Return a code in the one spelling of the sets above: boto3's NoSuchKey is Arrow's NO_SUCH_KEY."""
+    return code.replace("_", "").lower()
+
+
+def _of_code(code: str, text: str, located: str, bucket: str) -> SleeperError:
+    if code in _BUCKET:
+        return StorageError(f"no bucket {bucket!r}", hint="make it first, or check its name, region and endpoint_url")
+    if code in _MISSING:
+        return NotFound(f"no file {located}", hint="was it deleted by hand?")
+    if code in _OFFLINE:
+        hint = "check the network, region and endpoint_url, then run it again"
+        return NetworkError(f"{_NETWORK}: {located}", hint=hint)
+    for codes, said, hint in (
+        (_KEYS, "S3 does not accept the access keys", "check AWS_ACCESS_KEY_ID and its secret, or the AWS profile"),
+        (_EXPIRED, "the AWS keys have expired", "log in again (aws sso login) or get new keys, then run it again"),
+        (_DENIED, "S3 denies access", "check the keys, and that they may list, read, write and delete there"),
+        (_BUSY, "S3 is too busy", "wait a little, then run it again"),
+        (_ELSEWHERE, "the bucket is in another region", "give region=, or set AWS_DEFAULT_REGION"),
+        (_CLOCK, "S3 does not accept the time of this machine", "set its clock"),
+    ):
+        if code in codes:
+            return StorageError(f"{said}: {located}", hint=hint)
+    return StorageError(f"cannot use {located}: {text.splitlines()[0]}", hint="mend that, then run it again")
+
+
+def _of_profile(error: Exception, located: str) -> StorageError:
+    kind = type(error).__name__
+    if kind in {"NoCredentialsError", "PartialCredentialsError"}:
+        return StorageError(
+            f"no AWS keys for {located}",
+            hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; or run aws configure",
+        )
+    if "SSO" in kind or "Token" in kind:
+        return StorageError(f"cannot log in to AWS: {error}", hint="run aws sso login, then run it again")
+    return StorageError(f"cannot use {located}: {error}", hint="check the AWS settings of the environment")
+
+
+# Objects of S3 as files to read, of which no part is ever taken for the whole.
+#
+# Arrow's own S3 file takes a short answer for a whole one where its ``Content-Length`` was adjusted, and hands out
+# memory that was never written in place of the rest. So reading goes through boto3: each answer is compared with the
+# range that was asked for and with the object's size, and counts as lost when it is shorter.
+
+Ask = Callable[[str, Callable[[Any], Any]], Any]
+"""Returns what a function makes of the client, as `S3Connection.ask`."""
+
+
+def whole(ask: Ask, bucket: str, key: str) -> bytes:
+    """Return an object's content.
+
+    It is asked for as a range from its first byte on, since the answer to that has the object's size in a header of
+    its own.
+    """
+    from botocore.exceptions import ClientError
+
+    try:
+        content: bytes = ask("GetObject", lambda client: _part(client, bucket, key, "bytes=0-", None))
+    except ClientError as error:
+        if error.response["Error"]["Code"] not in {"InvalidRange", "416"}:
+            raise
+        content = ask("GetObject", lambda client: client.get_object(Bucket=bucket, Key=key)["Body"].read())
+    return content  # an empty object has no range
+
+
+def _part(client: Any, bucket: str, key: str, wanted: str, size: int | None) -> bytes:
+    """Return a range of an object; of `size` bytes, or all that are left when None."""
+    from sleeper_nb.storage.answers import CutAnswer
+
+    answer = client.get_object(Bucket=bucket, Key=key, Range=wanted)
+    content = bytes(answer["Body"].read())
+    bounds = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", answer.get("ContentRange", ""))
+    if size is None and bounds is not None:
+        size = int(bounds[3])
+    if size is not None and size != len(content):
+        raise CutAnswer(operation="GetObject", why=f"{len(content):,} of {size:,} bytes")
+    return content
+
+
+class S3Object(io.RawIOBase):
+    """One object, read range by range.
+
+    Parameters
+    ----------
+    ask
+        Makes requests.
+    bucket, key
+        The object.
+    """
+
+    def __init__(self, ask: Ask, bucket: str, key: str) -> None:
+        self._ask, self._bucket, self._key, self._at = ask, bucket, key, 0
+        self._size = int(ask("HeadObject", lambda client: client.head_object(Bucket=bucket, Key=key))["ContentLength"])
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move the position."""
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return the next bytes; fewer than `size` only at the end of the object."""
+        left = max(0, self._size - self._at)
+        count = left if size is None or size < 0 else min(size, left)
+        if not count:
+            return b""
+        wanted = f"bytes={self._at}-{self._at + count - 1}"
+        content = self._explained(wanted, count)
+        self._at += count
+        return content
+
+    def _explained(self, wanted: str, count: int) -> bytes:
+        # Arrow and DuckDB carry the error through their own code, so it is made one of ours here.
+        try:
+            content: bytes = self._ask(
+                "GetObject", lambda client: _part(client, self._bucket, self._key, wanted, count)
+            )
+        except Exception as error:
+            explained = explain_s3(error, f"s3://{self._bucket}/{self._key}", self._bucket, lambda: None)
+            raise error if explained is None else explained from error
+        return content
+
+
+class _Readable(fs.FileSystemHandler):  # type: ignore[misc]
+    """All buckets, to read objects from; the rest of what Arrow asks of a file system is not needed for that."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+
+    def get_type_name(self) -> str:
+        return "s3-objects"
+
+    def normalize_path(self, path: str) -> str:
+        return path
+
+    def get_file_info(self, paths: list[str]) -> list[fs.FileInfo]:
+        return [fs.FileInfo(path, fs.FileType.File) for path in paths]  # the first read finds a missing one
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        bucket, _, key = path.partition("/")
+        return pa.PythonFile(S3Object(self._ask, bucket, key), mode="r")
+
+    open_input_stream = open_input_file
+
+    def _refuse(self, *_arguments: object, **_options: object) -> NoReturn:
+        raise OSError(errno.EROFS, "this view of S3 is for reading objects")
+
+    get_file_info_selector = create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = _refuse
+    delete_file = move = copy_file = open_output_stream = open_append_stream = _refuse
+
+
+def readable(ask: Ask) -> fs.FileSystem:
+    """Return a file system of Arrow over all buckets to read objects from."""
+    return fs.PyFileSystem(_Readable(ask))
+
 
 _T = TypeVar("_T")
 
@@ -67,7 +324,7 @@ class S3Connection:
                 import boto3
                 from botocore.config import Config
 
-                from sleeper_nb.aws.answers import refuse_cut_answers
+                from sleeper_nb.storage.answers import refuse_cut_answers
 
                 self._session = boto3.Session()
                 region = self._asked[0] or self._session.region_name or os.environ.get("AWS_REGION") or "us-east-1"
@@ -85,7 +342,7 @@ class S3Connection:
 
     def ask(self, operation: str, send: Callable[[Any], _T]) -> _T:
         """Return what `send` makes of the client; made again when the answer is lost or S3 is busy."""
-        answer: _T = self.network.ask(f"S3 {operation}", lambda: send(self.client), s3_errors.judge, _raise)
+        answer: _T = self.network.ask(f"S3 {operation}", lambda: send(self.client), judge_s3, _raise)
         return answer
 
     def access(self, bucket: str) -> S3Access:
@@ -157,7 +414,7 @@ class S3Place:
 
     @property
     def readable(self) -> fs.FileSystem:  # noqa: D102
-        return s3_objects.readable(self.connection.ask)
+        return readable(self.connection.ask)
 
     @property
     def access(self) -> S3Access:  # noqa: D102
@@ -177,7 +434,7 @@ class S3Place:
         """Do nothing: an object that was closed is there for good."""
 
     def whole(self, path: str) -> bytes:  # noqa: D102
-        return s3_objects.whole(self.connection.ask, self.bucket, self._at(path))
+        return whole(self.connection.ask, self.bucket, self._at(path))
 
     def put(self, path: str, content: bytes) -> bool:  # noqa: D102
         self.connection.ask(
@@ -250,7 +507,7 @@ class S3Place:
             raise OSError(f"S3 did not say that it deleted {len(left)} objects: {min(left)}")
 
     def explain(self, error: Exception, located: str) -> SleeperError | None:  # noqa: D102
-        return s3_errors.explain(error, located, self.bucket, self._list_one)
+        return explain_s3(error, located, self.bucket, self._list_one)
 
     def _list_one(self) -> None:
         """Ask something whose answer has a body, and so says what is wrong with the bucket or the keys."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from sleeper_nb.background import BackgroundJob
-    from sleeper_nb.query_result import QueryResult
+    from sleeper_nb.progress import BackgroundJob
+    from sleeper_nb.query import QueryResult
     from sleeper_nb.session import Session
-    from sleeper_nb.widgets.create_form_widget import CreateForm
     from sleeper_nb.widgets.explorer import Explorer
+    from sleeper_nb.widgets.form import CreateForm
     from sleeper_nb.widgets.job_watch import JobWatch
     from sleeper_nb.widgets.pager import Pager
     from sleeper_nb.widgets.timeline_widget import Timeline
@@ -98,7 +98,7 @@ def create_form(session: Session, name: str | None = None) -> CreateForm:
     with _named_when_missing():
         from IPython import get_ipython
 
-        from sleeper_nb.widgets.create_form_widget import CreateForm
+        from sleeper_nb.widgets.form import CreateForm
     shell = get_ipython()
     if not hasattr(shell, "kernel"):
         return CreateForm(session, name)
@@ -127,7 +127,7 @@ def pages(result: QueryResult, rows: int = 20) -> Pager:
     """
     with _named_when_missing():
         from sleeper_nb.widgets.pager import Pager
-    from sleeper_nb.widgets.pages_model import PagesModel
+    from sleeper_nb.widgets.pager_model import PagesModel
 
     return Pager(PagesModel(result), rows)
 
@@ -166,7 +166,7 @@ def watch(
     """
     with _named_when_missing():
         from sleeper_nb.widgets.job_watch import JobWatch
-    from sleeper_nb.widgets.jobs_model import JobsModel
+    from sleeper_nb.widgets.watch_model import JobsModel
 
     line = " ".join(filter(None, ("%sleeper jobs", table, "--watch")))
     return JobWatch(JobsModel(session, table, work, since), session.components.clock, line, work)

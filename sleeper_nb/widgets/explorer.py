@@ -4,20 +4,136 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 import traitlets
 
+from sleeper_nb.clock import Clock
+from sleeper_nb.display.partition_picture import LEAF
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.widgets.filtered_list import FilteredList
-from sleeper_nb.widgets.live import LiveWidget, alert, along, button, same_as, steps
-from sleeper_nb.widgets.model import TABS, ExploreModel, Preview, Tab, sql_line
-from sleeper_nb.widgets.partitions_page import PartitionsPage
-from sleeper_nb.widgets.sql_page import SqlPage
+from sleeper_nb.widgets.explorer_model import (
+    TABS,
+    ExploreModel,
+    Preview,
+    Ranges,
+    Tab,
+    sql_line,
+)
+from sleeper_nb.widgets.live import (
+    FilteredList,
+    LiveWidget,
+    alert,
+    along,
+    button,
+    same_as,
+    steps,
+)
 
 if TYPE_CHECKING:
     from sleeper_nb.session import Session
+
+
+# The explorer's tab for partitions: their picture, in which a range can be chosen, and below it the range's rows.
+
+_NONE = ("none: choose one to see its rows", "")
+
+
+class PartitionsPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
+    """The picture of the partitions, with a list of their ranges; a click into the picture chooses one too.
+
+    Parameters
+    ----------
+    chosen
+        Is told of each choice: of the id of a leaf, empty for none.
+    quietly
+        Within it a choice is told to nobody.
+    """
+
+    def __init__(self, chosen: Callable[[Any], None], quietly: Callable[[], AbstractContextManager[None]]) -> None:
+        self._line, self._picture, self._rows, self._listing = (ipywidgets.HTML() for _ in range(4))
+        # The keyboard uses the list and its buttons: nobody wants to go through all leaves by tab.
+        self._boxes = ipywidgets.HBox()
+        self._ranges = FilteredList("Range of keys", "range", chosen, quietly, 7, (_NONE,))
+        self._list = self._ranges.list
+        map_ = ipywidgets.VBox([self._picture, self._boxes])
+        super().__init__([self._line, map_, self._ranges, self._rows, self._listing])
+        for widget, name in ((map_, "map"), (self._boxes, "leaves"), (self._rows, "found")):
+            widget.add_class(f"sleeper-{name}")
+        self._shown: Ranges | None = None
+
+    def show(self, shown: Preview, ranges: Ranges | None, chosen: str, rows: Preview | None) -> None:
+        """Show partitions, and of the chosen one the rows; nothing at all when there are no ranges."""
+        self._line.value, self._listing.value = (same_as(shown.line) if shown.line else ""), shown.listing
+        self._picture.value = shown.picture
+        line = same_as(rows.line) if rows is not None and rows.line else ""
+        self._rows.value = "" if rows is None else f'{line}<div role="status">{rows.html}</div>'
+        if self._shown != ranges:
+            self._shown = ranges
+            self._boxes.children = () if ranges is None else self._made(ranges)
+        named = {} if ranges is None else ranges.named
+        options = tuple((words, name) for name, words in named.items())
+        self._ranges.show(options, chosen if chosen in named else "")
+
+    def _made(self, ranges: Ranges) -> tuple[ipywidgets.Button, ...]:
+        """Return a button over each box of the picture: of a group of leaves, it chooses the first."""
+        self._boxes.layout = {"top": f"{ranges.top}px", "height": f"{LEAF}px"}
+        boxes = []
+        for name in ranges.drawn:
+            box = ipywidgets.Button(tooltip=f"rows of {ranges.named[name]}", tabbable=False)
+            box.on_click(lambda _, name=name: self._ranges.pick(name))
+            boxes.append(box)
+        return tuple(boxes)
+
+
+# The explorer's tab for SQL: a query, a button that runs it, and its first rows.
+
+_LATE = timedelta(seconds=0.5)
+
+
+class SqlPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
+    """A text to write a query in, and below it the line that gives the same, and its rows.
+
+    Parameters
+    ----------
+    typed
+        Is told of each change of the text.
+    run
+        Runs the text.
+    clock
+        Says which text belongs to a click: JupyterLab sends both at once but on ways of their own (the subshells of a
+        kernel), so that the click may come first; a text right behind it is what was meant to be run.
+    """
+
+    def __init__(self, typed: Callable[[Any], None], run: Callable[[], None], clock: Clock) -> None:
+        self._typed, self._run, self._clock = typed, run, clock
+        self._shown, self._late_until = "", clock.now()
+        self._text = ipywidgets.Textarea(description="Query on DuckDB", rows=5, continuous_update=False)
+        self.button = button("Run", "Run the query on DuckDB; nothing can be changed by it")
+        self._answer = ipywidgets.HTML()
+        super().__init__([self._text, self.button, self._answer])
+        self.add_class("sleeper-sql")
+        self._text.observe(self._take, "value")
+        self.button.on_click(lambda _: self._press())
+
+    def show(self, statement: str, shown: Preview) -> None:
+        """Show a statement, its line, and what it gave."""
+        self._shown = statement
+        self._text.value = statement
+        self._answer.value = f'{same_as(shown.line)}<div role="status">{shown.html}</div>' if shown.line else ""
+
+    def _press(self) -> None:
+        self._late_until = self._clock.now() + _LATE
+        self._run()
+
+    def _take(self, change: Any) -> None:
+        is_late = change["new"] != self._shown and self._clock.now() < self._late_until
+        self._typed(change)
+        if is_late:
+            self._run()
+
 
 _NOTHING = Preview("", "", "")
 _EMPTY = Preview(

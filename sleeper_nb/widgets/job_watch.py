@@ -10,11 +10,11 @@ import ipywidgets
 from IPython import get_ipython
 from IPython.display import DisplayHandle, display
 
-from sleeper_nb.background import BackgroundJob
 from sleeper_nb.clock import Clock
-from sleeper_nb.widgets.jobs_model import JobsModel
+from sleeper_nb.progress import BackgroundJob
+from sleeper_nb.widgets.explorer_model import Preview
 from sleeper_nb.widgets.live import LiveWidget, alert, button, static_bundle
-from sleeper_nb.widgets.model import Preview
+from sleeper_nb.widgets.watch_model import JobsModel
 
 PAUSE = 0.5
 """Seconds between two looks."""

@@ -10,9 +10,9 @@ import ipywidgets
 import traitlets
 
 from sleeper_nb.report import MOST_SHOWN
+from sleeper_nb.widgets.explorer_model import Preview
 from sleeper_nb.widgets.live import LiveWidget, button
-from sleeper_nb.widgets.model import Preview
-from sleeper_nb.widgets.pages_model import Page, PagesModel, rows_of_page
+from sleeper_nb.widgets.pager_model import Page, PagesModel, rows_of_page
 
 
 class Pager(LiveWidget):

@@ -10,8 +10,8 @@ import ipywidgets
 import traitlets
 
 from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.widgets.explorer_model import ExploreModel, Preview
 from sleeper_nb.widgets.live import LiveWidget, alert, button, same_as, steps
-from sleeper_nb.widgets.model import ExploreModel, Preview
 
 if TYPE_CHECKING:
     from sleeper_nb.session import Session

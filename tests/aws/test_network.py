@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from sleeper_nb.aws.network import ANSWERED, LOST, PATIENCE, QUOTA, Judgement, Network
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.storage.aws import ANSWERED, LOST, PATIENCE, QUOTA, Judgement, Network
 from tests.builders import START, Recorder
 
 ANSWER = "answer"

@@ -16,7 +16,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import sleeper_nb as sl
-from tests.benchmarks.ingest import PROPERTY, SCHEMA, STRATEGIES, seconds, split_points, unsorted_rows
+from tests.benchmarks.ingest import (
+    PROPERTY,
+    SCHEMA,
+    STRATEGIES,
+    seconds,
+    split_points,
+    unsorted_rows,
+)
 
 
 def write_input(path: Path, count: int) -> None:

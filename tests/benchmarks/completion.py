@@ -15,7 +15,7 @@ import time
 from dataclasses import replace
 
 import sleeper_nb as sl
-from sleeper_nb.catalog.base import TableEntry
+from sleeper_nb.catalog.catalog_base import TableEntry
 
 LINES = {
     "a command": "%sleeper ta",

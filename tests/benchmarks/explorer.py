@@ -22,7 +22,7 @@ from IPython.utils.capture import capture_output
 import sleeper_nb as sl
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.widgets import explore
-from sleeper_nb.widgets.model import TABS
+from sleeper_nb.widgets.explorer_model import TABS
 from tests.benchmarks.million_files import SCHEMA, WIDTH, publish, references
 
 

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import sleeper_nb as sl
-from sleeper_nb.preview import DEFAULT_DISPLAY
-from sleeper_nb.query_result import Engine
+from sleeper_nb.display.preview import DEFAULT_DISPLAY
+from sleeper_nb.query import Engine
 from tests.benchmarks.compaction import SCHEMA, rows_of
 from tests.benchmarks.lookups import bytes_read
 

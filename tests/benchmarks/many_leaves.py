@@ -20,13 +20,23 @@ import pyarrow.parquet as pq
 
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.partitions import PartitionTree
-from sleeper_nb.operations.compacting.job_plan import plan_compaction
-from sleeper_nb.operations.compacting.strategies import STRATEGIES, StrategySettings
+from sleeper_nb.operations.compaction_plan import (
+    STRATEGIES,
+    StrategySettings,
+    plan_compaction,
+)
 from sleeper_nb.operations.loading.ingest import reference_to, write_sorted
-from sleeper_nb.operations.partitioning.splitting import request_of, split_partitions
+from sleeper_nb.operations.split import request_of, split_partitions
 from sleeper_nb.progress import Silent
 from sleeper_nb.storage import paths
-from tests.benchmarks.million_files import KINDS, SCHEMA, WIDTH, opened, publish, references
+from tests.benchmarks.million_files import (
+    KINDS,
+    SCHEMA,
+    WIDTH,
+    opened,
+    publish,
+    references,
+)
 
 
 def prepare(folder, kind, given):

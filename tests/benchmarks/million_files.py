@@ -20,15 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sleeper_nb.catalog.sqlite import SqliteCatalog
-from sleeper_nb.clock import Clock
-from sleeper_nb.model.file_reference import FileReference, files_schema
-from sleeper_nb.model.files import FileReferences
+from sleeper_nb.clock import Clock, Retry
+from sleeper_nb.model.files import FileReference, FileReferences, files_schema
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.transactions import AddFiles
-from sleeper_nb.operations.scanning.planning import plan_scan, regions_of
-from sleeper_nb.retry import Retry
-from sleeper_nb.state_store.opening import open_state_store
+from sleeper_nb.operations.scanning.scan_plan import plan_scan, regions_of
+from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.storage.filesystem import Storage
 
 SCHEMA = Schema({"key": "long"}, values={"value": "string"})

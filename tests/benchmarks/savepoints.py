@@ -18,8 +18,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import sleeper_nb as sl
-from sleeper_nb.model.log_entries import to_entry
-from sleeper_nb.model.transactions import AddFiles
+from sleeper_nb.model.transactions import AddFiles, to_entry
 from tests.benchmarks.million_files import SCHEMA, WIDTH, publish, references
 
 SIZES = (10, 10_000, 1_000_000)

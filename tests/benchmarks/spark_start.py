@@ -23,7 +23,7 @@ SparkSession.builder.master("local[2]").getOrCreate().range(10).count()
 OURS = """
 import sys
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark.session import SparkEngine
+from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.progress import Silent
 config = {"spark.master": "local[2]", "spark.sleeper.archive": sys.argv[1]}
 config |= {"spark.sleeper.jit": "full"} if sys.argv[2] == "full" else {}
@@ -33,7 +33,7 @@ engine.run(lambda session: session.range(10).count(), "counting")
 MAKE = """
 import sys
 from pathlib import Path
-from sleeper_nb.engines.spark.java import find_java
+from sleeper_nb.engines.spark.jvm import find_java
 from sleeper_nb.engines.spark.jvm import plan_jvm
 from sleeper_nb.engines.spark.jvm_archive import archive_of, make_in_background
 plan, cache = plan_jvm(find_java(), {"spark.sleeper.jit": sys.argv[1]}), Path(sys.argv[2])

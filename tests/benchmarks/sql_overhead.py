@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import sleeper_nb as sl
-from sleeper_nb.preview import DEFAULT_DISPLAY
+from sleeper_nb.display.preview import DEFAULT_DISPLAY
 from tests.benchmarks.compaction import SCHEMA, rows_of
 
 QUERIES = {

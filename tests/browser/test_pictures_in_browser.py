@@ -7,8 +7,8 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.render_chart import chart
-from sleeper_nb.render_timeline import timeline
+from sleeper_nb.display.chart import chart
+from sleeper_nb.display.timeline_picture import timeline
 
 pytestmark = pytest.mark.browser
 LOOK = """() => {

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sleeper_nb.catalog.base import Assignment, TableEntry
+from sleeper_nb.catalog.catalog_base import Assignment, TableEntry
 from sleeper_nb.catalog.dynamodb import items
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError

@@ -15,14 +15,24 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
-from sleeper_nb.catalog.base import Assignment, TableEntry
+from sleeper_nb.catalog.catalog_base import Assignment, TableEntry
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
-from sleeper_nb.catalog.dynamodb.client import RETRY
-from sleeper_nb.catalog.dynamodb.errors import TRIES, UNANSWERED_TRIES
+from sleeper_nb.catalog.dynamodb.client import RETRY, TRIES, UNANSWERED_TRIES
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import NetworkError, StorageError
 from sleeper_nb.state_store.history import Metadata
-from tests.builders import START, a_store, ingest, keys_in, reopened, rows_of, save, savepoint, scan, snapshot
+from tests.builders import (
+    START,
+    a_store,
+    ingest,
+    keys_in,
+    reopened,
+    rows_of,
+    save,
+    savepoint,
+    scan,
+    snapshot,
+)
 from tests.servers import once
 from tests.servers.dynamodb import dynamodb_catalog
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from sleeper_nb.catalog.turns import LONGEST_WAIT, Turns
+from sleeper_nb.catalog.locks import LONGEST_WAIT, Turns
 from sleeper_nb.clock import ManualClock
 
 OTHER = """
 import sys
 from pathlib import Path
-from sleeper_nb.catalog.turns import Turns
+from sleeper_nb.catalog.locks import Turns
 from sleeper_nb.clock import ManualClock
 clock = ManualClock()
 with Turns(Path(sys.argv[1])).turn("t", clock):

@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from sleeper_nb.catalog.base import Assignment, Catalog, TableEntry
+from sleeper_nb.catalog.catalog_base import Assignment, Catalog, TableEntry
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
-from sleeper_nb.model.jobs import Job
-from sleeper_nb.model.leases import Lease
+from sleeper_nb.model.jobs import Job, Lease
 from sleeper_nb.model.snapshots import Snapshot, to_micros
 from tests.backends import DYNAMODB
 from tests.builders import START, savepoint, snapshot

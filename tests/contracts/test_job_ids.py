@@ -18,10 +18,18 @@ from sleeper_nb.model.jobs import MadeBefore
 from sleeper_nb.model.transactions import AddFiles
 from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.loading.ingest import ingest_arrow
-from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.commit_queue import Waiting, fitting
+from sleeper_nb.state_store.state_store_base import StateStore
 from tests.backends import BACKENDS, Backend
-from tests.builders import a_file, forget_all_but_newest, keys_in, on_disk, reopened, rows_of, scan
+from tests.builders import (
+    a_file,
+    forget_all_but_newest,
+    keys_in,
+    on_disk,
+    reopened,
+    rows_of,
+    scan,
+)
 from tests.faults import Trap, TrappedCatalog, TrappedStorage, interrupt, lose_answer
 
 STORES = [

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.errors import NotFound
-from sleeper_nb.model.leases import Lease
+from sleeper_nb.model.jobs import Lease
 from tests.builders import START, savepoint, snapshot
 from tests.contracts.test_catalog import LATER, catalog, commit, opened
 

@@ -16,13 +16,22 @@ from hypothesis import settings
 
 from sleeper_nb.errors import AlreadyExists, NotFound, StateRuleBroken
 from sleeper_nb.model.snapshots import SnapshotReference
-from sleeper_nb.operations.upkeep.expiry import Retention, expire_snapshots
+from sleeper_nb.operations.upkeep.expire import Retention, expire_snapshots
+from sleeper_nb.operations.versioning.create_savepoint import delete_savepoint
 from sleeper_nb.operations.versioning.leases import Leases
-from sleeper_nb.operations.versioning.rollback import roll_back
-from sleeper_nb.operations.versioning.savepoints import delete_savepoint
-from sleeper_nb.operations.versioning.versions import resolve
-from sleeper_nb.state_store.base import StateStore
-from tests.builders import collect, compact, ingest, on_disk, reachable, rows_hash, rows_of, save
+from sleeper_nb.operations.versioning.resolve import resolve
+from sleeper_nb.operations.versioning.roll_back import roll_back
+from sleeper_nb.state_store.state_store_base import StateStore
+from tests.builders import (
+    collect,
+    compact,
+    ingest,
+    on_disk,
+    reachable,
+    rows_hash,
+    rows_of,
+    save,
+)
 from tests.interleavings import Gate, Outcome, Stage, Template, explore
 
 NIGHTLY = settings.get_current_profile_name() == "nightly"

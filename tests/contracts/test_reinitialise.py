@@ -11,14 +11,18 @@ import pytest
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, StateRuleBroken
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.administration.reinitialising import Fresh, ReinitialiseReport, reinitialise
-from sleeper_nb.operations.health.checking import check_table
-from sleeper_nb.operations.versioning import versions
-from sleeper_nb.operations.versioning.migration import migrate_state_store
-from sleeper_nb.operations.versioning.rollback import roll_back
-from sleeper_nb.operations.versioning.savepoints import delete_savepoint
+from sleeper_nb.operations.administration.migrate import migrate_state_store
+from sleeper_nb.operations.administration.reinitialise import (
+    Fresh,
+    ReinitialiseReport,
+    reinitialise,
+)
+from sleeper_nb.operations.check import check_table
+from sleeper_nb.operations.versioning import resolve as versions
+from sleeper_nb.operations.versioning.create_savepoint import delete_savepoint
+from sleeper_nb.operations.versioning.roll_back import roll_back
 from sleeper_nb.progress import SILENT
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.state_store_base import StateStore
 from tests.backends import BACKENDS
 from tests.builders import (
     KEYED,

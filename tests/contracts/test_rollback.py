@@ -9,12 +9,12 @@ import pytest
 
 from sleeper_nb.errors import StateRuleBroken, StorageError
 from sleeper_nb.model.snapshots import SnapshotReference
-from sleeper_nb.operations.upkeep import garbage
-from sleeper_nb.operations.versioning import versions
-from sleeper_nb.operations.versioning.migration import migrate_state_store
-from sleeper_nb.operations.versioning.rollback import RollbackReport, roll_back
-from sleeper_nb.operations.versioning.savepoints import delete_savepoint
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.operations.administration.migrate import migrate_state_store
+from sleeper_nb.operations.upkeep import collect_garbage as garbage
+from sleeper_nb.operations.versioning import resolve as versions
+from sleeper_nb.operations.versioning.create_savepoint import delete_savepoint
+from sleeper_nb.operations.versioning.roll_back import RollbackReport, roll_back
+from sleeper_nb.state_store.state_store_base import StateStore
 from tests.builders import (
     NOW,
     collect,

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from sleeper_nb.clock import Clock, ManualClock
+from sleeper_nb.clock import Clock, ManualClock, Retry
 from sleeper_nb.errors import (
     AlreadyExists,
     ConflictError,
@@ -26,14 +26,13 @@ from sleeper_nb.errors import (
     StorageError,
 )
 from sleeper_nb.model.checksums import checksum_of
-from sleeper_nb.model.file_reference import files_schema
+from sleeper_nb.model.files import files_schema
 from sleeper_nb.model.partitions import PartitionSplit, PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.transactions import AddFiles, SetProcessing, SplitPartitions
-from sleeper_nb.retry import Retry
-from sleeper_nb.state_store.base import StateStore
 from sleeper_nb.state_store.history import Metadata
+from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
 from tests.backends import BACKENDS, BESIDE, Backend
 from tests.builders import (

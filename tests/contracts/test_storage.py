@@ -15,7 +15,8 @@ from botocore.exceptions import ClientError
 from pyarrow import parquet
 
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
-from sleeper_nb.storage import s3, s3_errors
+from sleeper_nb.storage import s3
+from sleeper_nb.storage import s3 as s3_errors
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from tests.servers.fixtures import use
 from tests.servers.server import free_port
@@ -311,14 +312,14 @@ UNKNOWN = "UNKNOWN (HTTP status 400)"
 def test_each_answer_of_s3_says_what_to_do(code, arrow, said):
     of_boto3 = ClientError({"Error": {"Code": code, "Message": "said"}}, "HeadObject")
     for error in (of_boto3, OSError(ARROW.format("file", arrow))):
-        explained = s3_errors.explain(error, "s3://b/file", "b", lambda: None)
+        explained = s3_errors.explain_s3(error, "s3://b/file", "b", lambda: None)
         assert isinstance(explained, StorageError)
         assert explained.message.startswith(said)
         assert explained.hint
 
 
 def test_an_error_that_is_not_of_s3_is_left_alone():
-    assert s3_errors.explain(ValueError("no"), "s3://b/file", "b", lambda: None) is None
+    assert s3_errors.explain_s3(ValueError("no"), "s3://b/file", "b", lambda: None) is None
 
 
 def test_a_folder_may_be_an_address_too(tmp_path):

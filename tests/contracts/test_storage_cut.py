@@ -10,13 +10,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sleeper_nb.aws.network import Network
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import StorageError
-from sleeper_nb.operations.scanning import reading
-from sleeper_nb.operations.scanning.planning import plan_scan
+from sleeper_nb.operations.scanning import read_rows as reading
+from sleeper_nb.operations.scanning.scan_plan import plan_scan
+from sleeper_nb.storage.aws import Network
 from sleeper_nb.storage.filesystem import Storage, open_storage
-from tests.builders import KEYED, NOW, Recorder, a_store, a_tree, collect, ingest, keys_in, reopened, rows_of, save
+from tests.builders import (
+    KEYED,
+    NOW,
+    Recorder,
+    a_store,
+    a_tree,
+    collect,
+    ingest,
+    keys_in,
+    reopened,
+    rows_of,
+    save,
+)
 from tests.servers.proxy import EVERY_CUT, Fate, Proxy, proxied
 from tests.servers.server import Server
 

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark import pipeline
-from sleeper_nb.engines.spark.session import SparkEngine
+from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.health.checking import check_table
+from sleeper_nb.operations.check import check_table
 from sleeper_nb.operations.loading.sources import gather
 from sleeper_nb.progress import Silent
 from sleeper_nb.storage.filesystem import Storage

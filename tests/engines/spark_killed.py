@@ -16,12 +16,12 @@ from typing import Any
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark import pipeline
-from sleeper_nb.engines.spark.session import SparkEngine
-from sleeper_nb.operations.compacting import compaction
-from sleeper_nb.operations.compacting.strategies import StrategySettings
+from sleeper_nb.engines.spark.engine import SparkEngine
+from sleeper_nb.operations import compact as compaction
+from sleeper_nb.operations.compaction_plan import StrategySettings
 from sleeper_nb.operations.loading.sources import gather
 from sleeper_nb.progress import SILENT, Silent
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
 from tests.builders import a_store, reopened, rows_of
 from tests.faults import Trap, TrappedCatalog, kill

@@ -14,8 +14,7 @@ from pathlib import Path
 from subprocess import STDOUT
 
 import sleeper_nb as sl
-from sleeper_nb.engines.spark.java import find_java
-from sleeper_nb.engines.spark.jvm import spark_home
+from sleeper_nb.engines.spark.jvm import find_java, spark_home
 from sleeper_nb.progress import Silent
 from tests.servers.server import answers, free_port, running
 

@@ -9,7 +9,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.properties import CODECS, TableProperties
-from sleeper_nb.storage.data_file_settings import DataFileSettings
+from sleeper_nb.storage.data_files import DataFileSettings
 
 SCHEMA = sl.Schema({"k": "string"}, {"s": "int"}, {"v": "string", "tags": "map<string,list<string>>?"})
 PREFIX = "sleeper.table.parquet"

@@ -6,7 +6,8 @@ import threading
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.engines.duckdb import interrupts, relations
+from sleeper_nb.engines.duckdb import database as interrupts
+from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
 
 ENDLESS = (

@@ -7,9 +7,9 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.engines.duckdb.statements import FILE_FUNCTIONS, judged
+from sleeper_nb.engines.duckdb.duckdb_reads import FILE_FUNCTIONS, judged
 from sleeper_nb.errors import InvalidInput, SleeperError
-from sleeper_nb.widgets.pages_model import PagesModel
+from sleeper_nb.widgets.pager_model import PagesModel
 
 SCHEMA = sl.Schema({"city": "string"}, {}, {"fare": "double?"})
 

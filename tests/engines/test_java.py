@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from sleeper_nb.engines.spark.java import find_java
+from sleeper_nb.engines.spark.jvm import find_java
 from sleeper_nb.errors import EngineError
 
 

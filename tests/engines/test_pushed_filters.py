@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from sleeper_nb.engines.spark.pushed_filters import MOST_REGIONS, regions_of
+from sleeper_nb.engines.spark.source import MOST_REGIONS, regions_of
 from sleeper_nb.model.schema import Schema
 
 SCHEMA = Schema({"word": "string", "n": "int", "b": "bytearray"}, values={"x": "int?"})

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from sleeper_nb.engines.spark.frames import check_written
 from sleeper_nb.engines.spark.jvm import worker_python
-from sleeper_nb.engines.spark.reach import check_written
 from sleeper_nb.errors import StorageError
 from sleeper_nb.storage.filesystem import Storage
 

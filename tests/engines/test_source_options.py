@@ -5,9 +5,17 @@ import json
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.engines.spark.offsets import Offset
-from sleeper_nb.engines.spark.source_options import OPTIONS, InstancePlace, SourceOptions
-from sleeper_nb.model.snapshots import SavepointReference, SnapshotReference, parse_moment
+from sleeper_nb.engines.spark.source_options import (
+    OPTIONS,
+    InstancePlace,
+    SourceOptions,
+)
+from sleeper_nb.engines.spark.stream import Offset
+from sleeper_nb.model.snapshots import (
+    SavepointReference,
+    SnapshotReference,
+    parse_moment,
+)
 from sleeper_nb.operations.versioning.appends import BatchLimits
 
 PLACE = InstancePlace("/warehouse", "demo", "eu-west-2", None)

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 import sleeper_nb as sl
-from sleeper_nb.engines.spark.session import SparkEngine
+from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.checksums import checksum_of
 

@@ -8,7 +8,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.engines.spark.session import LONG_JOB_BYTES, SparkEngine, jit_for
+from sleeper_nb.engines.spark.engine import LONG_JOB_BYTES, SparkEngine, jit_for
 
 
 class NotStartedError(Exception):
@@ -24,7 +24,7 @@ def session(tmp_path, monkeypatch):
         raise NotStartedError
 
     monkeypatch.setattr(SparkEngine, "_start", start)
-    monkeypatch.setattr("sleeper_nb.engines.spark.session.active_session", lambda: None)
+    monkeypatch.setattr("sleeper_nb.engines.spark.engine.active_session", lambda: None)
     with sl.connect(tmp_path, clock=ManualClock()) as opened:
         opened.create_table("t", sl.Schema({"id": "long"}, {})).ingest([{"id": 1}])
         opened.started = started

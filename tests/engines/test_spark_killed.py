@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from sleeper_nb.clock import Clock, ManualClock
-from sleeper_nb.operations.health.checking import check_table
-from sleeper_nb.operations.upkeep.orphans import sweep_orphans
+from sleeper_nb.operations.check import check_table
+from sleeper_nb.operations.upkeep.sweep_orphans import sweep_orphans
 from sleeper_nb.progress import Silent
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.state_store_base import StateStore
 from tests.builders import a_store, ingest, keys_in, on_disk, rows_of, save, scan
 from tests.engines import spark_killed
 

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.engines.spark import loading
-from sleeper_nb.operations.loading import load_summary
-from sleeper_nb.storage.sorted_keys import is_sorted
+from sleeper_nb.engines.spark import pipeline as loading
+from sleeper_nb.operations.loading import ingest as load_summary
+from sleeper_nb.storage.data_files import is_sorted
 from tests.builders import InterruptedAfter
 
 pytestmark = pytest.mark.spark

@@ -12,10 +12,9 @@ from types import SimpleNamespace
 import pytest
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark.errors import explain
-from sleeper_nb.engines.spark.java import find_java
-from sleeper_nb.engines.spark.jvm import flags_without_archive, plan_jvm
-from sleeper_nb.engines.spark.session import SparkEngine
+from sleeper_nb.engines.spark.engine import SparkEngine
+from sleeper_nb.engines.spark.jvm import find_java, flags_without_archive, plan_jvm
+from sleeper_nb.engines.spark.spark_errors import explain
 from sleeper_nb.errors import EngineError, InvalidInput, NotFound
 from sleeper_nb.progress import Silent
 
@@ -24,7 +23,7 @@ pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[2]
 PREPARE = """
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark.session import SparkEngine
+from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.progress import Silent
 config = {"spark.master": "local[1]", "spark.driver.memory": "1g", "spark.sleeper.jit": "quick"}
 engine = SparkEngine(config=config, clock=Clock(), progress=Silent())
@@ -226,7 +225,7 @@ def test_nothing_leaks_and_no_file_is_left(alone):
 def test_an_archive_that_is_damaged_does_not_stop_the_start(tmp_path):
     code = """
 from pathlib import Path
-from sleeper_nb.engines.spark.java import find_java
+from sleeper_nb.engines.spark.jvm import find_java
 from sleeper_nb.engines.spark.jvm import plan_jvm
 from sleeper_nb.engines.spark.jvm_archive import archive_of
 archive = archive_of(plan_jvm(find_java(), config), Path.cwd())

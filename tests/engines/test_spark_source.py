@@ -11,14 +11,14 @@ from pyspark.sql.types import StructType
 
 import sleeper_nb as sl
 from sleeper_nb.clock import Clock
-from sleeper_nb.connecting import open_source_table
-from sleeper_nb.engines.spark.errors import explain
-from sleeper_nb.engines.spark.session import SparkEngine
+from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.settings import PUSHDOWN
 from sleeper_nb.engines.spark.source import source_of
 from sleeper_nb.engines.spark.source_options import InstancePlace
+from sleeper_nb.engines.spark.spark_errors import explain
 from sleeper_nb.operations.versioning import leases
 from sleeper_nb.progress import Silent
+from sleeper_nb.session import open_source_table
 from tests.builders import in_order
 
 pytestmark = pytest.mark.spark

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark.session import SparkEngine
+from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.progress import Silent
 
 pytestmark = pytest.mark.spark
@@ -20,7 +20,7 @@ STOPPED = '''
 import os, pathlib, sys
 import sleeper_nb as sl
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.spark.session import SparkEngine
+from sleeper_nb.engines.spark.engine import SparkEngine
 
 class Stops:
     """Interrupts once the endless stage is under way, which is the second."""

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.engines.spark.errors import explain
+from sleeper_nb.engines.spark.spark_errors import explain
 from tests.servers.fixtures import use
 
 pytestmark = pytest.mark.spark

@@ -16,10 +16,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StringType, StructType
 
 import sleeper_nb as sl
-from sleeper_nb.connecting import open_source_table
 from sleeper_nb.engines.spark.source import source_of
 from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.operations.versioning import leases
+from sleeper_nb.session import open_source_table
 
 SCHEMA = sl.Schema({"key": "string"}, values={"x": "long?"})
 COLUMNS = StructType().add("key", StringType()).add("x", LongType())

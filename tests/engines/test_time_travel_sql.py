@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from sqlglot import exp
 from sqlglot.optimizer.scope import traverse_scope
 
-from sleeper_nb.engines.sql.time_travel import bind_names, splice, table_references, to_duckdb_parameters
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.sql.references import table_references
+from sleeper_nb.sql.statement import splice
+from sleeper_nb.sql.tokens import bind_names, to_duckdb_parameters
 
 DIALECTS = ("spark", "duckdb")
 

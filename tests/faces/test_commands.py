@@ -9,11 +9,15 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.commands import COMMANDS
-from sleeper_nb.commands.base import option
+from sleeper_nb.commands.command import option
 from sleeper_nb.commands.context import Context, split_reference
-from sleeper_nb.commands.helping import WIDTH, HelpPage, describe, overview
+from sleeper_nb.commands.help import WIDTH, HelpPage, describe, overview
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
-from sleeper_nb.model.snapshots import SavepointReference, SnapshotReference, parse_moment
+from sleeper_nb.model.snapshots import (
+    SavepointReference,
+    SnapshotReference,
+    parse_moment,
+)
 
 README = Path(__file__).parents[2] / "README.md"
 

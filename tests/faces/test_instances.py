@@ -12,7 +12,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb import cli
-from sleeper_nb.commands.locating import Home, find_home
+from sleeper_nb.commands.home import Home, find_home
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.properties import PROPERTIES
 

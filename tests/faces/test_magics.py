@@ -15,7 +15,7 @@ import sleeper_nb as sl
 from magics.sleeper import NAME
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.commands import COMMANDS
-from sleeper_nb.commands.explaining import Causes
+from sleeper_nb.commands.help import Causes
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from tests.builders import InterruptedAfter, three_leaves
 

@@ -8,7 +8,7 @@ import sleeper_nb as sl
 from magics.completion import SleeperCompleter
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context
-from sleeper_nb.commands.helping import describe
+from sleeper_nb.commands.help import describe
 from sleeper_nb.errors import InvalidInput
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sleeper_nb import connect
 from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.session import connect
 
 ROWS = [{"city": name, "fare": fare} for fare, name in enumerate(["athens", "lima", "zagreb"])]
 MADE = (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sleeper_nb.model.durations import parse_duration
+from sleeper_nb.model.times import parse_duration
 
 
 @pytest.mark.parametrize(

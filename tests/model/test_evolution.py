@@ -6,23 +6,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, SleeperError, StateRuleBroken
+from sleeper_nb.errors import (
+    AlreadyExists,
+    InvalidInput,
+    NotFound,
+    SleeperError,
+    StateRuleBroken,
+)
 from sleeper_nb.model.evolution import (
     AddColumn,
     DropColumn,
     RenameColumn,
-    SetSchema,
     check_processing,
     evolved,
     for_later_files,
     mapped,
     reads_files_of,
 )
-from sleeper_nb.model.log_entries import from_entry, to_entry
 from sleeper_nb.model.processing import AGGREGATIONS, FILTERS, DataProcessing
 from sleeper_nb.model.properties import TableProperties
-from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.model.types import FieldType, parse_type
+from sleeper_nb.model.schema import Field, FieldType, Schema, parse_type
+from sleeper_nb.model.transactions import SetSchema, from_entry, to_entry
 from tests.builders import START, a_state, point_after
 
 TRIPS = Schema({"city": "string"}, {"time": "timestamp"}, {"fare": "double", "tip": "int?"})

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from sleeper_nb.model.file_reference import files_schema
-from sleeper_nb.model.files import FileReferences
+from sleeper_nb.model.files import FileReferences, files_schema
 from sleeper_nb.model.schema import Schema
 from tests.builders import KEYED, START, a_file
 

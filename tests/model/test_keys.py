@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.keys import check_key, key_text, parse_key
-from sleeper_nb.model.schema import Field
-from sleeper_nb.model.types import parse_type
+from sleeper_nb.model.schema import Field, parse_type
 
 TRAPS = ["", "\0", "a", "a\0", "Z", "z", "é", "\uffff", "\U00010000", "\U0010ffff", "a\U0001f600", "a\uffee"]
 

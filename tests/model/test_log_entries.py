@@ -7,17 +7,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sleeper_nb.errors import StorageError
-from sleeper_nb.model.clear_table import ClearTable
-from sleeper_nb.model.file_reference import FileReference
-from sleeper_nb.model.log_entries import from_entry, to_entry
-from sleeper_nb.model.partitions import Partition, PartitionSplit, PartitionTree, Range, Region
+from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.partitions import (
+    Partition,
+    PartitionSplit,
+    PartitionTree,
+    Range,
+    Region,
+)
 from sleeper_nb.model.transactions import (
     AddFiles,
+    ClearTable,
     DeleteFiles,
     MigrateStateStore,
     ReplaceFileReferences,
     Rollback,
     SplitPartitions,
+    from_entry,
+    to_entry,
 )
 from tests.builders import KEYED, START
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from sleeper_nb.clock import Retry
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.properties import PROPERTIES, InstanceProperties, TableProperties
-from sleeper_nb.retry import Retry
 
 
 def test_a_property_that_is_not_set_has_its_default():

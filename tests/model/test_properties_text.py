@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.properties_text import changed, entries, line_of
+from sleeper_nb.model.config_text import changed, entries, line_of
 
 HARD = """# a comment = of no use \\
 ! another: one\r

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.partitions import Range, Region
-from sleeper_nb.model.region_text import parse_region, write_region
+from sleeper_nb.model.partitions import Range, Region, parse_region, write_region
 from sleeper_nb.model.schema import Schema
 
 SCHEMA = Schema({"carrier": "string", "flight": "int", "tail": "bytearray"})

@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.model.types import MOST_NESTED, FieldType, parse_type
+from sleeper_nb.model.schema import MOST_NESTED, Field, FieldType, Schema, parse_type
 
 EVERYTHING = Schema(
     {"s": "string", "i": "int", "l": "long", "b": "bytearray"},

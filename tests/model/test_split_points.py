@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.schema import Field
-from sleeper_nb.model.split_points import read_split_points, write_split_points
-from sleeper_nb.model.types import FieldType
+from sleeper_nb.model.keys import read_split_points, write_split_points
+from sleeper_nb.model.schema import Field, FieldType
 
 
 def field(kind: str) -> Field:

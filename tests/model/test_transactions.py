@@ -7,7 +7,13 @@ import pytest
 from sleeper_nb.errors import AlreadyExists, SleeperError, StateRuleBroken
 from sleeper_nb.model.partitions import PartitionSplit
 from sleeper_nb.model.state import TableState
-from sleeper_nb.model.transactions import AddFiles, DeleteFiles, ReplaceFileReferences, SplitPartitions, Transaction
+from sleeper_nb.model.transactions import (
+    AddFiles,
+    DeleteFiles,
+    ReplaceFileReferences,
+    SplitPartitions,
+    Transaction,
+)
 from tests.builders import START, a_file, a_state, a_tree, point_after
 
 TREE = a_tree("m")

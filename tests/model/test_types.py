@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.types import FieldType, parse_type
+from sleeper_nb.model.schema import FieldType, parse_type
 
 simple = st.sampled_from(["int", "long", "string", "bytearray", "double", "float", "boolean", "date", "timestamp"]).map(
     FieldType

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from sleeper_nb.operations.compacting.ahead import made_ahead
+from sleeper_nb.operations.compact import made_ahead
 
 
 def counting(seen: list[str | int], until: int = 100) -> Iterator[int]:

@@ -21,19 +21,30 @@ from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StateRuleBroken, StorageError
-from sleeper_nb.model.evolution import AddColumn, DropColumn, RenameColumn, SchemaChange, mapped
+from sleeper_nb.errors import (
+    AlreadyExists,
+    InvalidInput,
+    NotFound,
+    StateRuleBroken,
+    StorageError,
+)
+from sleeper_nb.model.evolution import (
+    AddColumn,
+    DropColumn,
+    RenameColumn,
+    SchemaChange,
+    mapped,
+)
 from sleeper_nb.model.processing import AGGREGATIONS, FILTERS, NOTHING
-from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.model.types import parse_type
-from sleeper_nb.operations.health.checking import check_table
+from sleeper_nb.model.schema import Field, Schema, parse_type
+from sleeper_nb.operations.administration.alter import AlterReport, alter
+from sleeper_nb.operations.check import check_table
 from sleeper_nb.operations.loading.ingest import ingest_arrow
-from sleeper_nb.operations.scanning import reading
-from sleeper_nb.operations.scanning.planning import ScanPlan, plan_scan
-from sleeper_nb.operations.upkeep.orphans import sweep_orphans
-from sleeper_nb.operations.versioning.altering import AlterReport, alter
+from sleeper_nb.operations.scanning import read_rows as reading
+from sleeper_nb.operations.scanning.scan_plan import ScanPlan, plan_scan
+from sleeper_nb.operations.upkeep.sweep_orphans import sweep_orphans
 from sleeper_nb.progress import Silent
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 from tests.builders import (
     EMBEDDED,

@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sleeper_nb.errors import InvalidInput, NotFound, StateRuleBroken, StorageError
-from sleeper_nb.model.clear_table import ClearTable
 from sleeper_nb.model.properties import ONE_FILE_PER_LEAF
 from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.transactions import ClearTable
+from sleeper_nb.operations.administration.migrate import migrate_state_store
 from sleeper_nb.operations.loading.ingest import IngestSettings
-from sleeper_nb.operations.processing.processing import Processor
-from sleeper_nb.operations.scanning.reading import leaf_rows
-from sleeper_nb.operations.upkeep import expiry
+from sleeper_nb.operations.row_processing import Processor
+from sleeper_nb.operations.scanning.read_rows import leaf_rows
+from sleeper_nb.operations.upkeep import expire as expiry
 from sleeper_nb.operations.versioning.appends import (
     Append,
     BatchLimits,
@@ -28,8 +29,7 @@ from sleeper_nb.operations.versioning.appends import (
     history_between,
     plan_appends,
 )
-from sleeper_nb.operations.versioning.migration import migrate_state_store
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.state_store_base import StateStore
 from tests.builders import (
     EMBEDDED,
     NOTHING,

@@ -9,7 +9,7 @@ from sleeper_nb import cli
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.operations.administration.applying import read_declarations
+from sleeper_nb.operations.administration.apply import read_declarations
 from sleeper_nb.progress import Silent
 from sleeper_nb.session import Session
 from sleeper_nb.storage.filesystem import Storage

@@ -17,9 +17,15 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.commands import reference
-from sleeper_nb.model.types import parse_type
+from sleeper_nb.model.schema import parse_type
 from sleeper_nb.operations.loading import sources
-from sleeper_nb.operations.loading.casting import KINDS, InexactValueError, exactly, fit, kind_of
+from sleeper_nb.operations.loading.casts import (
+    KINDS,
+    InexactValueError,
+    exactly,
+    fit,
+    kind_of,
+)
 from tests.casts import REFUSED, Case, as_digits, as_double, cases, expected, same
 
 CASES = cases()

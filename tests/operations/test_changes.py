@@ -17,13 +17,22 @@ from hypothesis import strategies as st
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.model.processing import NOTHING, DataProcessing
-from sleeper_nb.operations.scanning import reading
-from sleeper_nb.operations.versioning import changes
-from sleeper_nb.operations.versioning.comparison import Comparison, compare
-from sleeper_nb.operations.versioning.row_difference import difference
-from sleeper_nb.operations.versioning.row_identity import identity
-from sleeper_nb.state_store.base import StateStore
-from tests.builders import KEYED, a_store, collect, compact, ingest, leaf_of, rows_of, scan, split
+from sleeper_nb.operations.scanning import read_rows as reading
+from sleeper_nb.operations.versioning import row_changes as changes
+from sleeper_nb.operations.versioning.comparison import VersionComparison, compare
+from sleeper_nb.operations.versioning.row_changes import difference, identity
+from sleeper_nb.state_store.state_store_base import StateStore
+from tests.builders import (
+    KEYED,
+    a_store,
+    collect,
+    compact,
+    ingest,
+    leaf_of,
+    rows_of,
+    scan,
+    split,
+)
 
 Rows = Counter[tuple[Any, ...]]
 KEYS = st.tuples(st.sampled_from(["a", "b", "c", "d\0", "é"]), st.integers(0, 2))
@@ -34,7 +43,7 @@ def counted(rows: pa.Table | pa.RecordBatch) -> Rows:
     return Counter(zip(*(column.to_pylist() for column in rows.columns), strict=True)) if rows.num_rows else Counter()
 
 
-def compared(store: StateStore, a: int, b: int, processing: DataProcessing = NOTHING) -> Comparison:
+def compared(store: StateStore, a: int, b: int, processing: DataProcessing = NOTHING) -> VersionComparison:
     """Compare two versions by their numbers."""
     versions = {snapshot.id: snapshot for snapshot in store.catalog.snapshots(store.table_id)}
     return compare(store.load(versions[a]), store.load(versions[b]), processing, processing)
@@ -107,7 +116,7 @@ def test_streams_of_any_batches_cancel_each_other_like_counters(old, new, size):
         return table, iter(table.to_batches(max_chunksize=size))
 
     with pytest.MonkeyPatch.context() as patch:  # so that nothing is gathered, and batches stay small
-        patch.setattr("sleeper_nb.operations.versioning.row_difference.gathered", iter)
+        patch.setattr("sleeper_nb.operations.versioning.row_changes.gathered", iter)
         (before, one), (after, other) = batches(old), batches(new)
         found = list(difference(one, other, KEYED.arrow, KEYED.sort_order))
     removed = sum((counted(change.removed) for change in found), Counter())

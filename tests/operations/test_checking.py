@@ -16,19 +16,20 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.errors import NetworkError
-from sleeper_nb.model.file_reference import FileReference
+from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range, Region
 from sleeper_nb.model.snapshots import EPOCH
 from sleeper_nb.model.transactions import AddFiles
-from sleeper_nb.operations.health.checking import check_table
-from sleeper_nb.operations.health.findings import CheckReport, state_faults, where_text
+from sleeper_nb.operations.administration.migrate import migrate_state_store
+from sleeper_nb.operations.check import check_table
+from sleeper_nb.operations.findings import CheckReport, state_faults, where_text
 from sleeper_nb.operations.loading.ingest import reference_to, write_sorted
-from sleeper_nb.operations.upkeep import expiry
-from sleeper_nb.operations.versioning.migration import migrate_state_store
+from sleeper_nb.operations.upkeep import expire as expiry
 from sleeper_nb.progress import Silent
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.filesystem import Storage, StoredFile
+from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.places import StoredFile
 from tests.builders import (
     EMBEDDED,
     KEYED,

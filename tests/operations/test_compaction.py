@@ -9,20 +9,29 @@ import pyarrow.parquet as pq
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.catalog.base import Assignment
+from sleeper_nb.catalog.catalog_base import Assignment
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import NotFound, OutcomeUnknown, StateRuleBroken, StorageError
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.compacting import claimed_jobs, compaction
-from sleeper_nb.operations.compacting.claimed_jobs import CLAIM_TIME, RENEWED_EVERY
-from sleeper_nb.operations.compacting.compaction import run_job
-from sleeper_nb.operations.compacting.job_plan import CompactionJob
-from sleeper_nb.operations.compacting.strategies import StrategySettings
-from sleeper_nb.operations.scanning.planning import PlannedFile
+from sleeper_nb.operations import compact as claimed_jobs
+from sleeper_nb.operations import compact as compaction
+from sleeper_nb.operations.compact import CLAIM_TIME, RENEWED_EVERY, run_job
+from sleeper_nb.operations.compaction_plan import CompactionJob, StrategySettings
+from sleeper_nb.operations.scanning.scan_plan import PlannedFile
 from sleeper_nb.progress import Silent
-from sleeper_nb.state_store.base import StateStore
-from tests.builders import a_store, compact, in_order, ingest, keys_in, on_disk, reopened, rows_of, scan
+from sleeper_nb.state_store.state_store_base import StateStore
+from tests.builders import (
+    a_store,
+    compact,
+    in_order,
+    ingest,
+    keys_in,
+    on_disk,
+    reopened,
+    rows_of,
+    scan,
+)
 from tests.faults import Trap, TrappedCatalog, TrappedStorage, interrupt, lose_answer
 
 

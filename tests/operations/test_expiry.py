@@ -12,9 +12,19 @@ from hypothesis import strategies as st
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.upkeep.expiry import Retention, expire_snapshots, plan_expiry
-from sleeper_nb.state_store.base import StateStore
-from tests.builders import START, ingest, keys_in, on_disk, reopened, rows_of, save, scan, snapshot
+from sleeper_nb.operations.upkeep.expire import Retention, expire_snapshots, plan_expiry
+from sleeper_nb.state_store.state_store_base import StateStore
+from tests.builders import (
+    START,
+    ingest,
+    keys_in,
+    on_disk,
+    reopened,
+    rows_of,
+    save,
+    scan,
+    snapshot,
+)
 
 HISTORY = [snapshot(number) for number in range(6, 0, -1)]  # one a second, newest first
 

@@ -8,11 +8,21 @@ from pathlib import Path
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.cells import Bytes
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.compacting.compaction import CompactionReport
-from sleeper_nb.state_store.base import StateStore
-from tests.builders import EMBEDDED, NOW, collect, compact, forget_all_but_newest, ingest, reopened, rows_of, split
+from sleeper_nb.operations.compact import CompactionReport
+from sleeper_nb.report import Bytes
+from sleeper_nb.state_store.state_store_base import StateStore
+from tests.builders import (
+    EMBEDDED,
+    NOW,
+    collect,
+    compact,
+    forget_all_but_newest,
+    ingest,
+    reopened,
+    rows_of,
+    split,
+)
 from tests.contracts.test_state_store import Tables, tables  # noqa: F401 - a fixture: each state store
 
 LETTERS = "abcdefgh"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.operations.scanning import reading
+from sleeper_nb.operations.scanning import read_rows as reading
 
 SCHEMA = sl.Schema(row_keys={"a": "string"}, sort_keys={"c": "int"}, values={"b": "int?"})
 

@@ -14,15 +14,32 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.errors import SleeperError, StorageError
 from sleeper_nb.model.checksums import checksum_of
-from sleeper_nb.model.log_entries import from_entry, has_checksum, without_checksum
 from sleeper_nb.model.savepoints import Savepoint, is_file_of
-from sleeper_nb.operations.health.check_data import DataUse, data_faults
-from sleeper_nb.operations.health.checking import check_table, savepoint_file_faults
-from sleeper_nb.operations.scanning import planning, reading
+from sleeper_nb.model.transactions import from_entry, has_checksum, without_checksum
+from sleeper_nb.operations.check import (
+    DataUse,
+    check_table,
+    data_faults,
+    savepoint_file_faults,
+)
+from sleeper_nb.operations.scanning import read_rows as reading
+from sleeper_nb.operations.scanning import scan_plan as planning
 from sleeper_nb.progress import Silent
-from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.storage import metadata_files, paths
-from tests.builders import EMBEDDED, KEYED, TABLE, a_store, compact, ingest, reopened, rows_of, save, scan
+from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage import metadata as metadata_files
+from sleeper_nb.storage import paths
+from tests.builders import (
+    EMBEDDED,
+    KEYED,
+    TABLE,
+    a_store,
+    compact,
+    ingest,
+    reopened,
+    rows_of,
+    save,
+    scan,
+)
 
 LOG = "TransactionLogStateStore"
 

@@ -14,15 +14,26 @@ import numpy as np
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.catalog import sqlite_file
-from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.catalog import sqlite as sqlite_file
+from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.errors import DiskFull, StorageError
-from sleeper_nb.operations.upkeep.expiry import Retention, expire_snapshots
-from sleeper_nb.operations.upkeep.garbage import collect_garbage
-from sleeper_nb.operations.versioning.savepoints import delete_savepoint
+from sleeper_nb.operations.upkeep.collect_garbage import collect_garbage
+from sleeper_nb.operations.upkeep.expire import Retention, expire_snapshots
+from sleeper_nb.operations.versioning.create_savepoint import delete_savepoint
 from sleeper_nb.storage.filesystem import Storage
-from tests.builders import START, a_store, compact, ingest, keys_in, on_disk, reopened, rows_of, save, scan
+from tests.builders import (
+    START,
+    a_store,
+    compact,
+    ingest,
+    keys_in,
+    on_disk,
+    reopened,
+    rows_of,
+    save,
+    scan,
+)
 from tests.faults import CATALOG_CALLS, FullDisk
 
 NOW = timedelta(0)

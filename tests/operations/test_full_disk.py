@@ -13,8 +13,20 @@ from typing import Any
 import pytest
 
 from sleeper_nb.errors import StorageError
-from sleeper_nb.state_store.base import StateStore
-from tests.builders import KEYED, a_store, a_tree, compact, ingest, keys_in, on_disk, reopened, rows_of, save, scan
+from sleeper_nb.state_store.state_store_base import StateStore
+from tests.builders import (
+    KEYED,
+    a_store,
+    a_tree,
+    compact,
+    ingest,
+    keys_in,
+    on_disk,
+    reopened,
+    rows_of,
+    save,
+    scan,
+)
 from tests.faults import FullDisk
 
 WORK: dict[str, Callable[[StateStore], Any]] = {

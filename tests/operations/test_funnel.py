@@ -8,7 +8,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.errors import NotFound, StorageError
-from sleeper_nb.operations.scanning import funnel
+from sleeper_nb.operations.scanning import footers as funnel
 from sleeper_nb.table import Table
 
 SCHEMA = sl.Schema({"key": "string", "n": "int"}, values={"note": "string"})

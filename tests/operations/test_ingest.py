@@ -17,18 +17,20 @@ from sleeper_nb.errors import OutcomeUnknown, StorageError
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.transactions import ReplaceFileReferences
-from sleeper_nb.operations.compacting.compaction import run_job
-from sleeper_nb.operations.compacting.job_plan import plan_compaction
-from sleeper_nb.operations.compacting.strategies import StrategySettings
-from sleeper_nb.operations.health import checking
-from sleeper_nb.operations.loading.ingest import IngestSettings, add_written, cut_by_leaf, reference_to
-from sleeper_nb.operations.scanning.planning import plan_scan
+from sleeper_nb.operations import check as checking
+from sleeper_nb.operations.compact import run_job
+from sleeper_nb.operations.compaction_plan import StrategySettings, plan_compaction
+from sleeper_nb.operations.loading.ingest import (
+    IngestSettings,
+    add_written,
+    cut_by_leaf,
+    reference_to,
+)
+from sleeper_nb.operations.scanning.scan_plan import plan_scan
 from sleeper_nb.progress import Silent
-from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.storage.data_file_settings import DataFileSettings
-from sleeper_nb.storage.data_files import DataFileWriter
+from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage.data_files import DataFileSettings, DataFileWriter, is_sorted
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.storage.sorted_keys import is_sorted
 from tests.builders import (
     KEYED,
     a_store,

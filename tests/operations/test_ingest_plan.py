@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
-from sleeper_nb.operations.loading import file_formats, ingest_plan
-from sleeper_nb.operations.loading.ingest_plan import IngestPlan
+from sleeper_nb.operations.loading import file_formats
+from sleeper_nb.operations.loading import ingest as ingest_plan
+from sleeper_nb.operations.loading.ingest import IngestPlan
 from sleeper_nb.progress import Silent
 from sleeper_nb.table import Table
 

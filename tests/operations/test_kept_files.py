@@ -6,13 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sleeper_nb.model.file_reference import FileReference
+from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences, Rollback
-from sleeper_nb.operations.upkeep.garbage import collectable_files
-from sleeper_nb.operations.versioning.kept_files import kept_alone
-from sleeper_nb.operations.versioning.savepoints import delete_savepoint, plan_deletion
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.operations.upkeep.collect_garbage import collectable_files
+from sleeper_nb.operations.versioning.create_savepoint import (
+    delete_savepoint,
+    kept_alone,
+    plan_deletion,
+)
+from sleeper_nb.state_store.state_store_base import StateStore
 from tests.builders import (
     a_state,
     a_tree,

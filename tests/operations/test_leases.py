@@ -10,9 +10,21 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import NotFound, StorageError
-from sleeper_nb.operations.versioning.leases import LONG_READ, RELEASING, Leases, ReadGuard
-from sleeper_nb.state_store.base import StateStore
-from tests.builders import KEYED, collect, compact, forget_all_but_newest, ingest, rows_of
+from sleeper_nb.operations.versioning.leases import (
+    LONG_READ,
+    RELEASING,
+    Leases,
+    ReadGuard,
+)
+from sleeper_nb.state_store.state_store_base import StateStore
+from tests.builders import (
+    KEYED,
+    collect,
+    compact,
+    forget_all_but_newest,
+    ingest,
+    rows_of,
+)
 from tests.faults import Trap, TrappedCatalog, lose_answer
 
 QUARTER = timedelta(minutes=15)

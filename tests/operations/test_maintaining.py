@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.operations.upkeep.maintaining import NOTHING_DUE, MaintenanceReport
+from sleeper_nb.operations.upkeep.maintain import NOTHING_DUE, MaintenanceReport
 from tests.faults import Trap, TrappedStorage, lose_answer
 
 SCHEMA = sl.Schema({"city": "string"})

@@ -14,12 +14,12 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.errors import StorageError
+from sleeper_nb.model.config_text import changed
 from sleeper_nb.model.properties import schema_line
-from sleeper_nb.model.properties_text import changed
-from sleeper_nb.operations.upkeep import expiry
-from sleeper_nb.operations.versioning.migration import migrate_state_store
-from sleeper_nb.state_store import opening
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.operations.administration.migrate import migrate_state_store
+from sleeper_nb.operations.upkeep import expire as expiry
+from sleeper_nb.state_store import registry as opening
+from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.state_store.transaction_log import TransactionLogStateStore
 from tests.builders import (
     a_store,

@@ -12,20 +12,19 @@ import pytest
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.spark import frames, pipeline
-from sleeper_nb.engines.spark.session import SparkEngine
+from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.model.properties import TableProperties
-from sleeper_nb.operations.compacting import compaction
-from sleeper_nb.operations.compacting.strategies import StrategySettings
+from sleeper_nb.operations import compact as compaction
+from sleeper_nb.operations.compaction_plan import StrategySettings
 from sleeper_nb.operations.loading.ingest import IngestSettings
 from sleeper_nb.operations.loading.sources import gather
 from sleeper_nb.operations.loading.sources import rows_of as rows_in
-from sleeper_nb.operations.scanning.planning import plan_scan
-from sleeper_nb.operations.system_tables.definitions import SYSTEM_TABLES
-from sleeper_nb.operations.system_tables.reading import KnownAt, rows_at
-from sleeper_nb.operations.versioning.versions import Resolved
+from sleeper_nb.operations.scanning.scan_plan import plan_scan
+from sleeper_nb.operations.system_tables import SYSTEM_TABLES, KnownAt, rows_at
+from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.progress import Silent
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from tests.builders import (
     KEYED,

@@ -11,10 +11,21 @@ import pytest
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import InvalidInput, StorageError
 from sleeper_nb.operations.loading.ingest import ingest_arrow
-from sleeper_nb.operations.upkeep.orphans import OrphanReport, sweep_orphans
+from sleeper_nb.operations.upkeep.sweep_orphans import OrphanReport, sweep_orphans
 from sleeper_nb.progress import Silent
-from sleeper_nb.state_store.base import StateStore
-from tests.builders import EMBEDDED, a_store, compact, ingest, keys_in, on_disk, reopened, rows_of, save, scan
+from sleeper_nb.state_store.state_store_base import StateStore
+from tests.builders import (
+    EMBEDDED,
+    a_store,
+    compact,
+    ingest,
+    keys_in,
+    on_disk,
+    reopened,
+    rows_of,
+    save,
+    scan,
+)
 from tests.faults import Trap, TrappedCatalog, lose_answer
 
 

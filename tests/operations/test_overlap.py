@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.operations.compacting.job_plan import plan_compaction
-from sleeper_nb.operations.compacting.overlap import letters, overlap
-from sleeper_nb.operations.compacting.strategies import StrategySettings
+from sleeper_nb.operations.compaction_plan import StrategySettings, plan_compaction
+from sleeper_nb.operations.overlap import letters, overlap
 
 
 @pytest.fixture

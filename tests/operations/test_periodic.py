@@ -14,8 +14,13 @@ from hypothesis import strategies as st
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.operations.upkeep.maintaining import NOTHING_DUE
-from sleeper_nb.operations.versioning.periodic import LoadedAndSaved, SavepointSchedule, is_due, plan_retirement
+from sleeper_nb.operations.upkeep.maintain import NOTHING_DUE
+from sleeper_nb.operations.versioning.periodic_savepoints import (
+    LoadedAndSaved,
+    SavepointSchedule,
+    is_due,
+    plan_retirement,
+)
 from tests.builders import START, savepoint, snapshot
 from tests.faults import Trap, TrappedCatalog, TrappedStorage, interrupt, lose_answer
 

@@ -15,12 +15,26 @@ from hypothesis import strategies as st
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.permissions import Permissions
-from sleeper_nb.model.processing import AgeOff, Aggregation, DataProcessing, PythonIterator
+from sleeper_nb.model.processing import (
+    AgeOff,
+    Aggregation,
+    DataProcessing,
+    PythonIterator,
+)
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.processing.processing import Processor
-from sleeper_nb.operations.scanning.planning import plan_scan
-from sleeper_nb.state_store.base import StateStore
-from tests.builders import START, a_store, compact, in_order, ingest, on_disk, reachable, scan
+from sleeper_nb.operations.row_processing import Processor
+from sleeper_nb.operations.scanning.scan_plan import plan_scan
+from sleeper_nb.state_store.state_store_base import StateStore
+from tests.builders import (
+    START,
+    a_store,
+    compact,
+    in_order,
+    ingest,
+    on_disk,
+    reachable,
+    scan,
+)
 
 OF = {"sum": sum, "min": min, "max": max}
 TYPES = {

@@ -10,16 +10,27 @@ from hypothesis import strategies as st
 
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
-from sleeper_nb.model.file_reference import FileReference
+from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.transactions import AddFiles
 from sleeper_nb.operations.loading.ingest import write_sorted
-from sleeper_nb.operations.scanning import planning, reading
-from sleeper_nb.operations.scanning.planning import plan_scan, regions_of
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.operations.scanning import read_rows as reading
+from sleeper_nb.operations.scanning import scan_plan as planning
+from sleeper_nb.operations.scanning.scan_plan import plan_scan, regions_of
+from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
-from tests.builders import a_store, a_tree, compact, condition, in_order, ingest, keys_in, rows_of, scan
+from tests.builders import (
+    a_store,
+    a_tree,
+    compact,
+    condition,
+    in_order,
+    ingest,
+    keys_in,
+    rows_of,
+    scan,
+)
 
 SCHEMA = Schema({"s": "string", "i": "int", "b": "bytearray"}, {"t": "long"}, {"v": "double?"})
 STRINGS = ["", "a", "a\0", "b", "é", "\uffff", "\U0001f600"]

@@ -8,9 +8,9 @@ import pytest
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StorageError
 from sleeper_nb.model.snapshots import SavepointReference, SnapshotReference
-from sleeper_nb.operations.versioning.savepoints import delete_savepoint
-from sleeper_nb.operations.versioning.versions import resolve
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.operations.versioning.create_savepoint import delete_savepoint
+from sleeper_nb.operations.versioning.resolve import resolve
+from sleeper_nb.state_store.state_store_base import StateStore
 from tests.builders import (
     collect,
     compact,
@@ -71,7 +71,7 @@ def test_an_older_snapshot_can_be_saved_and_an_expired_one_only_while_a_savepoin
     assert save(store, "old", SnapshotReference(2)).record_count == 1
     forget_all_but_newest(store)
     assert save(store, "again", SavepointReference("old")).saved_snapshot_id == 2
-    from sleeper_nb.operations.versioning.savepoints import create_savepoint
+    from sleeper_nb.operations.versioning.create_savepoint import create_savepoint
 
     with pytest.raises(NotFound, match="expired"):  # it expired after it was found
         create_savepoint(store, found, name="late", message=None, author=None)

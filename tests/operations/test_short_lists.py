@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from sleeper_nb.errors import StorageError
-from sleeper_nb.operations.upkeep.expiry import Retention, expire_snapshots
-from sleeper_nb.operations.upkeep.orphans import sweep_orphans
-from sleeper_nb.operations.versioning.migration import migrate_state_store
+from sleeper_nb.operations.administration.migrate import migrate_state_store
+from sleeper_nb.operations.upkeep.expire import Retention, expire_snapshots
+from sleeper_nb.operations.upkeep.sweep_orphans import sweep_orphans
 from sleeper_nb.progress import SILENT
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.state_store_base import StateStore
 from tests.builders import a_store, collect, compact, ingest, on_disk, reopened, rows_of
 
 

@@ -19,7 +19,7 @@ from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.loading.source_files import find_files
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.state_store_base import StateStore
 from tests.builders import a_store, ingest, on_disk, rows_of, scan
 
 SCHEMA = Schema({"k": "string", "n": "int"}, {"t": "timestamp"}, {"v": "double?", "d": "date?"})

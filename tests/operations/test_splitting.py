@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sleeper_nb.catalog.base import Assignment
+from sleeper_nb.catalog.catalog_base import Assignment
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, NotFound, StateRuleBroken
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.compacting.claimed_jobs import CLAIM_TIME
-from sleeper_nb.operations.health.checking import check_table
+from sleeper_nb.operations import split as splitting
+from sleeper_nb.operations.check import check_table
+from sleeper_nb.operations.compact import CLAIM_TIME
+from sleeper_nb.operations.leaf_keys import leaf_keys
 from sleeper_nb.operations.loading.ingest import IngestSettings
-from sleeper_nb.operations.partitioning import splitting
-from sleeper_nb.operations.partitioning.leaf_keys import leaf_keys
-from sleeper_nb.operations.partitioning.splitting import MOST_PARTS, SplitRequest, plan_leaf
-from sleeper_nb.operations.scanning import planning
+from sleeper_nb.operations.scanning import scan_plan as planning
+from sleeper_nb.operations.split import MOST_PARTS, SplitRequest, plan_leaf
 from sleeper_nb.progress import Silent
-from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.storage.data_file_settings import DataFileSettings
+from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage.data_files import DataFileSettings
 from tests.builders import (
     EMBEDDED,
     a_store,

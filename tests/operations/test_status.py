@@ -8,11 +8,17 @@ from pathlib import Path
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.catalog.base import Assignment
+from sleeper_nb.catalog.catalog_base import Assignment
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.operations.health.status import Advice, Housekeeping, advise, full_leaves, table_status
-from sleeper_nb.operations.upkeep.expiry import Retention
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.operations.status import (
+    Advice,
+    Housekeeping,
+    advise,
+    full_leaves,
+    table_status,
+)
+from sleeper_nb.operations.upkeep.expire import Retention
+from sleeper_nb.state_store.state_store_base import StateStore
 from tests.builders import (
     EMBEDDED,
     START,

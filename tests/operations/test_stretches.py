@@ -12,11 +12,11 @@ from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.processing import NOTHING
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.loading.ingest import write_sorted
-from sleeper_nb.operations.processing.processing import Processor
-from sleeper_nb.operations.scanning import reading
-from sleeper_nb.operations.scanning.planning import PlannedFile
-from sleeper_nb.operations.scanning.stretches import stretches
-from sleeper_nb.storage.data_file_settings import DataFileSettings
+from sleeper_nb.operations.row_processing import Processor
+from sleeper_nb.operations.scanning import read_rows as reading
+from sleeper_nb.operations.scanning.read_rows import stretches
+from sleeper_nb.operations.scanning.scan_plan import PlannedFile
+from sleeper_nb.storage.data_files import DataFileSettings
 from sleeper_nb.storage.filesystem import Storage
 from tests.builders import KEYED, condition, rows_of
 

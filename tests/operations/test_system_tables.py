@@ -14,10 +14,15 @@ from sleeper_nb.errors import NotFound
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.properties import PROPERTIES, SPLITTING_THRESHOLD, TableProperties
 from sleeper_nb.model.snapshots import Moment, parse_version, to_micros
-from sleeper_nb.operations.system_tables.definitions import SYSTEM_TABLES, system_table
-from sleeper_nb.operations.system_tables.reading import KnownAt, SystemRows, rows_at
-from sleeper_nb.operations.versioning.versions import resolve
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.operations.system_tables import (
+    SYSTEM_TABLES,
+    KnownAt,
+    SystemRows,
+    rows_at,
+    system_table,
+)
+from sleeper_nb.operations.versioning.resolve import resolve
+from sleeper_nb.state_store.state_store_base import StateStore
 from tests.builders import EMBEDDED, START, a_store, compact, ingest, rows_of, save
 
 

@@ -4,12 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sleeper_nb.model.partitions import Partition, Region
-from sleeper_nb.operations.scanning.planning import PlannedFile, PlannedLeaf
-from sleeper_nb.operations.scanning.tasks import (
+from sleeper_nb.operations.scanning.scan_plan import (
     MERGED_BYTES,
     MERGED_FILES,
     OPEN_BYTES,
     TASK_BYTES,
+    PlannedFile,
+    PlannedLeaf,
     groups_of,
     merged_groups,
     packed,

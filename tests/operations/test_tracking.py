@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.catalog.base import Assignment
+from sleeper_nb.catalog.catalog_base import Assignment
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, OutcomeUnknown, StorageError
 from sleeper_nb.model.jobs import Job
-from sleeper_nb.operations.compacting import compaction
-from sleeper_nb.operations.compacting.claimed_jobs import CLAIM_TIME
-from sleeper_nb.operations.compacting.strategies import StrategySettings
-from sleeper_nb.operations.tracking.job_listing import CLAIM_ENDED, RUN_AGAIN, duration
+from sleeper_nb.operations import compact as compaction
+from sleeper_nb.operations.compact import CLAIM_TIME
+from sleeper_nb.operations.compaction_plan import StrategySettings
+from sleeper_nb.operations.job_tracking import CLAIM_ENDED, RUN_AGAIN, duration
 from sleeper_nb.progress import Silent
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.state_store.state_store_base import StateStore
 from tests.backends import BACKENDS
 from tests.builders import compact, ingest, reopened, rows_of
 from tests.faults import Trap, TrappedCatalog, TrappedStorage, interrupt, lose_answer

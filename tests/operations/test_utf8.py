@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.operations.health.checking import check_table
+from sleeper_nb.operations.check import check_table
 from sleeper_nb.operations.loading.ingest import ingest_arrow
 from sleeper_nb.progress import Silent
 from tests.builders import KEYED, a_store, scan

@@ -9,9 +9,14 @@ from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.savepoints import Savepoint
-from sleeper_nb.model.snapshots import Moment, SavepointReference, SnapshotReference, parse_version
-from sleeper_nb.operations.versioning.versions import Resolved, resolve
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.model.snapshots import (
+    Moment,
+    SavepointReference,
+    SnapshotReference,
+    parse_version,
+)
+from sleeper_nb.operations.versioning.resolve import Resolved, resolve
+from sleeper_nb.state_store.state_store_base import StateStore
 from tests.builders import START, ingest, rows_of, save
 
 

@@ -13,11 +13,11 @@ from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 import sleeper_nb as sl
-from sleeper_nb.aws.network import Network
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.client import DynamoDB
 from sleeper_nb.clock import Clock
 from sleeper_nb.progress import SILENT
+from sleeper_nb.storage.aws import Network
 from sleeper_nb.storage.filesystem import Storage
 from tests.servers.memory import MemoryDynamoDB
 from tests.servers.proxy import CUTS, Fate, part_of

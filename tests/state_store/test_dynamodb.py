@@ -14,11 +14,16 @@ from sleeper_nb.catalog.dynamodb.client import DynamoDB
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import ConflictError, InvalidInput, NotFound, StorageError
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.model.transactions import AddFiles, DeleteFiles, MigrateStateStore, ReplaceFileReferences
-from sleeper_nb.operations.upkeep.garbage import collect_garbage
-from sleeper_nb.state_store.base import StateStore
-from sleeper_nb.state_store.dynamodb.items import Tables
-from sleeper_nb.state_store.opening import open_state_store
+from sleeper_nb.model.transactions import (
+    AddFiles,
+    DeleteFiles,
+    MigrateStateStore,
+    ReplaceFileReferences,
+)
+from sleeper_nb.operations.upkeep.collect_garbage import collect_garbage
+from sleeper_nb.state_store.dynamodb.reference_items import Tables
+from sleeper_nb.state_store.registry import open_state_store
+from sleeper_nb.state_store.state_store_base import StateStore
 from tests.backends import DYNAMODB, MEMORY_AND_SERVERS
 from tests.builders import (
     START,

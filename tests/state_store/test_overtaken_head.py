@@ -8,12 +8,22 @@ from typing import Any
 
 import pytest
 
-from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.versioning.savepoints import save_current
-from sleeper_nb.state_store.base import StateStore
-from tests.builders import EMBEDDED, a_store, collect, compact, forget_all_but_newest, ingest, reopened, rows_of, split
+from sleeper_nb.operations.versioning.create_savepoint import save_current
+from sleeper_nb.state_store.state_store_base import StateStore
+from tests.builders import (
+    EMBEDDED,
+    a_store,
+    collect,
+    compact,
+    forget_all_but_newest,
+    ingest,
+    reopened,
+    rows_of,
+    split,
+)
 
 
 class OvertakenCatalog:

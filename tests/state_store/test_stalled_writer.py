@@ -13,8 +13,8 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences, Transaction
-from sleeper_nb.operations.upkeep.expiry import Retention, expire_snapshots
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.operations.upkeep.expire import Retention, expire_snapshots
+from sleeper_nb.state_store.state_store_base import StateStore
 from tests.backends import BACKENDS
 from tests.builders import START, a_file, collect, reopened, save
 from tests.faults import DeadError, Fault, Faulty, FaultyStorage, no_disk

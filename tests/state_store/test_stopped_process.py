@@ -12,11 +12,21 @@ from pathlib import Path
 import pytest
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.operations.health.checking import check_table
-from sleeper_nb.operations.upkeep.expiry import Retention, expire_snapshots
-from sleeper_nb.operations.upkeep.orphans import sweep_orphans
+from sleeper_nb.operations.check import check_table
+from sleeper_nb.operations.upkeep.expire import Retention, expire_snapshots
+from sleeper_nb.operations.upkeep.sweep_orphans import sweep_orphans
 from sleeper_nb.progress import Silent
-from tests.builders import a_store, collect, compact, ingest, keys_in, reopened, rows_of, save, scan
+from tests.builders import (
+    a_store,
+    collect,
+    compact,
+    ingest,
+    keys_in,
+    reopened,
+    rows_of,
+    save,
+    scan,
+)
 
 pytestmark = pytest.mark.processes
 

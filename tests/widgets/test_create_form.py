@@ -10,8 +10,8 @@ from IPython.utils.capture import capture_output
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.widgets import _after_next_cell, create_form
-from sleeper_nb.widgets.create_form_widget import CreateForm
-from sleeper_nb.widgets.draft import ROLES, TYPES, ColumnDraft, TableDraft
+from sleeper_nb.widgets.form import CreateForm
+from sleeper_nb.widgets.table_draft import ROLES, TYPES, ColumnDraft, TableDraft
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from IPython.utils.capture import capture_output
 
 import sleeper_nb as sl
 from sleeper_nb.widgets import explore
-from sleeper_nb.widgets.model import TABS, ExploreModel
+from sleeper_nb.widgets.explorer_model import TABS, ExploreModel
 from tests.widgets.conftest import HOSTILE, buttons, session_in, shown
 
 
@@ -277,16 +277,16 @@ import sleeper_nb as sl
 session = sl.connect({str(tmp_path / "w")!r})
 table = session.create_table("t", sl.Schema(row_keys={{"k": "int"}}, values={{}}), [10])
 table.ingest([{{"k": k}} for k in range(20)])
-from sleeper_nb.widgets.model import TABS, ExploreModel, TABS
+from sleeper_nb.widgets.explorer_model import TABS, ExploreModel, TABS
 model = ExploreModel(session)
 for tab in TABS:
     model.preview("t", 2, tab)
 model.static("t", 2)
-from sleeper_nb.widgets.jobs_model import JobsModel
+from sleeper_nb.widgets.watch_model import JobsModel
 assert not JobsModel(session).look().running
-from sleeper_nb.widgets.pages_model import PagesModel
+from sleeper_nb.widgets.pager_model import PagesModel
 assert PagesModel(session.sql("SELECT * FROM t", engine="duckdb")).page(0, 5).first == 0
-from sleeper_nb.widgets.draft import TableDraft
+from sleeper_nb.widgets.table_draft import TableDraft
 assert not TableDraft().problems((), session.components.clock.new_id)
 assert not {{"ipywidgets", "IPython", "pyspark"}} & set(sys.modules)
 from sleeper_nb.widgets import explore

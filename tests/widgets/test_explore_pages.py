@@ -9,7 +9,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.widgets import explore
-from sleeper_nb.widgets.model import ExploreModel
+from sleeper_nb.widgets.explorer_model import ExploreModel
 from tests.widgets.conftest import buttons, shown
 
 

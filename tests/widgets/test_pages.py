@@ -12,7 +12,7 @@ import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.widgets import pages
 from sleeper_nb.widgets.pager import Pager
-from sleeper_nb.widgets.pages_model import PagesModel
+from sleeper_nb.widgets.pager_model import PagesModel
 
 HOSTILE = "<script>alert('x')</script>"
 

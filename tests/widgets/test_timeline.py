@@ -9,7 +9,8 @@ from IPython.utils.capture import capture_output
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.widgets import model, timeline
+from sleeper_nb.widgets import explorer_model as model
+from sleeper_nb.widgets import timeline
 from tests.widgets.conftest import buttons
 
 HOSTILE = "<script>alert('x')</script>&\"\n"

@@ -18,7 +18,7 @@ from sleeper_nb.commands.context import Context
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.widgets import watch
 from sleeper_nb.widgets.job_watch import PAUSE, JobWatch
-from sleeper_nb.widgets.jobs_model import JobSeen, JobsModel, JobsSeen
+from sleeper_nb.widgets.watch_model import JobSeen, JobsModel, JobsSeen
 from tests.builders import InterruptedAfter, three_leaves
 from tests.test_background import Gate
 

@@ -13,15 +13,23 @@ import contextlib
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sleeper_nb.aws.network import Network
-from sleeper_nb.catalog.base import Assignment, Catalog, CommitLimits, TableEntry
+from sleeper_nb.catalog.catalog_base import (
+    Assignment,
+    Catalog,
+    CommitLimits,
+    TableEntry,
+)
 from sleeper_nb.catalog.checked_rows import CatalogRows
-from sleeper_nb.catalog.dynamodb import claims, commits, expiry, jobs, leases, log, savepoints
-from sleeper_nb.catalog.dynamodb.client import DynamoDB
-from sleeper_nb.catalog.dynamodb.index import Index
+from sleeper_nb.catalog.dynamodb import claims
+from sleeper_nb.catalog.dynamodb import records as expiry
+from sleeper_nb.catalog.dynamodb import records as jobs
+from sleeper_nb.catalog.dynamodb import records as leases
+from sleeper_nb.catalog.dynamodb import records as savepoints
+from sleeper_nb.catalog.dynamodb.client import TRANSACTION_GETS, DynamoDB
 from sleeper_nb.catalog.dynamodb.items import (
     CURRENT,
     DELETED,
@@ -36,17 +44,197 @@ from sleeper_nb.catalog.dynamodb.items import (
     read_snapshot_item,
     snapshot_item,
 )
-from sleeper_nb.catalog.dynamodb.rows import Rows, snapshot_row, snapshot_row_as_of, snapshot_rows, to_snapshot
+from sleeper_nb.catalog.dynamodb.rows import (
+    Rows,
+    snapshot_row,
+    snapshot_row_as_of,
+    snapshot_rows,
+    to_snapshot,
+)
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StorageError
-from sleeper_nb.model.jobs import Job
-from sleeper_nb.model.leases import Lease
+from sleeper_nb.model.jobs import Job, Lease
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
+from sleeper_nb.storage.aws import Network
+
+# The list of tables in DynamoDB: an item by name and one by id, always changed together; and those that were deleted.
+#
+# Deleting a table is one transaction after which it is no more, then the removal of its many items, in any number of
+# runs. The transaction takes both entries of the list away and the item `current`, on which every commit depends, and
+# writes an item behind those of all snapshots, on which savepoints and leases depend: so a table is gone for everyone
+# at once, though most of its items are still there. The list of the deleted has its id until the last of them is
+# gone.
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The tables by name, whose case does not count, by id, and the deleted ones of which something may be left."""
+
+    names: Rows
+    ids: Rows
+    deleted: Rows
+
+    def entries(self) -> tuple[TableEntry, ...]:
+        """Return all tables, by name."""
+        # By id: a table that is just being renamed has two items under "name" or, for a moment, none.
+        entries = [_entry(row) for row in self.ids.query()]
+        return tuple(sorted(entries, key=lambda entry: entry.name.encode()))
+
+    def find(self, name: str) -> TableEntry | None:
+        """Return the table of a name, in any case."""
+        named = self.names.get(name.casefold())
+        row = None if named is None else self.ids.get(named["table_id"])
+        return None if row is None else _entry(row)
+
+    def entry(self, table_id: str) -> TableEntry | None:
+        """Return the table of an id."""
+        row = self.ids.get(table_id)
+        return None if row is None else _entry(row)
+
+    def rename(self, table_id: str, old: str, new: str) -> None:
+        """Give a table another name; errors as `Catalog.rename_table`."""
+        named = self.ids.update(table_id, "SET #name = :new", "#name = :old", new=new, old=old)
+        if old.casefold() == new.casefold():
+            if self.ids.db.transact([named]) is not None:
+                raise _gone(old)
+            return
+        lost = self.ids.db.transact([
+            self.names.delete(old.casefold(), "#table_id = :id", id=table_id),
+            self.names.put(new.casefold(), {"table_id": table_id}, new=True),
+            named,
+        ])  # fmt: skip
+        if lost is None:
+            return
+        if lost.parts[1] and (lost.items[1] or {}).get("table_id") != table_id:
+            raise AlreadyExists(f"table {new!r} is there already", hint="choose another name")
+        raise _gone(old)
+
+    def delete(self, rows: Rows, name: str) -> None:
+        """Make the table that has these rows be no more; `NotFound` when it has another name, or is gone."""
+        lost = rows.db.transact([
+            self.names.delete(name.casefold(), "#table_id = :id", id=rows.owner),
+            self.ids.delete(rows.owner, "#name = :name", name=name),
+            self.deleted.put(rows.owner, {}),
+            rows.delete(CURRENT),
+            rows.put(DELETED, {}),
+        ])  # fmt: skip
+        if lost is not None:
+            raise _gone(name)
+
+    def forget(self, rows: Rows) -> None:
+        """Remove every item of a deleted table, then the one that says so, and last its id from the list."""
+        rows.write_each({}, [row["item"] for row in rows.query(columns="#item") if row["item"] != DELETED])
+        rows.write_each({}, [DELETED])
+        self.deleted.write_each({}, [rows.owner])
+
+
+def _entry(row: Item) -> TableEntry:
+    return TableEntry(row["key"], row["name"], row["online"], row.get("properties_checksum"))
+
+
+def _gone(name: str) -> NotFound:
+    return NotFound(f"no table {name!r}", hint="it was renamed or deleted meanwhile")
+
+
+# Commits in DynamoDB: one transaction that wins or loses, and the answer to which of both it was.
+#
+# A request can arrive late: its client was told nothing, gave up and asks whether the commit won. "No" must stay true
+# then, since whoever hears it deletes the metadata that the commit names. So that question writes the commit's id to
+# the item that the commit must change, under `refused`, which every commit's condition looks at. The next commit
+# clears the list: behind it a late one fails anyway, since it expects another current snapshot.
+
+LOG_BYTES = 3_500_000
+"""What the entries of one commit's log can hold together; a transaction of DynamoDB has at most 4 MB."""
+PAGE = 200
+
+
+def current_values(*new: Snapshot) -> Item:
+    """Return the attributes of the item `current` behind a commit: its last snapshot, and the ids of all."""
+    ids = frozenset(snapshot.commit_id for snapshot in new)
+    return {"id": new[-1].id, "commit_id": new[-1].commit_id, "commits": ids}
+
+
+def commit(
+    rows: Rows,
+    expected: Snapshot,
+    new: Sequence[Snapshot],
+    log: Sequence[bytes],
+    also: Sequence[Mapping[str, Any]],
+    max_items: int,
+) -> bool:
+    """Make the last of `new` current when `expected` still is; return whether it was, and all of `also` could be."""
+    parts = [_make_current(rows, expected, new)]
+    parts += [rows.put(numbered(SNAPSHOT, s.id), snapshot_item(rows.owner, s, new[0].id), new=True) for s in new]
+    entries = zip(new, log, strict=True) if log else ()
+    parts += [rows.put(numbered(LOG, s.id), {"id": s.id, "entry": entry}, new=True) for s, entry in entries]
+    parts += jobs.job_ids(rows, new)
+    parts += [dict(part) for part in also]
+    size = sum(map(len, log))
+    if len(parts) > max_items or size > LOG_BYTES:
+        most = f"{max_items} items and {LOG_BYTES:,} bytes of log"
+        hint = "commit less at once"
+        raise InvalidInput(f"a commit of {len(parts)} items and {size:,} bytes; it takes {most}", hint=hint)
+    lost = rows.db.transact(parts)
+    if lost is None:
+        return True
+    # An earlier try whose answer was lost may have won, and others may have committed on top of it.
+    met = lost.items[: 1 + len(new)]
+    return any(item is not None and item.get("commit_id") == new[-1].commit_id for item in met)
+
+
+def _make_current(rows: Rows, expected: Snapshot, new: Sequence[Snapshot]) -> Item:
+    ids = {f"c{at}": snapshot.commit_id for at, snapshot in enumerate(new)}
+    condition = " AND ".join(["#commit_id = :expected", *(f"NOT contains(#refused, :{name})" for name in ids)])
+    change = "SET #id = :id, #commit_id = :commit_id, #commits = :commits REMOVE #refused"
+    return rows.update(CURRENT, change, condition, expected=expected.commit_id, **ids, **current_values(*new))
+
+
+def has_commit(rows: Rows, commit_id: str) -> bool:
+    """Return whether a snapshot carries the commit id; when none does, none ever will."""
+    if _shows(rows, commit_id):
+        return True
+    one, absent = frozenset({commit_id}), "attribute_exists(#item) AND NOT contains(#commits, :commit)"
+    lost = rows.db.transact([rows.update(CURRENT, "ADD #refused :one", absent, one=one, commit=commit_id)])
+    if lost is not None and lost.items[0] is not None:
+        return True  # it is the current one, and did not show yet
+    if lost is not None:  # the commit may be the one that makes the table
+        rows.db.transact([rows.put(REFUSED + commit_id, {})])
+    return _shows(rows, commit_id)
+
+
+def _shows(rows: Rows, commit_id: str) -> bool:
+    found = rows.query(SNAPSHOT, newest_first=True, where="#commit_id = :commit", page=PAGE, commit=commit_id)
+    return next(found, None) is not None
+
+
+# Reading the transaction log in DynamoDB, and the full metadata that it is replayed from.
+
+
+def log_entries(rows: Rows, after: int, until: int) -> tuple[bytes, ...]:
+    """Return the entries of the snapshots `after` < id <= `until`; `NotFound` when one is missing."""
+    if until <= after:
+        return ()
+    found = {row["id"]: row for row in rows.query(between=(numbered(LOG, after + 1), numbered(LOG, until)))}
+    unseen = [number for number in range(after + 1, until + 1) if number not in found]
+    if 0 < len(unseen) <= TRANSACTION_GETS:  # cut, or of a commit that is just being made
+        found |= {row["id"]: row for row in rows.settled(numbered(LOG, number) for number in unseen)}
+    if len(found) != until - after:
+        raise NotFound(f"the transaction log was cut behind snapshot {after}", hint="read a retained snapshot")
+    return tuple(found[number]["entry"] for number in range(after + 1, until + 1))
+
+
+def checkpoint(rows: Rows, at: int) -> Snapshot:
+    """Return the newest snapshot at or before `at` that has its full metadata as Parquet."""
+    bounds = (numbered(SNAPSHOT, 0), numbered(SNAPSHOT, at))
+    found = rows.query(between=bounds, newest_first=True, where="attribute_exists(#files_path)", page=PAGE)
+    for row in found:
+        return to_snapshot(rows, row)
+    raise NotFound(f"no metadata of snapshot {at} is left", hint="it has expired; read a retained snapshot")
+
 
 FORMAT_VERSION = 3
 MAX_ITEMS = 100
-PAGE = 200
 
 
 class DynamoDBCatalog(Catalog):
@@ -139,7 +327,7 @@ class DynamoDBCatalog(Catalog):
         lost = self.db.transact([
             self._index("name").put(entry.name.casefold(), {"table_id": entry.id}, new=True),
             self._index("id").put(entry.id, index_entry, new=True),
-            rows.put(CURRENT, commits.current_values(first), new=True),
+            rows.put(CURRENT, current_values(first), new=True),
             rows.put(numbered(SNAPSHOT, first.id), snapshot_item(entry.id, first, first.id), new=True),
             rows.absent(REFUSED + first.commit_id),
             rows.absent(DELETED),
@@ -229,16 +417,16 @@ class DynamoDBCatalog(Catalog):
             More parts of the same transaction, as `items` makes them; a condition of theirs that does not hold
             loses the commit.
         """
-        return commits.commit(self.rows(table_id), expected, new, log, also, self.max_items)
+        return commit(self.rows(table_id), expected, new, log, also, self.max_items)
 
     def log(self, table_id: str, after: int, until: int) -> tuple[bytes, ...]:
-        return log.entries(self.rows(table_id), after, until)
+        return log_entries(self.rows(table_id), after, until)
 
     def whole_log(self, table_id: str) -> dict[int, bytes]:
         return {row["id"]: row["entry"] for row in self.rows(table_id).query(LOG)}
 
     def checkpoint(self, table_id: str, at: int) -> Snapshot:
-        return log.checkpoint(self.rows(table_id), at)
+        return checkpoint(self.rows(table_id), at)
 
     def materialise(self, table_id: str, snapshot: Snapshot) -> bool:
         rows, item = self.rows(table_id), snapshot_item(table_id, snapshot, 0)
@@ -264,7 +452,7 @@ class DynamoDBCatalog(Catalog):
 
     def has_commit(self, table_id: str, commit_id: str) -> bool:
         # no commit is asked for before the DynamoDB tables are there
-        return self._is_made() and commits.has_commit(self.rows(table_id), commit_id)
+        return self._is_made() and has_commit(self.rows(table_id), commit_id)
 
     def snapshots(self, table_id: str) -> tuple[Snapshot, ...]:
         rows = self.rows(table_id)
@@ -286,16 +474,16 @@ class DynamoDBCatalog(Catalog):
         return None if row is None else to_snapshot(rows, row)
 
     def savepoints(self, table_id: str) -> tuple[Savepoint, ...]:
-        return savepoints.listed(self.rows(table_id))
+        return savepoints.listed_savepoints(self.rows(table_id))
 
     def reserve_savepoint_id(self, table_id: str) -> int:
-        return savepoints.reserve(self.rows(table_id))
+        return savepoints.reserve_savepoint(self.rows(table_id))
 
     def is_savepoint_name_used(self, table_id: str, name: str) -> bool:
         return self.rows(table_id).get(SAVEPOINT_NAME + name) is not None
 
     def add_savepoint(self, table_id: str, savepoint: Savepoint, beside: int | None = None) -> None:
-        savepoints.add(self.rows(table_id), savepoint, beside)
+        savepoints.add_savepoint(self.rows(table_id), savepoint, beside)
 
     def delete_savepoint(self, table_id: str, savepoint_id: int, now: datetime) -> None:
         rows = self.rows(table_id)
@@ -315,16 +503,16 @@ class DynamoDBCatalog(Catalog):
         self.rows(table_id).write_each({}, [GARBAGE + path for path in paths])
 
     def add_lease(self, table_id: str, lease: Lease) -> None:
-        leases.add(self.rows(table_id), lease)
+        leases.add_lease(self.rows(table_id), lease)
 
     def leases(self, table_id: str) -> tuple[Lease, ...]:
-        return leases.listed(self.rows(table_id))
+        return leases.listed_leases(self.rows(table_id))
 
     def renew_lease(self, table_id: str, lease: Lease, until: datetime) -> bool:
-        return leases.renew(self.rows(table_id), lease, until)
+        return leases.renew_lease(self.rows(table_id), lease, until)
 
     def release_lease(self, table_id: str, lease: Lease) -> bool:
-        return leases.release(self.rows(table_id), lease)
+        return leases.release_lease(self.rows(table_id), lease)
 
     def assign(self, table_id: str, assignment: Assignment, now: datetime, job: Job | None = None) -> bool:
         return claims.claim(self.rows(table_id), assignment, now, self.max_items, job)
@@ -336,13 +524,13 @@ class DynamoDBCatalog(Catalog):
         claims.release(self.rows(table_id), job_id)
 
     def put_job(self, table_id: str, job: Job) -> None:
-        self.db.transact([jobs.put(self.rows(table_id), job)])
+        self.db.transact([jobs.put_job(self.rows(table_id), job)])
 
     def jobs(self, table_id: str, limit: int) -> tuple[Job, ...]:
-        return jobs.listed(self.rows(table_id), limit)
+        return jobs.listed_jobs(self.rows(table_id), limit)
 
     def prune_jobs(self, table_id: str, before: datetime, keep: int) -> None:
-        jobs.prune(self.rows(table_id), before, keep)
+        jobs.prune_jobs(self.rows(table_id), before, keep)
 
     def snapshot_of_job(self, table_id: str, job_id: str) -> int | None:
         return jobs.snapshot_of(self.rows(table_id), job_id)

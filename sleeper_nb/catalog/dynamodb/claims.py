@@ -20,14 +20,14 @@ from collections import defaultdict
 from datetime import datetime
 from typing import Any
 
-from sleeper_nb.catalog.base import Assignment
-from sleeper_nb.catalog.dynamodb import jobs as jobs_of
+from sleeper_nb.catalog.catalog_base import Assignment
+from sleeper_nb.catalog.dynamodb import records as jobs_of
 from sleeper_nb.catalog.dynamodb.items import CLAIMS, JOB, Item
 from sleeper_nb.catalog.dynamodb.rows import Rows
+from sleeper_nb.clock import Retry
 from sleeper_nb.errors import ConflictError, InvalidInput
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.snapshots import from_micros, to_micros
-from sleeper_nb.retry import Retry
 
 CHUNK_BYTES = 300_000
 CLAIM_BYTES = 3_500_000
@@ -39,7 +39,7 @@ Jobs = dict[str, list[Item]]
 
 def claim(rows: Rows, wanted: Assignment, now: datetime, max_items: int, job: Job | None = None) -> bool:
     """Claim files, and with them note the job; `ConflictError` when others claimed in between in every try."""
-    noted = [] if job is None else [jobs_of.put(rows, job)]
+    noted = [] if job is None else [jobs_of.put_job(rows, job)]
     chunks = _chunks(wanted)
     for attempt in range(RETRY.max_attempts):
         if attempt:

@@ -14,14 +14,141 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
-from sleeper_nb.aws.network import Network
-from sleeper_nb.catalog.dynamodb import errors
 from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable, decode_item, encode_item
-from sleeper_nb.clock import Clock
-from sleeper_nb.errors import SessionClosed, StorageError
-from sleeper_nb.retry import Retry
+from sleeper_nb.clock import Clock, Retry
+from sleeper_nb.errors import NetworkError, SessionClosed, StorageError
+from sleeper_nb.storage.aws import Judgement, Network
 
-RETRY = Retry(max_attempts=errors.TRIES, first_wait=0.02, max_wait=2.0)
+# What an error of DynamoDB means: try again, or tell the user what to do.
+
+TRIES = 16
+UNANSWERED_TRIES = 5
+
+CANCELLED = "TransactionCanceledException"
+CONDITION_FAILED = "ConditionalCheckFailed"
+MISSING = "ResourceNotFoundException"
+
+_PASSING = {
+    "ThrottlingException", "Throttling", "ThrottledException", "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded", "InternalServerError", "InternalFailure", "ServiceUnavailable",
+    "ServiceUnavailableException", "TransactionConflictException", "TransactionInProgressException",
+    "LimitExceededException", "RequestTimeout",
+}  # fmt: skip
+_PASSING_REASONS = {"None", "TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
+_EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired"}
+_REFUSED = {
+    "UnrecognizedClientException", "InvalidClientTokenId", "InvalidSignatureException", "SignatureDoesNotMatch",
+    "MissingAuthenticationToken", "MissingAuthenticationTokenException", "IncompleteSignature",
+    "InvalidAccessKeyId",
+}  # fmt: skip
+_NO_CREDENTIALS = {
+    "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "TokenRetrievalError",
+    "ProfileNotFound", "SSOError", "SSOTokenLoadError", "UnauthorizedSSOTokenError", "LoginError",
+}  # fmt: skip
+
+
+def _response(error: Exception) -> dict[str, Any]:
+    return getattr(error, "response", None) or {}  # a timeout has one too, which is None
+
+
+def code_of(error: Exception) -> str:
+    """Return DynamoDB's code of an error, or "" when it did not answer."""
+    return str(_response(error).get("Error", {}).get("Code", ""))
+
+
+def reasons_of(error: Exception) -> list[dict[str, Any]]:
+    """Return why a transaction was cancelled: one reason for each of its parts, in their order."""
+    return list(_response(error).get("CancellationReasons", []))
+
+
+def is_unanswered(error: Exception) -> bool:
+    """Return whether the network failed, so that nobody knows whether DynamoDB did what it was asked to."""
+    from botocore.exceptions import ConnectionError as ConnectionFailed
+    from botocore.exceptions import HTTPClientError, IncompleteReadError
+
+    return isinstance(error, ConnectionFailed | HTTPClientError | IncompleteReadError)
+
+
+def is_passing(error: Exception) -> bool:
+    """Return whether the same request may succeed a little later."""
+    if is_unanswered(error) or code_of(error) in _PASSING:
+        return True
+    if code_of(error) == CANCELLED:
+        # A failed condition is an answer, whatever else happened to the transaction.
+        codes = {reason.get("Code", "None") for reason in reasons_of(error)}
+        return codes <= _PASSING_REASONS
+    status = _response(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    return bool(status >= 500)
+
+
+def judge(error: Exception) -> Judgement:
+    """Return how often the request of an error may be made, and why it has to be made again."""
+    if is_unanswered(error):
+        return Judgement(UNANSWERED_TRIES, lost=True, why=f"no answer: {_in_short(error)}")
+    return Judgement(TRIES if is_passing(error) else 1, lost=False, why=code_of(error) or _in_short(error))
+
+
+def incomplete(operation: str, where: str) -> StorageError:
+    """Return the error for an answer that lacks a part of what was asked for."""
+    hint = "check the network, then run it again"
+    return NetworkError(f"the network delivered only a part of the answer to {operation} on {where}", hint=hint)
+
+
+def explain(error: Exception, operation: str, where: str, tries: int) -> StorageError:
+    """Return the error to raise, which names the thing and says what to do.
+
+    Parameters
+    ----------
+    error
+        What boto3 raised.
+    operation, where
+        The request, and the DynamoDB tables and region that it went to.
+    tries
+        How often it was made.
+    """
+    code, kind = code_of(error), {one.__name__ for one in type(error).__mro__}
+    asked = f"DynamoDB refused {operation} on {where}"
+    if code in _EXPIRED:
+        return StorageError(f"{asked}: the credentials expired", hint="renew them (aws sso login), then run it again")
+    if code in _REFUSED:
+        hint = "check AWS_ACCESS_KEY_ID, AWS_PROFILE and the clock of this machine: aws sts get-caller-identity"
+        return StorageError(f"{asked}: the credentials are not valid ({code})", hint=hint)
+    if kind & _NO_CREDENTIALS:
+        hint = "log in (aws sso login), or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        return StorageError(f"no credentials for DynamoDB: {error}", hint=hint)
+    if "NoRegionError" in kind:
+        return StorageError("no region for DynamoDB", hint="set AWS_REGION, or name the region of the catalog")
+    if code.startswith("AccessDenied"):
+        hint = f"ask for the permission dynamodb:{operation}"
+        return StorageError(f"{asked}: {_said(error)}", hint=hint)
+    if code == MISSING:
+        return StorageError(f"{asked}: a table is not there", hint="is it the right instance, region and account?")
+    if is_unanswered(error):
+        said = f"the network failed in {_counted(tries)} of {operation} on {where}: {_in_short(error)}"
+        return NetworkError(said, hint="check the network, the region and the endpoint_url, then run it again")
+    if is_passing(error):
+        hint = "it is busy; look at the AWS health page, then run it again"
+        said = f"DynamoDB failed in {_counted(tries)} of {operation} on {where}: {_in_short(error)}"
+        return StorageError(said, hint=hint)
+    return StorageError(f"{asked}: {_said(error)}")
+
+
+def _counted(tries: int) -> str:
+    return "the only try" if tries == 1 else f"each of {tries} tries"
+
+
+def _in_short(error: Exception) -> str:
+    """Return an error's first line."""
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def _said(error: Exception) -> str:
+    reasons = {reason.get("Message") or reason.get("Code", "None") for reason in reasons_of(error)}
+    said = _response(error).get("Error", {}).get("Message") or str(error)
+    return "; ".join([said, *sorted(reasons - {"None", said})])
+
+
+RETRY = Retry(max_attempts=TRIES, first_wait=0.02, max_wait=2.0)
 TIMEOUT_SECONDS = 5
 """DynamoDB answers within milliseconds, so a longer wait is for an answer that was lost."""
 BATCH = 25
@@ -84,7 +211,7 @@ class DynamoDB:
                 import boto3
                 from botocore.config import Config
 
-                from sleeper_nb.aws.answers import refuse_cut_answers
+                from sleeper_nb.storage.answers import refuse_cut_answers
 
                 config = Config(
                     retries={"total_max_attempts": 1},
@@ -127,11 +254,11 @@ class DynamoDB:
         def give_up(error: Exception, tries: int) -> Any:
             if not isinstance(error, BotoCoreError | ClientError):
                 raise error
-            if errors.code_of(error) in handled and not errors.is_passing(error):
+            if code_of(error) in handled and not is_passing(error):
                 return error.response
-            raise errors.explain(error, operation, self._where(request), tries) from error
+            raise explain(error, operation, self._where(request), tries) from error
 
-        return self.network.ask(f"DynamoDB {operation}", send, errors.judge, give_up)
+        return self.network.ask(f"DynamoDB {operation}", send, judge, give_up)
 
     def _where(self, request: dict[str, Any]) -> str:
         found = {request["TableName"]} if "TableName" in request else set(request.get("RequestItems", ()))
@@ -148,12 +275,12 @@ class DynamoDB:
         # Not from the clock: DynamoDB remembers tokens for all clients, and two clocks of tests give the same ids.
         token = secrets.token_hex(16)
         answer = self.call(
-            "TransactWriteItems", handled=(errors.CANCELLED,), TransactItems=list(parts), ClientRequestToken=token
+            "TransactWriteItems", handled=(CANCELLED,), TransactItems=list(parts), ClientRequestToken=token
         )
         reasons = answer.get("CancellationReasons")
         if reasons is None:
             return None
-        failed = tuple(reason.get("Code") == errors.CONDITION_FAILED for reason in reasons)
+        failed = tuple(reason.get("Code") == CONDITION_FAILED for reason in reasons)
         if not any(failed):
             said = "; ".join(sorted({str(reason.get("Message") or reason.get("Code")) for reason in reasons}))
             raise StorageError(f"DynamoDB refused a transaction of {len(parts)} items: {said}")
@@ -169,7 +296,7 @@ class DynamoDB:
     def get(self, table: KeyedTable, key: Item) -> Item | None:
         """Return an item as it is now; None when it, or the DynamoDB table, is not there."""
         answer = self.call(
-            "GetItem", handled=(errors.MISSING,), TableName=table.name, Key=encode_item(key), ConsistentRead=True
+            "GetItem", handled=(MISSING,), TableName=table.name, Key=encode_item(key), ConsistentRead=True
         )
         return decode_item(answer["Item"]) if "Item" in answer else None
 
@@ -183,7 +310,7 @@ class DynamoDB:
             gets = [{"Get": {"TableName": table.name, "Key": encode_item(key)}} for key in chunk]
             answer = self.call("TransactGetItems", TransactItems=gets)
             if len(answer["Responses"]) != len(gets):
-                raise errors.incomplete("TransactGetItems", table.name)
+                raise incomplete("TransactGetItems", table.name)
             found += [decode_item(one["Item"]) for one in answer["Responses"] if one.get("Item")]
         return found
 
@@ -192,7 +319,7 @@ class DynamoDB:
         start: dict[str, Any] = {}
         while True:
             answer = self.call(
-                "Query", handled=(errors.MISSING,), TableName=table.name, ConsistentRead=True, **request, **start
+                "Query", handled=(MISSING,), TableName=table.name, ConsistentRead=True, **request, **start
             )
             # only the answer that there is no such table has no items
             yield from map(decode_item, () if "Error" in answer else answer["Items"])
@@ -257,10 +384,10 @@ class DynamoDB:
     def drop_tables(self, tables: Sequence[KeyedTable]) -> None:
         """Delete the tables that are there; those that are just being deleted are let be."""
         for table in tables:
-            self.call("DeleteTable", handled=(errors.MISSING, "ResourceInUseException"), TableName=table.name)
+            self.call("DeleteTable", handled=(MISSING, "ResourceInUseException"), TableName=table.name)
 
     def _status(self, table: KeyedTable) -> str | None:
-        answer = self.call("DescribeTable", handled=(errors.MISSING,), TableName=table.name)
+        answer = self.call("DescribeTable", handled=(MISSING,), TableName=table.name)
         return None if "Error" in answer else answer["Table"]["TableStatus"]
 
     def _await(self, table: KeyedTable) -> None:

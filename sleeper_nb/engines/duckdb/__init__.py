@@ -1,1 +1,3 @@
 """DuckDB: tables as relations, and questions about metadata."""
+
+from __future__ import annotations

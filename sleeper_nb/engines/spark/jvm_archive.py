@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.engines.spark.java import Java
-from sleeper_nb.engines.spark.jvm import JvmPlan, default_memory, launch_jvm
+from sleeper_nb.engines.spark.jvm import Java, JvmPlan, default_memory, launch_jvm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import InputPartition
 
-from sleeper_nb.engines.spark.worker_errors import without_stack
-from sleeper_nb.operations.processing.processing import Processor
-from sleeper_nb.operations.scanning.reading import asked_fields, leaf_rows
-from sleeper_nb.operations.scanning.tasks import FileGroup
+from sleeper_nb.engines.spark.spark_errors import without_stack
+from sleeper_nb.operations.row_processing import Processor
+from sleeper_nb.operations.scanning.read_rows import asked_fields, leaf_rows
+from sleeper_nb.operations.scanning.scan_plan import FileGroup
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.storage.filesystem import Storage
 

@@ -9,7 +9,12 @@ from typing import Final
 
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions
-from sleeper_nb.model.snapshots import SnapshotReference, VersionReference, parse_moment, parse_version
+from sleeper_nb.model.snapshots import (
+    SnapshotReference,
+    VersionReference,
+    parse_moment,
+    parse_version,
+)
 from sleeper_nb.operations.versioning.appends import SKIP_ROLLBACKS, BatchLimits
 
 TABLE: Final = "table"

@@ -12,13 +12,17 @@ from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import VersionReference
-from sleeper_nb.operations.processing.processing import Processor
-from sleeper_nb.operations.scanning.planning import PlannedLeaf
-from sleeper_nb.operations.scanning.tasks import groups_of, merged_groups, packed
-from sleeper_nb.operations.versioning import versions
+from sleeper_nb.operations.row_processing import Processor
+from sleeper_nb.operations.scanning.scan_plan import (
+    PlannedLeaf,
+    groups_of,
+    merged_groups,
+    packed,
+)
+from sleeper_nb.operations.versioning import resolve as versions
 from sleeper_nb.operations.versioning.leases import Leases, ReadGuard
-from sleeper_nb.operations.versioning.versions import Resolved
-from sleeper_nb.state_store.base import StateStore
+from sleeper_nb.operations.versioning.resolve import Resolved
+from sleeper_nb.state_store.state_store_base import StateStore
 
 
 @dataclass(frozen=True, slots=True)

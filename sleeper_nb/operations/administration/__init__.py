@@ -1,1 +1,3 @@
 """What makes tables, names them, empties them and deletes them."""
+
+from __future__ import annotations

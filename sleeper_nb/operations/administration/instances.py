@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from sleeper_nb.catalog.catalog_base import TableEntry
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.properties import InstanceProperties
 from sleeper_nb.report import Listing
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_INSTANCE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +25,9 @@ class InstanceSummary:
     rows: int
 
 
-def check_name(name: str) -> None:
+def check_instance_name(name: str) -> None:
     """Raise `InvalidInput` when no instance can have the name."""
-    if not _NAME.fullmatch(name):
+    if not _INSTANCE_NAME.fullmatch(name):
         raise InvalidInput(f"{name!r} is not a valid instance name", hint="use letters, digits, - and _")
 
 
@@ -35,7 +37,7 @@ def instance_names(warehouse: Storage) -> tuple[str, ...]:
     return tuple(
         name
         for name in warehouse.folders()
-        if _NAME.fullmatch(name) and (config in warehouse.folders(name) or _has_catalog(warehouse, name))
+        if _INSTANCE_NAME.fullmatch(name) and (config in warehouse.folders(name) or _has_catalog(warehouse, name))
     )
 
 
@@ -59,7 +61,7 @@ def add_instance(warehouse: Storage, name: str, properties: InstanceProperties) 
     AlreadyExists
         When it is there.
     """
-    check_name(name)
+    check_instance_name(name)
     if name in instance_names(warehouse):
         raise AlreadyExists(f"instance {name!r} is there already", hint="choose another name, or use that instance")
     path = f"{name}/{paths.INSTANCE_PROPERTIES}"
@@ -71,3 +73,24 @@ def listing(summaries: tuple[InstanceSummary, ...], warehouse: str) -> Listing[I
     """Return instances as a table."""
     cells = tuple((each.name, len(each.tables), each.rows, ", ".join(each.tables)) for each in summaries)
     return Listing(summaries, ("instance", "tables", "rows", "names"), cells, f"instances of {warehouse}")
+
+
+# What a table can be called: a word, and one that no other table of the instance has, in any case. Pure.
+
+_TABLE_NAME = re.compile(r"[^\W\d][\w-]*")
+
+
+def check_table_name(name: str, others: Iterable[TableEntry]) -> None:
+    """Raise unless a table can be called so, beside the others.
+
+    Raises
+    ------
+    InvalidInput
+        When it does not start with a letter, or has other signs than letters, digits, - and _.
+    AlreadyExists
+        When another table is called so, perhaps in another case: SQL would not tell them apart.
+    """
+    if not _TABLE_NAME.fullmatch(name):
+        raise InvalidInput(f"{name!r} is not a valid table name", hint="start with a letter; then letters, digits, - _")
+    if name.casefold() in {entry.name.casefold() for entry in others}:
+        raise AlreadyExists(f"table {name!r} is there already", hint="choose another name, or use that table")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from sleeper_nb.catalog.base import Catalog, TableEntry
+from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
 from sleeper_nb.errors import InvalidInput, NotAllowed, NotFound, StorageError
 from sleeper_nb.model.checksums import checksum_of
+from sleeper_nb.model.config_text import changed
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions, place_not_allowed
+from sleeper_nb.model.processing import PROCESSING_PROPERTIES
 from sleeper_nb.model.properties import (
     DATA_PATH,
     SPLITS_BASE64,
@@ -18,12 +20,12 @@ from sleeper_nb.model.properties import (
     InstanceProperties,
     TableProperties,
 )
-from sleeper_nb.model.properties_text import changed
+from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.administration.property_listing import check_of_instance
 from sleeper_nb.storage import paths
-from sleeper_nb.storage.bounds import lies_within, linked_in
 from sleeper_nb.storage.filesystem import Storage, open_near
 from sleeper_nb.storage.local import LocalPlace
+from sleeper_nb.storage.places import lies_within, linked_in
 
 _ONCE = ("the split points were read when the table was made", "split {table} --at KEY, or reinitialise the table")
 _FIXED = {
@@ -292,3 +294,41 @@ def check_changes(table: str, before: TableProperties, changes: Mapping[str, str
         if not known:
             raise NotFound.of("property", name, before.defined)
     TableProperties({name: text for name, text in changes.items() if text is not None})
+
+
+# What the file of a table's properties says that does not count, or was not written by a command. Pure.
+
+
+def waiting(properties: TableProperties, state: TableState, table: str, path: str) -> tuple[str, ...]:
+    """Return what the file of a table's properties says that the current version does not do.
+
+    Parameters
+    ----------
+    properties
+        As the file says.
+    state
+        The current version.
+    table, path
+        The table's name, and the address of the file.
+    """
+    notes = []
+    now = properties.processed_as(state.processing)
+    for name in PROCESSING_PROPERTIES:
+        said, counts = properties.text(name), now.text(name)
+        if said != counts:
+            which = f"says {name}={said}" if said else f"does not set {name}"
+            notes.append(
+                f"{path} {which}, but {counts or 'nothing'} counts: properties {table} --accept takes the file over, "
+                f"properties {table} '{name}={counts}' mends it"
+            )
+    schema = properties[TABLE_SCHEMA]
+    if schema not in (None, state.schema):
+        notes.append(f"{path} has another {TABLE_SCHEMA} than the table: reinitialise {table} takes it over")
+    return tuple(notes)
+
+
+def edited(content: bytes, recorded: str | None, table: str, path: str) -> str | None:
+    """Return what is said of a file that is not as a command wrote it last; None when it is, or none is known."""
+    if recorded is None or checksum_of(content) == recorded:
+        return None
+    return f"{path} was changed by hand, or damaged: look through it, then properties {table} --accept"

@@ -16,9 +16,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sleeper_nb.model.types import FieldType
-from sleeper_nb.operations.loading.casting import BAD_VALUE, InexactValueError, exactly, first_bad
-from sleeper_nb.operations.loading.texts import to_int
+from sleeper_nb.model.schema import FieldType
+from sleeper_nb.operations.loading.casts import (
+    BAD_VALUE,
+    InexactValueError,
+    exactly,
+    first_bad,
+    to_int,
+)
 
 _NO_VALUES = frozenset({type(None), "NaTType", "NAType"})
 _NUMBERS = frozenset({"int", "long", "float", "double", "decimal", "boolean"})

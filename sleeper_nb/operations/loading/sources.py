@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.schema import Field, Schema
-from sleeper_nb.operations.loading.casting import BAD_VALUE, InexactValueError
-from sleeper_nb.operations.loading.conforming import (
+from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError
+from sleeper_nb.operations.loading.conform import (
     Conformed,
     Difference,
     RawColumns,
@@ -27,7 +27,12 @@ from sleeper_nb.operations.loading.conforming import (
 )
 from sleeper_nb.operations.loading.file_formats import read_file
 from sleeper_nb.operations.loading.python_values import from_python
-from sleeper_nb.operations.loading.source_files import AS_NAMED, CsvFormat, SourceFile, find_files
+from sleeper_nb.operations.loading.source_files import (
+    AS_NAMED,
+    CsvFormat,
+    SourceFile,
+    find_files,
+)
 from sleeper_nb.storage.filesystem import Storage
 
 
@@ -43,10 +48,10 @@ class InMemory:
         return type(self.data).__module__.startswith("pyspark.")
 
 
-Source = SourceFile | InMemory
+IngestSource = SourceFile | InMemory
 
 
-def gather(data: Any, home: Storage | None = None, csv: CsvFormat = AS_NAMED) -> tuple[Source, ...]:
+def gather(data: Any, home: Storage | None = None, csv: CsvFormat = AS_NAMED) -> tuple[IngestSource, ...]:
     """Return what `data` consists of, files by name; nothing is read yet.
 
     Parameters
@@ -68,7 +73,7 @@ def gather(data: Any, home: Storage | None = None, csv: CsvFormat = AS_NAMED) ->
         When it is said how CSV files are written, and there is none.
     """
     several = isinstance(data, list | tuple) and data and not any(isinstance(each, dict) for each in data)
-    parts: list[Source] = []
+    parts: list[IngestSource] = []
     for each in data if several else [data]:
         found = isinstance(each, str | Path)
         parts += [replace(file, csv=csv) for file in find_files(each, home)] if found else [InMemory(each)]
@@ -79,17 +84,17 @@ def gather(data: Any, home: Storage | None = None, csv: CsvFormat = AS_NAMED) ->
     return tuple(parts)
 
 
-def bytes_of(sources: Iterable[Source]) -> int:
+def bytes_of(sources: Iterable[IngestSource]) -> int:
     """Return the bytes of the files; rows in memory count nothing."""
     return sum(source.bytes for source in sources if isinstance(source, SourceFile))
 
 
-def is_spark(sources: Sequence[Source]) -> bool:
+def is_spark(sources: Sequence[IngestSource]) -> bool:
     """Return whether the rows are in a Spark DataFrame."""
     return any(isinstance(source, InMemory) and source.is_spark for source in sources)
 
 
-def conformed(source: Source, schema: Schema) -> Conformed:
+def conformed(source: IngestSource, schema: Schema) -> Conformed:
     """Return the rows of one source as far as they fit a table, with every difference."""
     if isinstance(source, SourceFile):
         return read_file(source, schema)
@@ -97,7 +102,7 @@ def conformed(source: Source, schema: Schema) -> Conformed:
     return _with_index(found, source.data) if _is_pandas(source.data) else found
 
 
-def rows_of(sources: Iterable[Source], schema: Schema) -> pa.Table:
+def rows_of(sources: Iterable[IngestSource], schema: Schema) -> pa.Table:
     """Return all rows as one Arrow table with the schema's columns and types.
 
     Raises
@@ -108,7 +113,7 @@ def rows_of(sources: Iterable[Source], schema: Schema) -> pa.Table:
     return rows_and_notes(sources, schema)[0]
 
 
-def rows_and_notes(sources: Iterable[Source], schema: Schema) -> tuple[pa.Table, tuple[str, ...]]:
+def rows_and_notes(sources: Iterable[IngestSource], schema: Schema) -> tuple[pa.Table, tuple[str, ...]]:
     """Return all rows as `rows_of` does, and what the load changes although every value fits."""
     read = [conformed(source, schema) for source in sources]
     raise_first([difference for each in read for difference in each.differences])
@@ -116,7 +121,7 @@ def rows_and_notes(sources: Iterable[Source], schema: Schema) -> tuple[pa.Table,
     return pa.concat_tables([each.table(schema) for each in read]), tuple(notes)
 
 
-def notes_of(sources: Iterable[Source], schema: Schema) -> tuple[str, ...]:
+def notes_of(sources: Iterable[IngestSource], schema: Schema) -> tuple[str, ...]:
     """Return what a load changes although every value fits: NaN of pandas, which are NULL."""
     frames = [source.data for source in sources if isinstance(source, InMemory) and _is_pandas(source.data)]
     return tuple(note for frame in frames for note in _nan_notes(frame, schema).values())

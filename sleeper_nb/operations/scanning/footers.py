@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +14,7 @@ from sleeper_nb.errors import StorageError
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.scanning.scan_plan import OpenedGroups, ScanPlan
 from sleeper_nb.storage.filesystem import Storage
 
 Ends = tuple[KeyValue, KeyValue] | None
@@ -70,3 +73,45 @@ def _meet(ends: Ends, wanted: Range) -> bool:
         return True
     low, high = ends
     return (wanted.max is None or low < wanted.max) and (wanted.min is None or high >= wanted.min)  # type: ignore[operator]
+
+
+# How much of its files a scan reads: the row groups that can hold its keys, as the footers of the files tell.
+
+MOST_FOOTERS = 1000
+"""Of more files the footers are not read: a plan is asked for to know what a scan costs, and must cost less."""
+
+
+def with_row_groups(plan: ScanPlan, storage: Storage, columns: Sequence[str] | None = None) -> ScanPlan:
+    """Return the plan with what is read of its files: row groups that can hold the keys, and their columns' bytes.
+
+    Parameters
+    ----------
+    plan
+        The files of a scan. With more than 1,000 of them it is returned as it is.
+    storage
+        The table's folder, whose files' footers are read.
+    columns
+        The columns that the scan reads; all when None. Row keys are counted in, where a file is cut to a region.
+
+    Raises
+    ------
+    NotFound, StorageError
+        When a file is gone or its footer cannot be read.
+    """
+    uses: dict[str, list[Region | None]] = defaultdict(list)
+    for file in plan.files:
+        uses[file.filename].append(file.region)
+    if len(uses) > MOST_FOOTERS:
+        return plan
+    with ThreadPoolExecutor(storage.at_once) as pool:
+        footers = list(pool.map(lambda name: row_groups(name, plan.schema, storage), uses))
+    wanted = {field.column for field in plan.schema.fields if columns is None or field.name in columns}
+    keys = {key.name for key in plan.schema.row_keys}
+    found, size = 0, 0
+    for groups, regions in zip(footers, uses.values(), strict=True):
+        needed = wanted if None in regions else wanted | keys
+        for group in groups:
+            if any(region is None or group.may_meet(region) for region in regions):
+                found += 1
+                size += sum(count for name, count in group.column_bytes.items() if name in needed)
+    return replace(plan, opened=OpenedGroups(sum(map(len, footers)), found, size))

@@ -1,1 +1,3 @@
 """What keeps a table small, and when it may work."""
+
+from __future__ import annotations

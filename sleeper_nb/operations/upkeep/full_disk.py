@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.errors import DiskFull
 
 T = TypeVar("T")

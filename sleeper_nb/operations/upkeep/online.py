@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.errors import NotFound, StateRuleBroken
 
 

@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import NotFound, StateRuleBroken, StorageError
-from sleeper_nb.model.evolution import SetSchema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import (
@@ -32,9 +31,10 @@ from sleeper_nb.model.transactions import (
     ReplaceFileReferences,
     Rollback,
     SetProcessing,
+    SetSchema,
     SplitPartitions,
 )
-from sleeper_nb.operations.scanning.planning import PlannedFile, PlannedLeaf
+from sleeper_nb.operations.scanning.scan_plan import PlannedFile, PlannedLeaf
 
 APPEND: Final = AddFiles.operation
 """The operation of snapshots that added rows and did nothing else, however they were loaded."""

@@ -15,7 +15,7 @@ from sleeper_nb.model.partitions import Partition, PartitionTree, Region
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.scanning.planning import PlannedLeaf, files_in, files_of
+from sleeper_nb.operations.scanning.scan_plan import PlannedLeaf, files_in, files_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class DifferingRegion:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class VersionComparison:
     """What is read to know which rows two versions do not share, and what is left unread.
 
     Parameters
@@ -63,7 +63,7 @@ class Comparison:
         """Whether the rows that are compared are those in the files."""
         return self.processing_before.is_nothing and self.processing_after.is_nothing
 
-    def of(self, regions: Iterable[DifferingRegion]) -> Comparison:
+    def of(self, regions: Iterable[DifferingRegion]) -> VersionComparison:
         """Return the comparison of some of the regions."""
         return replace(self, regions=tuple(regions))
 
@@ -87,7 +87,7 @@ class Comparison:
 
 def compare(
     before: TableState, after: TableState, processing_before: DataProcessing, processing_after: DataProcessing
-) -> Comparison:
+) -> VersionComparison:
     """Find out what to read; the metadata of the two versions tells.
 
     Data files never change. So the rows that a file common to both versions has in a region are in both, and it is not
@@ -123,7 +123,9 @@ def compare(
             mine, theirs = files_in(before, older, region), files_in(after, leaf, region)
         found.append(DifferingRegion(PlannedLeaf(older, tuple(mine)), PlannedLeaf(leaf, tuple(theirs))))
     files = files_of(before)[0] + _new_files(new, before)
-    return Comparison(before.schema, after.schema, newer, processing_before, processing_after, tuple(found), files)
+    return VersionComparison(
+        before.schema, after.schema, newer, processing_before, processing_after, tuple(found), files
+    )
 
 
 def _newer_schema(before: TableState, after: TableState) -> Schema:

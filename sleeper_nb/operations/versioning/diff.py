@@ -9,14 +9,13 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from sleeper_nb.cells import Bytes, cell_text
 from sleeper_nb.model.keys import KeyValue, key_text
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.scanning.planning import files_of
-from sleeper_nb.operations.versioning.changes import RowCounts
-from sleeper_nb.operations.versioning.versions import Resolved
-from sleeper_nb.report import Grid, Listing, Report, counted
+from sleeper_nb.operations.scanning.scan_plan import files_of
+from sleeper_nb.operations.versioning.resolve import Resolved
+from sleeper_nb.operations.versioning.row_changes import RowCounts
+from sleeper_nb.report import Bytes, Grid, Listing, Report, cell_text, counted
 
 _MOST_SPLITS, _MOST_COLUMNS, _MOST_LETTERS = 5, 10, 40
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from sleeper_nb.catalog.base import Catalog
+from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import NotFound, StorageError
-from sleeper_nb.model.leases import Lease
-from sleeper_nb.operations.tracking.renewing import Renewing
+from sleeper_nb.model.jobs import Lease
+from sleeper_nb.operations.renewing import Renewing
 
 DURATION = timedelta(minutes=15)
 """How long a lease holds behind its last renewal: how long a reader that was killed keeps files from going."""

@@ -1,0 +1,324 @@
+"""From what was typed to a command with its arguments; the table of commands is the only source."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import io
+import re
+import shlex
+from argparse import Namespace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, get_args
+
+from sleeper_nb.commands.command import OUTPUT, Argument, Command
+from sleeper_nb.commands.context import Context
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.sql.tokens import Dialect, tokenize
+
+# Which options do not go together, and which stand where the SQL makes a comment of them.
+
+
+def check_together(command: Command, arguments: Namespace) -> None:
+    """Raise `InvalidInput` for two options that ask for different answers, and for one that is of another not given."""
+    given = [a for a in command.arguments if a.is_option and getattr(arguments, a.dest) not in (None, False)]
+    asked = [argument for argument in given if argument.answer]
+    for other in asked[1:]:
+        if other.answer != asked[0].answer:
+            first, second = (f"{argument.names[-1]} {argument.answer}" for argument in (asked[0], other))
+            raise InvalidInput(f"{first}, and {second}", hint="give one of them")
+    names = {name for argument in given for name in argument.names}
+    for argument in given:
+        if argument.only_with and argument.only_with not in names:
+            with_it = f"{command.name} {command.options[argument.only_with].usage[1:-1]}"
+            hint = f"leave it out, or write {with_it} {argument.usage[1:-1]}"
+            raise InvalidInput(f"{argument.names[0]} is for {argument.only_with}", hint=hint)
+
+
+def check_comment(sql: str, options: Collection[str], before: Sequence[str]) -> None:
+    """Raise `InvalidInput` when what is a comment of a statement of one line was meant as an option of its command.
+
+    Parameters
+    ----------
+    sql
+        The statement.
+    options
+        The names of the options.
+    before
+        What stands before it: how commands begin, this one's name, and its words.
+    """
+    comment = "" if "\n" in sql.strip() else _last_comment(sql)
+    name = comment.partition(" ")[0].partition("=")[0]
+    if name in options:
+        prefix, command, *words = before
+        instead = " ".join(filter(None, (prefix, command, comment, shlex.join(words), sql.split(maxsplit=1)[0])))
+        raise InvalidInput(f"{name} stands behind the SQL, where it begins a comment", hint=f"write {instead} …")
+
+
+def _last_comment(sql: str) -> str:
+    """Return the ``--`` comment at the end of a statement, if whatever engine reads it takes it for one."""
+    found = set()
+    for dialect in get_args(Dialect):
+        try:
+            tokens = tokenize(sql, dialect=dialect)
+        except InvalidInput:  # of a quote that is not closed the engine tells
+            return ""
+        found.add(sql[tokens[-1].end :].strip() if tokens else "")
+    comment = found.pop()
+    return comment if not found and comment.startswith("--") else ""
+
+
+HELP = ("-h", "--help")
+_COMMENT = re.compile(r"--(\s|$)")
+_LONG = re.compile(r"--[a-z]")
+_LONG_FOR = {"-n": "--limit"}
+"""Short options of other tools, by which users know our long ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """A command and the arguments it was given."""
+
+    command: Command
+    arguments: Namespace
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it needs no open warehouse."""
+        free = self.command.free
+        return self.command.warehouse == "none" or bool(free and getattr(self.arguments, free))
+
+    def run(self, context: Context) -> Any:
+        """Run it and return its value; under ``-o`` it is kept as a variable too."""
+        name = getattr(self.arguments, OUTPUT.dest)
+        if name is not None:
+            context.check_assignable(name)
+        value = self.command.run(context, self.arguments)
+        if name is not None and context.variables is not None:
+            context.variables[name] = value
+        return value
+
+
+class CommandTable:
+    """All commands, in the order of the help."""
+
+    def __init__(self, commands: Iterable[Command]) -> None:
+        self.commands = tuple(commands)
+        self.by_name = {name: command for command in self.commands for name in (command.name, *command.aliases)}
+
+    def find(self, word: str) -> Command:
+        """Return a command by a name of it; `NotFound` names the nearest, or the one that does what the word says."""
+        if word in self.by_name:
+            return self.by_name[word]
+        meant = [command.name for command in self.commands if word.lower() in command.words]
+        if meant:
+            raise NotFound(f"no command {word!r}", hint=f"did you mean {' or '.join(map(repr, meant))}?")
+        near = difflib.get_close_matches(word, self.by_name, n=1, cutoff=0.6)
+        raise NotFound(f"no command {word!r}", hint=f"did you mean {near[0]!r}?" if near else "help lists the commands")
+
+    def parse_line(self, line: str, body: str | None = None) -> Invocation:
+        """Read what stands behind ``%sleeper``.
+
+        Parameters
+        ----------
+        line
+            The line.
+        body
+            The lines below it in a ``%%sleeper`` cell; None or blank when there are none.
+        """
+        return self._parse(_Text(line), body)
+
+    def parse_argv(self, words: Sequence[str], shared: tuple[Argument, ...] = ()) -> Invocation:
+        """Read the words of a console; `shared` options are understood for every command."""
+        return self._parse(_Words(list(words)), None, shared)
+
+    def _parse(self, typed: _Text | _Words, body: str | None, shared: tuple[Argument, ...] = ()) -> Invocation:
+        nothing = typed.is_empty()
+        first = "help" if nothing else typed.take()
+        command = self.find("help" if first in HELP else first)
+        own = {name for argument in command.arguments for name in argument.names}
+        extra = tuple(argument for argument in (*shared, OUTPUT) if argument.names[0] not in own)
+        words, rest = _split(typed, command, extra)
+        if set(HELP) & set(words):
+            return Invocation(self.find("help"), Namespace(command=command.name, output=None))
+        has_body = bool(body and body.strip())
+        if has_body and nothing:
+            raise InvalidInput("no command stands behind %%sleeper", hint="write %%sleeper sql, and the query below it")
+        if has_body and not command.body:
+            raise InvalidInput(f"{command.name} takes no lines below it", hint=f"write %sleeper {command.usage}")
+        arguments = _arguments(command, extra, words)
+        arguments.words = (first, *words)  # for a plan that says what to type instead
+        if command.sql is None:
+            arguments.body = body if has_body else None
+        else:
+            if not has_body:
+                known = {*HELP, *command.options, *(name for argument in extra for name in argument.names)}
+                check_comment(rest, known, [typed.prefix, command.name, *words])
+            setattr(arguments, command.sql.dest, "\n".join(filter(None, (rest, body if has_body else None))))
+            if not getattr(arguments, command.sql.dest).strip():
+                raise InvalidInput(f"{command.name} needs a query", hint=_usage(command))
+        return Invocation(command, arguments)
+
+
+class _Text:
+    """A line that is taken apart word by word, so that SQL behind the last word is never touched."""
+
+    prefix = "%sleeper"
+
+    def __init__(self, text: str) -> None:
+        self._text = text.strip()
+
+    def is_empty(self) -> bool:
+        return not self._text
+
+    def looks_like_option(self) -> bool:
+        return self._text.startswith("-") and not _COMMENT.match(self._text)
+
+    def take(self) -> str:
+        stream = io.StringIO(self._text)
+        lexer = shlex.shlex(stream, posix=True)
+        lexer.whitespace_split, lexer.commenters = True, ""
+        try:
+            word = lexer.get_token() or ""
+        except ValueError as error:
+            hint = """write -m "it's in", or 'a b' for a text with spaces"""
+            raise InvalidInput(f"a quote is not closed: {self._text[:40]}", hint=hint) from error
+        self._text = self._text[stream.tell() :].lstrip()
+        return word
+
+    def rest(self) -> str:
+        return self._text
+
+    def take_behind(self, options: Collection[str]) -> list[str]:  # noqa: ARG002 - no word of a line is one for sure
+        return []
+
+
+class _Words:
+    """Words that a console has taken apart already."""
+
+    prefix = "sleeper"
+
+    def __init__(self, words: list[str]) -> None:
+        self._words = words
+
+    def is_empty(self) -> bool:
+        return not self._words
+
+    def looks_like_option(self) -> bool:
+        return self._words[0].startswith("-") and not _COMMENT.match(self._words[0])
+
+    def take(self) -> str:
+        return self._words.pop(0)
+
+    def rest(self) -> str:
+        return " ".join(self._words)
+
+    def take_behind(self, options: Collection[str]) -> list[str]:
+        """Take the options behind a statement; behind one in quotes, which is one word, nothing else can stand."""
+        is_whole = len(self._words[0].split()) > 1 if self._words else False
+        for i, word in enumerate(self._words[1:], 1):
+            is_long, is_known = _LONG.match(word), word.partition("=")[0] in options
+            if (is_long and is_known) or (is_whole and (is_long or is_known)):
+                found, self._words = self._words[i:], self._words[:i]
+                return found
+        return []
+
+
+def _split(typed: _Text | _Words, command: Command, extra: tuple[Argument, ...]) -> tuple[list[str], str]:
+    """Return the words before the rest of the line, with options behind it, and that rest."""
+    options = {**command.options, **{name: argument for argument in extra for name in argument.names}}
+    places, words, value_follows = len(command.positionals), [], False
+    while not typed.is_empty():
+        is_option = not value_follows and typed.looks_like_option()
+        if command.sql is not None and places == 0 and not is_option and not value_follows:
+            break
+        word = typed.take()
+        words.append(word)
+        places -= not is_option and not value_follows
+        value_follows = is_option and word in options and options[word].takes_value
+    if command.sql is not None:
+        words += typed.take_behind({*HELP, *options})
+    return words, typed.rest()
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are ours, and which never ends the process."""
+
+    usage_hint: str
+
+    def error(self, message: str) -> NoReturn:
+        if missing := re.fullmatch(r"the following arguments are required: (.*)", message):
+            message = f"needs {missing[1]}"
+        elif value := re.fullmatch(r"argument ([^/]+).*: expected one argument", message):
+            message = f"{value[1]} needs a value"
+        raise InvalidInput(f"{self.prog} {message}", hint=self.usage_hint)
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise InvalidInput(f"{self.prog} {message or status}", hint=self.usage_hint)
+
+
+def _arguments(command: Command, extra: tuple[Argument, ...], words: list[str]) -> Namespace:
+    parser = _Parser(command.name, add_help=False, allow_abbrev=False)
+    parser.usage_hint = _usage(command)
+    known = [argument for argument in (*command.arguments, *extra) if argument.kind != "sql"]
+    for argument in known:
+        settings: dict[str, Any] = {} if argument.is_flag else {"default": argument.default}
+        if argument.is_flag:
+            settings["action"] = "store_true"
+        elif argument.is_option and argument.many:
+            settings = {"action": "append", "default": []}
+        elif not argument.is_option:
+            settings |= {"metavar": argument.metavar, "nargs": _count(argument)}
+        parser.add_argument(*argument.names, **settings)
+    found, left = parser.parse_known_intermixed_args(words)
+    for word in left:
+        _refuse(word, command, [name for argument in known if argument.is_option for name in argument.names])
+    for argument in known:
+        _check(argument, found, command)
+    check_together(command, found)
+    return found
+
+
+def _count(argument: Argument) -> str | None:
+    if argument.many:
+        return "*" if argument.optional else "+"
+    return "?" if argument.optional or argument.unless else None
+
+
+def _refuse(word: str, command: Command, options: list[str]) -> NoReturn:
+    if word.startswith("-"):
+        name = word.partition("=")[0]
+        near = _near_options(name, options)
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else _usage(command)
+        raise InvalidInput(f"{command.name} has no option {name!r}", hint=hint)
+    raise InvalidInput(f"{command.name} cannot use {word!r}", hint=_usage(command))
+
+
+def _near_options(name: str, options: list[str]) -> list[str]:
+    """Return the long options that an unknown one may mean; a short one is never near to another short one."""
+    long = [option for option in options if option.startswith("--")]
+    if name.startswith("--"):
+        return difflib.get_close_matches(name, long, n=1, cutoff=0.7)
+    initial = _LONG_FOR.get(name[:2], f"-{name[:2]}")
+    return [option for option in long if option.startswith(initial)][:3]
+
+
+def _check(argument: Argument, found: Namespace, command: Command) -> None:
+    """Raise for a value that is missing or no choice; turn the text of a number into one."""
+    value = getattr(found, argument.dest)
+    if value is None and argument.unless and not getattr(found, argument.unless):
+        raise InvalidInput(f"{command.name} needs {argument.metavar}", hint=_usage(command))
+    if argument.choices and value is not None and value not in argument.choices:
+        kind = re.sub("[-_]", " ", argument.metavar or argument.dest)
+        near = NotFound.of(kind, value, argument.choices)
+        raise InvalidInput(near.message, hint=near.hint)
+    if argument.kind == "number" and isinstance(value, str):
+        if not re.fullmatch(r"-?\d+", value, re.ASCII):
+            name = argument.names[-1]
+            raise InvalidInput(f"{command.name} {name} needs a whole number, not {value!r}", hint=_usage(command))
+        setattr(found, argument.dest, int(value))
+
+
+def _usage(command: Command) -> str:
+    return f"usage: {command.usage}"

@@ -1,0 +1,1 @@
+"""What is shown: pictures, charts, previews and listings of versions."""

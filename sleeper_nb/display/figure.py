@@ -1,0 +1,193 @@
+"""The heights of a chart: how far up each value is, and the lines beside which round values stand."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import quote
+
+from sleeper_nb.model.keys import KeyValue, key_text
+from sleeper_nb.model.partitions import Range
+from sleeper_nb.report import NO_MATHS, cell_text
+
+# A picture as HTML: drawn in the colours of the page, and as a still image where no stranger may draw.
+
+BRAND: Final = "fill:var(--jp-brand-color1,#1976d2)"
+_MOST_STILL: Final = 24_000  # in bytes; the listing below a picture needs its room too
+_SAFE: Final = " '=:/;,()-._+"  # of an address within double quotes
+
+# Of a notebook that is not trusted JupyterLab takes the drawing away and leaves its words. Of styles it keeps what it
+# knows: neither `flow-root`, so that the words stay hidden there; nor `contents`, with which no image is to be seen.
+_DRAWING: Final = 'hidden="hidden" style="display:flow-root"'
+WORDS: Final = "sleeper-words"
+"""The class of each line of text."""
+_PAD: Final = 6  # px
+_XHTML: Final = "http://www.w3.org/1999/xhtml"
+_WORDS_STYLE: Final = (
+    f".{WORDS}-box{{height:100%;padding-left:{_PAD}px;box-sizing:border-box;font-size:12px;line-height:17px;white-space:nowrap}}"
+    f".{WORDS}{{display:flex;flex-wrap:wrap;height:17px;overflow:hidden;column-gap:4px}}"
+    f".{WORDS}>i{{height:17px;margin-right:-4px}}"
+    f".{WORDS}.ends{{justify-content:flex-end;margin-right:6px}}"
+    f".{WORDS}.clipped{{display:block;text-overflow:ellipsis}}"
+    f".{WORDS}.upright{{height:100%;column-gap:0}}"
+    f".{WORDS}.upright>i{{height:100%}}"
+    f".{WORDS}.upright>span{{writing-mode:vertical-rl;line-height:12px}}"
+)
+_STILL: Final = "display:contents;background-color:#fff"
+
+
+def figure(title: str, height: int, drawn: str, said: Sequence[str]) -> str:
+    """Return a picture of some height in px: named for who cannot see it, and with what is to be said below it."""
+    head = f'<svg role="img" width="100%" height="{height}" font-size="12" style="display:block" fill="currentColor">'
+    drawn = f"<style>{_WORDS_STYLE}</style>{drawn}" if WORDS in drawn else drawn
+    drawing = f"{head}<title>{html.escape(title)}</title>\n{drawn}</svg>"
+    below = f'<div style="opacity:0.75;margin-top:2px;">{html.escape(" · ".join(filter(None, said)))}</div>'
+    parts = (f"<div {_DRAWING}>{drawing}</div>", _still(title, height, drawn), below)
+    return f'<div class="{NO_MATHS}" style="max-width:1080px;">{"".join(parts)}</div>'
+
+
+def words(place: str, lines: Sequence[Sequence[str]], *, ends: bool = False) -> str:
+    """Return lines of text in a box whose width in px only the page knows: of each line the parts that fit, whole.
+
+    A part that does not fit goes on in a line below, which is not seen: a number cut in two would be another number.
+
+    Parameters
+    ----------
+    place
+        The box, as attributes of SVG; each line is 17 px high.
+    lines
+        The parts of each line.
+    ends
+        Whether lines end at the right of the box.
+    """
+    kind = f"{WORDS} ends" if ends else WORDS
+    held = (
+        f'<div class="{kind}"><i></i>{"".join(f"<span>{html.escape(part)}</span>" for part in line)}</div>'
+        for line in lines
+    )
+    return _box(place, "".join(held))
+
+
+def clipped_words(place: str, text: str, align: str = "left", *, pad: int = _PAD) -> str:
+    """Return a text in a box whose width in px only the page knows; without room it ends with an ellipsis."""
+    look = f' style="text-align:{align}"' if align != "left" else ""
+    return _box(place, f'<div class="{WORDS} clipped"{look}>{html.escape(text)}</div>', pad)
+
+
+def upright_words(place: str, text: str) -> str:
+    """Return a text from top to bottom, in a box that is too narrow for it; nothing where it does not fit either."""
+    return _box(place, f'<div class="{WORDS} upright"><i></i><span>{html.escape(text)}</span></div>', 0)
+
+
+def _box(place: str, held: str, pad: int = _PAD) -> str:
+    look = f' style="padding-left:{pad}px"' if pad != _PAD else ""
+    return f'<foreignObject {place}><div xmlns="{_XHTML}" class="{WORDS}-box"{look}>{held}</div></foreignObject>\n'
+
+
+def _still(title: str, height: int, drawn: str) -> str:
+    """Return the picture as an image, black on white; nothing when it would be large."""
+    shapes = re.sub(r"<title>.*?</title>", "", drawn, flags=re.DOTALL).replace('"', "'")
+    alone = f"<svg xmlns='http://www.w3.org/2000/svg' font-size='12' font-family='sans-serif'>{shapes}</svg>"
+    address = f"data:image/svg+xml;charset=utf-8,{quote(alone, safe=_SAFE)}"
+    style = (
+        f"{_STILL};width:100%;height:{height}px"  # in style: a page's own may say that images are as high as they are
+    )
+    image = f'<img alt="{html.escape(title)}" style="{style}" src="{address}"/>'
+    return image if len(image) <= _MOST_STILL else ""
+
+
+# Labels of pictures, in as many letters as there is room for: true as far as they go, or left out.
+
+_MOST_LETTERS = 60  # of a bound, which may be a text of any length
+
+
+def clip(text: str, room: int) -> str:
+    """Return what fits in one line; nothing when that would be less than a few letters."""
+    text = cell_text(text)
+    return text if len(text) <= room else f"{text[: room - 1]}…" if room > 3 else ""
+
+
+def range_text(ranges: Sequence[Range]) -> str:
+    """Return the ranges of some row keys; no number is cut, as none is that long."""
+    return " × ".join(str(Range(_short(each.min), _short(each.max))) for each in ranges)
+
+
+def range_labels(boxes: Sequence[Sequence[Range]], room: int) -> list[str]:
+    """Return for each box of neighbours its ranges, or one bound that is true of it, or nothing."""
+    whole = list(map(range_text, boxes))
+    shown = [text if len(text) <= room else _bound(box, room) for text, box in zip(whole, boxes, strict=True)]
+    return told_apart(shown, whole)
+
+
+def point_label(value: KeyValue, room: int, before: str = "") -> str:
+    """Return a key behind a word; without room a text is cut, and any other key left out: a part of it is another."""
+    text = f"{before}{key_text(value)}"
+    return clip(text, room) if isinstance(value, str) else text if len(text) <= room else ""
+
+
+def told_apart(shown: Sequence[str], whole: Sequence[str]) -> list[str]:
+    """Return labels without those that are shorter than the whole, and the same as another one."""
+    seen = Counter(shown)
+    return [text if text == full or seen[text] == 1 else "" for text, full in zip(shown, whole, strict=True)]
+
+
+def _short(bound: KeyValue | None) -> KeyValue | None:
+    return None if bound is None else clip(key_text(bound), _MOST_LETTERS)
+
+
+def _bound(ranges: Sequence[Range], room: int) -> str:
+    """Return the least key of a box, which is true of it alone where no other row key bounds it."""
+    first, *others = ranges
+    if any(each != Range() for each in others):
+        return ""
+    if first.min is not None:
+        return point_label(first.min, room, "≥ ")
+    whole = "" if first.max is None else f"< {cell_text(key_text(first.max))}"
+    return whole if len(whole) <= room else ""
+
+
+AREA = 160
+"""How high a drawing is, in px."""
+_MOST_WHOLE, _LEAST_SPAN = 1e12, 1e-300  # larger values are written as 1e+12
+
+
+def y_of(value: float, low: float, high: float) -> str:
+    """Return where a value is drawn: in percent of the drawing, from its top."""
+    return f"{98 - 96 * share(value, low, high):.2f}"
+
+
+def share(value: float, low: float, high: float) -> float:
+    """Return how high a value is, from 0 to 1; by halves, as the whole way can be more than a number can be."""
+    return (value / 2 - low / 2) / (high / 2 - low / 2)
+
+
+def axis(low: float, high: float) -> tuple[str, float]:
+    """Return quiet lines with the values that they stand for; and how many percent of the width these take."""
+    values = _ticks(low, high)
+    words = [cell_text(int(v) if v.is_integer() and abs(v) < _MOST_WHOLE else v) for v in values]
+    lines = []
+    for value, word in zip(values, words, strict=True):
+        y = AREA * float(y_of(value, low, high)) / 100
+        lines.append(f'<line x1="0" x2="100%" y1="{y:.1f}" y2="{y:.1f}" stroke="currentColor" stroke-opacity="0.2"/>')
+        lines.append(f'<text y="{y + (10 if y < 12 else -3):.1f}" fill-opacity="0.75">{word}</text>')
+    return f'<g font-size="11">{"".join(lines)}</g>', 1 + 0.7 * max(map(len, words))
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return zero and the round values of a span, two to five together."""
+    wide = high / 2 - low / 2
+    if wide < _LEAST_SPAN:
+        return [0.0]
+    power = 10.0 ** math.floor(math.log10(wide))
+    step = max(n * power for n in (0.5, 1, 2, 5) if n * power <= wide)
+    return [n * step for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def span(values: Sequence[float]) -> tuple[float, float]:
+    """Return the heights of the drawing's edges: zero is always one of them or between."""
+    low, high = min([0.0, *values]), max([0.0, *values])
+    return low, high if high / 2 > low / 2 else low + 1

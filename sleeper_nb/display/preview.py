@@ -1,0 +1,160 @@
+"""The first rows of an answer, read once, and the line below them: how many, of what, and how long it took."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Self
+
+from sleeper_nb.clock import Clock
+from sleeper_nb.display.figure import (
+    clip,
+)
+from sleeper_nb.operations.job_tracking import duration
+from sleeper_nb.operations.scanning.scan_plan import ScanPlan
+from sleeper_nb.report import (
+    MOST_SHOWN,
+    Bytes,
+    Display,
+    Grid,
+    cell_text,
+    counted,
+    data_rows,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DEFAULT_DISPLAY = Display()
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What an answer reads of its tables; a table that is named twice is read twice.
+
+    An engine leaves out columns and row groups that it has no use for, so that the bytes are the most that it reads.
+    """
+
+    partitions: int
+    partitions_of: int
+    files: int
+    files_of: int
+    bytes: int
+
+    @classmethod
+    def of(cls, plans: Iterable[ScanPlan]) -> Self:
+        """Return what some scans read together."""
+        found = tuple(plans)
+        return cls(
+            sum(len(plan.leaves) for plan in found),
+            sum(plan.leaves_of for plan in found),
+            sum(len({file.filename for file in plan.files}) for plan in found),
+            sum(plan.files_of for plan in found),
+            sum(plan.bytes for plan in found),
+        )
+
+    def __str__(self) -> str:
+        """``3/16 partitions, 5/20 files, at most 42.1 MiB``; nothing where no table is read."""
+        if not self.partitions_of:
+            return ""
+        partitions = f"{self.partitions:,}/{self.partitions_of:,} partitions"
+        return f"{partitions}, {self.files:,}/{self.files_of:,} files, at most {Bytes(self.bytes)}"
+
+
+class FirstRows:
+    """The first rows of an answer: read when they are first asked for, and kept for whoever asks again.
+
+    Parameters
+    ----------
+    read
+        Reads at most so many rows.
+    clock, began
+        Tell how long the answer took, from `began` until the rows were there; waiting for somebody to ask is left out.
+    """
+
+    __slots__ = ("_before", "_clock", "_full", "_kept", "_read", "seconds")
+
+    def __init__(self, read: Callable[[int], pa.Table], clock: Clock, began: datetime) -> None:
+        self._read, self._clock = read, clock
+        self._before = clock.now() - began
+        self._kept: pa.Table | None = None
+        self._full = False
+        self.seconds = 0.0
+
+    def upto(self, rows: int) -> pa.Table:
+        """Return at most so many rows."""
+        kept = self._kept
+        if kept is not None and (self._full or rows <= kept.num_rows):
+            return kept.slice(0, rows)
+        began = self._clock.now()
+        found = self._read(rows)
+        if rows <= MOST_SHOWN + 1:  # more are for a program, which keeps them itself
+            self._kept, self._full = found, found.num_rows < rows
+            self.seconds = (self._before + self._clock.now() - began).total_seconds()
+        return found
+
+    def grid(self, display: Display, *what: object, total: int | None = None) -> Grid:
+        """Return the rows as they are to be shown, and below them what they are of and how long it took."""
+        rows = self.upto(display.rows + 1)
+        took = duration(self.seconds) if display.timed else ""
+        return preview(rows, " · ".join(filter(None, (*map(str, what), took))), limit=display.rows, total=total)
+
+
+def preview(rows: pa.Table, footer: str, *, limit: int = DEFAULT_DISPLAY.rows, total: int | None = None) -> Grid:
+    """Return the first rows of a result as a grid; below them, how many there are, and `footer`.
+
+    `rows` holds up to one row more than are shown, which tells whether there are more without counting them. When
+    metadata tell how many there are, that is `total`. What is too large to be saved is cut, and the footer says so.
+    """
+    if not rows.column_names:  # what a statement gives that is no query; its number of rows means nothing
+        return Grid((), (), footer=f"no rows · {footer}")
+    shown = rows.slice(0, limit)
+    of = f"at least {limit + 1:,}" if total is None else f"{total:,}"
+    count = f"first {limit:,} of {of} rows" if rows.num_rows > limit else counted(rows.num_rows, "row")
+    cells = data_rows(shown)
+    return whole_or_bounded(Grid(tuple(shown.column_names), cells, footer=f"{count} · {footer}"))
+
+
+_LONGEST = 200  # characters of a value, where longer ones would make the answer too large
+MAX_BYTES = 65_536  # of HTML, about, are saved for one answer
+_LEAST_ROWS = 5  # of an answer that is too wide; then columns are left out
+
+
+def largest(count: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number up to `count` that fits, where less of something fits too; at least 1."""
+    return max(1, bisect_left(range(1, count + 1), 1, key=lambda number: not fits(number)))
+
+
+def bounded(grid: Grid, limit: int = MAX_BYTES) -> Grid:
+    """Return a grid whose HTML has at most about `limit` bytes; its footer says what was left out."""
+    cells = tuple(
+        tuple(v if len(t := cell_text(v)) <= _LONGEST else clip(t, _LONGEST) for v in row) for row in grid.rows
+    )
+    if cells != grid.rows:
+        words = f"values cut to {_LONGEST} characters (output limit)"
+        grid = replace(grid, footer=" · ".join(filter(None, (grid.footer, words))))
+    shown = replace(grid, rows=cells)
+    if _fits(shown, limit):
+        return shown
+
+    def first(rows: int, across: int) -> Grid:
+        counts = ((rows, len(cells), "rows"), (across, len(grid.columns), "columns"))
+        cut = " and ".join(f"{count:,} of {of:,} {what}" for count, of, what in counts if count < of)
+        footer = " · ".join(filter(None, (grid.footer, f"showing {cut} (output limit)" if cut else "")))
+        return Grid(grid.columns[:across], tuple(row[:across] for row in cells[:rows]), grid.title, footer)
+
+    least = min(len(cells), _LEAST_ROWS)
+    across = largest(len(grid.columns), lambda columns: _fits(first(least, columns), limit))
+    rows = largest(len(cells), lambda rows: _fits(first(rows, across), limit))
+    return first(rows, across)
+
+
+def _fits(grid: Grid, limit: int) -> bool:
+    return len(grid.html().encode()) <= limit
+
+
+def whole_or_bounded(grid: Grid) -> Grid:
+    """Return a grid as it is while it can be saved so, its long cells too; else `bounded`."""
+    return grid if _fits(grid, MAX_BYTES) else bounded(grid)

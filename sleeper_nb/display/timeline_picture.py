@@ -1,0 +1,308 @@
+"""The history of a table as a picture and as lines: rows over its versions, commits, savepoints, and what expired."""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sleeper_nb.display.figure import BRAND, clip, clipped_words, figure
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.report import cell_text, counted
+
+_MOST_PLACES, _MOST_FLAGS, _MOST_NAMES = 80, 20, 5
+_AREA, _LINE, _LETTER, _WIDTH = 56, 15, 7, 960  # in px: of the rows, of a line of text, of a letter, of a wide screen
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+class _Mark(NamedTuple):
+    """How a commit is drawn: a shape, and a colour that is seen on light and on dark."""
+
+    shape: str
+    colour: str
+
+
+_MARKS: Mapping[str, _Mark] = {
+    "ingest": _Mark("●", "#1976d2"),
+    "compact": _Mark("■", "#e8710a"),
+    "split": _Mark("◆", "#9334e6"),
+    "rollback": _Mark("▲", "#d93025"),
+    "create": _Mark("□", "#188038"),
+    "migrate": _Mark("◇", "#188038"),
+    "collect-garbage": _Mark("○", "#80868b"),
+}
+_OTHER = _Mark("▼", "#80868b")
+
+
+@dataclass(frozen=True, slots=True)
+class _DrawnVersion:
+    """A version that can be read; its snapshot is None when that has expired, so that only savepoints hold it."""
+
+    number: int
+    rows: int
+    snapshot: Snapshot | None
+    savepoints: tuple[Savepoint, ...]
+
+    @property
+    def tip(self) -> str:
+        if self.snapshot is None:
+            return f"snapshot {self.number} · {self.rows:,} rows"
+        of = self.snapshot
+        said = (cell_text(of.time), change_text(of), f"{of.rows:,} rows", clip(of.message or "", 40))
+        return " · ".join(filter(None, (f"snapshot {self.number}", *said)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """One place of the picture: a version, or a few neighbours; and the numbers that have expired just before them."""
+
+    versions: tuple[_DrawnVersion, ...]
+    expired: tuple[tuple[int, int], ...]
+
+    @property
+    def rows(self) -> int:
+        return self.versions[-1].rows
+
+    @property
+    def mark(self) -> str:
+        """What its commits did, most of them; of equally many the first in the legend."""
+        counts = _operations(self.versions)
+        return max(counts, key=counts.__getitem__, default="")
+
+    @property
+    def tip(self) -> str:
+        if len(self.versions) == 1:
+            return self.versions[0].tip
+        counts = ", ".join(f"{count} {operation}" for operation, count in _operations(self.versions).items())
+        return f"snapshots {self.versions[0].number}–{self.versions[-1].number} · {counts} · {self.rows:,} rows at last"
+
+
+class _Flag(NamedTuple):
+    """Savepoints of one place: how far across (0 to 1), on which line, by what name, on which side of the pole.
+
+    The name has room up to the next pole with a name on its line, or to the edge.
+    """
+
+    x: float
+    line: int
+    word: str
+    points: tuple[Savepoint, ...]
+    left: bool
+    room: float = 0.0
+
+
+def timeline(
+    snapshots: Sequence[Snapshot],
+    savepoints: Sequence[Savepoint],
+    current: int | None = None,
+    before: int | None = None,
+    *,
+    name: str,
+) -> str:
+    """Return rows over versions as a line of steps, a shape for what each commit did, and flags for savepoints.
+
+    Versions are drawn in the order of their numbers, at equal distances, however long they lasted. Where numbers
+    have expired the line has a gap. More than 80 versions are drawn as groups of neighbours, and what lies below the
+    picture says so.
+
+    Parameters
+    ----------
+    snapshots, savepoints
+        Those of one table, in any order.
+    current
+        The number of a version to point out, by a bar.
+    before
+        Of one that is compared with it, by an outline.
+    name
+        The table's name.
+    """
+    places = _places(snapshots, savepoints, _MOST_PLACES)
+    flags = _flags(places)
+    top = 4 + _LINE * max((flag.line + 1 for flag in flags), default=0)
+    parts = (
+        _rows_drawn(places, current, before, top),
+        _gaps_drawn(places, top),
+        _marks_drawn(places, top),
+        _flags_drawn(flags, top),
+    )
+    return figure(
+        f"history of {name}", top + _AREA + _LINE + 4, "\n".join(filter(None, parts)), _said(places, current, before)
+    )
+
+
+def timeline_lines(snapshots: Sequence[Snapshot], savepoints: Sequence[Savepoint], *, name: str) -> str:
+    """Return the same as lines of text: rows as blocks, below them what each commit did, and savepoints."""
+    places = _places(snapshots, savepoints, _MOST_PLACES)
+    most = max((place.rows for place in places), default=0) or 1
+    columns = []
+    for place in places:
+        columns += [("┊", "┊", "┊")] if place.expired else []
+        flag = "⚑" if any(version.savepoints for version in place.versions) else " "
+        shape = _MARKS.get(place.mark, _OTHER).shape if place.mark else " "
+        columns.append((_BLOCKS[(len(_BLOCKS) - 1) * place.rows // most], shape, flag))
+    drawn = ["".join(line).rstrip() for line in zip(*columns, strict=True)]
+    drawn = [line for line in drawn if line.strip("┊ ")]
+    return "\n".join([f"history of {name}", *drawn, " · ".join(_said(places))])
+
+
+def change_text(snapshot: Snapshot) -> str:
+    """Return what a commit did, in a few words: ``ingest +28,135 rows``."""
+    if snapshot.added_rows:
+        return f"{snapshot.operation} {snapshot.added_rows:+,} rows"
+    if snapshot.added_files or snapshot.removed_files:
+        return f"{snapshot.operation} +{snapshot.added_files:,} −{snapshot.removed_files:,} files"
+    return snapshot.operation
+
+
+def _places(snapshots: Sequence[Snapshot], savepoints: Sequence[Savepoint], most: int) -> list[_Position]:
+    saved: dict[int, tuple[Savepoint, ...]] = {}
+    for point in savepoints:
+        saved[point.saved_snapshot_id] = (*saved.get(point.saved_snapshot_id, ()), point)
+    found = {number: _DrawnVersion(number, points[0].record_count, None, points) for number, points in saved.items()}
+    found |= {s.id: _DrawnVersion(s.id, s.rows, s, saved.get(s.id, ())) for s in snapshots}
+    versions = [found[number] for number in sorted(found)]
+    step = max(1, -(-len(versions) // most))
+    expired = [(a + 1, b.number - 1) for a, b in zip([0, *sorted(found)], versions, strict=False)]
+    places = []
+    for i in range(0, len(versions), step):
+        gaps = tuple(gap for gap in expired[i : i + step] if gap[0] <= gap[1])
+        places.append(_Position(tuple(versions[i : i + step]), gaps))
+    return places
+
+
+def _operations(versions: Sequence[_DrawnVersion]) -> Counter[str]:
+    """Return how many commits did what, in the order of the legend."""
+    counts = Counter(version.snapshot.operation for version in versions if version.snapshot is not None)
+    return Counter({name: counts[name] for name in dict.fromkeys((*_MARKS, *counts)) if name in counts})
+
+
+def _rows_drawn(places: Sequence[_Position], current: int | None, before: int | None, top: int) -> str:
+    most = max((place.rows for place in places), default=0) or 1
+    line, area = "", ""
+    for i, place in enumerate(places):
+        y = f"{98 - 96 * place.rows / most:.1f}"
+        starts = i == 0 or place.expired
+        area += f"{'V100z' if starts and i else ''}M{i} 100V{y}H{i + 1}" if starts else f"V{y}H{i + 1}"
+        line += f"M{i} {y}H{i + 1}" if starts else f"V{y}H{i + 1}"
+    chosen = _bar(places, current, 'fill-opacity="0.25" stroke="none"')
+    chosen += _bar(places, before, 'style="fill:none" stroke-dasharray="4 3" vector-effect="non-scaling-stroke"')
+    frame = f'width="100%" viewBox="0 0 {max(len(places), 1)} 100" preserveAspectRatio="none"'
+    edge = f"{BRAND};stroke:{BRAND.partition(':')[2]}"
+    paths = f'<path d="{area}V100z" fill-opacity="0.2" stroke="none"/>' if area else ""
+    paths += f'<path d="{line}" style="fill:none" stroke-width="2" vector-effect="non-scaling-stroke"/>'
+    return f'<svg y="{top}" height="{_AREA}" {frame} style="{edge}">{chosen}{paths}</svg>'
+
+
+def _bar(places: Sequence[_Position], number: int | None, look: str) -> str:
+    here = next((i for i, place in enumerate(places) if any(v.number == number for v in place.versions)), None)
+    return "" if here is None else f'<path d="M{here} 0h1v100h-1z" {look}/>'
+
+
+def _gaps_drawn(places: Sequence[_Position], top: int) -> str:
+    parts = []
+    for i, place in enumerate(places):
+        if place.expired:
+            x, what = f"{100 * i / len(places):.2f}%", f"expired: snapshots {_runs(place.expired)}"
+            line = f'<line x1="{x}" x2="{x}" y1="{top}" y2="{top + _AREA}" stroke-dasharray="2 3"/>'
+            parts.append(f"<g><title>{what}</title>{line}</g>")
+    return f'<g stroke="currentColor" stroke-opacity="0.6">{"".join(parts)}</g>' if parts else ""
+
+
+def _marks_drawn(places: Sequence[_Position], top: int) -> str:
+    parts = []
+    for i, place in enumerate(places):
+        if place.mark:
+            mark, x = _MARKS.get(place.mark, _OTHER), (i + 0.5) * 100 / len(places)
+            tip = html.escape(place.tip)
+            parts.append(f'<text x="{x:.2f}%" fill="{mark.colour}"><title>{tip}</title>{mark.shape}</text>')
+    return f'<g text-anchor="middle" font-size="14" transform="translate(0 {top + _AREA + 13})">{"".join(parts)}</g>'
+
+
+def _flags(places: Sequence[_Position]) -> list[_Flag]:
+    """Return the newest flags; only of older ones, with no room on the lines beside newer ones, one has no name."""
+    saved = [(i, points) for i, place in enumerate(places) if (points := _points(place))]
+    free = [1.0, 1.0]  # how far across each line has room still, from the left
+    found: list[_Flag] = []
+    for i, points in reversed(saved[-_MOST_FLAGS:]):
+        x, word = (i + 0.5) / len(places), _names(points)
+        width = (_LETTER * len(word) + 14) / _WIDTH
+        left = x + width > 1
+        start, end = (x - width, x) if left else (x, x + width)
+        line = next((line for line, until in enumerate(free) if end <= until), None)
+        if line is None and len(found) < _MOST_NAMES:
+            line = len(free)
+            free.append(start)
+        elif line is not None:
+            free[line] = start
+        found.append(_Flag(x, line or 0, "" if line is None else word, points, left=left))
+    return [flag._replace(room=_room(flag, found)) for flag in found]
+
+
+def _room(flag: _Flag, flags: Sequence[_Flag]) -> float:
+    """Return how much of the width the name of a flag may take; two that face each other share what is between."""
+    others = [other for other in flags if other.word and other.line == flag.line and other.x != flag.x]
+    if flag.left:
+        gaps = [(flag.x - other.x) / (1 if other.left else 2) for other in others if other.x < flag.x]
+        return min([flag.x, *gaps])
+    gaps = [(other.x - flag.x) / (2 if other.left else 1) for other in others if other.x > flag.x]
+    return min([1 - flag.x, *gaps])
+
+
+def _flags_drawn(flags: Sequence[_Flag], top: int) -> str:
+    parts = []
+    for flag in flags:
+        y = flag.line * _LINE
+        told = [": ".join(filter(None, (_name(p), clip(p.message or "", 40)))) for p in flag.points]
+        tip = f"<title>{html.escape(clip('; '.join(told), 120))}</title>"
+        pole = f'<path d="M0 {y + 2}V{top + _AREA}M0 {y + 2}l9 4-9 4z" stroke="currentColor" stroke-opacity="0.7"/>'
+        begin = flag.x - flag.room if flag.left else flag.x
+        place = f'x="{100 * begin:.2f}%" width="{100 * flag.room:.2f}%" y="{y - 2}" height="17"'
+        word = clipped_words(place, flag.word, "right" if flag.left else "left", pad=0 if flag.left else 12)
+        parts.append(f'<svg x="{100 * flag.x:.2f}%" overflow="visible">{tip}{pole}</svg>{word if flag.word else ""}')
+    return "".join(parts)
+
+
+def _said(places: Sequence[_Position], current: int | None = None, before: int | None = None) -> list[str]:
+    """Return the legend: what the shapes mean, with how many there are, and what is not in the picture."""
+    versions = [version for place in places for version in place.versions]
+    rows = [version.rows for version in versions] or [0]
+    step = max((len(place.versions) for place in places), default=1)
+    expired = tuple(gap for place in places for gap in place.expired)
+    points = [point for version in versions for point in version.savepoints]
+    pointed = {
+        word: next((version for version in versions if version.number == number), None)
+        for word, number in (("outline", before), ("bar", current))
+    }
+    older = f" and {len(points) - _MOST_NAMES} older" if len(points) > _MOST_NAMES else ""
+    said = (
+        f"rows at {counted(len(versions), 'version')}, {min(rows):,} to {max(rows):,}",
+        f"drawn as {len(places)} groups of up to {step:,} neighbours" if step > 1 else "",
+        *(f"{word}: snapshot {v.number}, {v.rows:,} rows" for word, v in pointed.items() if v),
+        *(f"{_MARKS.get(name, _OTHER).shape} {name} {count:,}" for name, count in _operations(versions).items()),
+        f"⚑ {', '.join(map(_name, points[-_MOST_NAMES:]))}{older}" if points else "",
+        f"┊ expired: {_runs(expired)}" if expired else "",
+    )
+    return [words for words in said if words]
+
+
+def _points(place: _Position) -> tuple[Savepoint, ...]:
+    return tuple(point for version in place.versions for point in version.savepoints)
+
+
+def _names(points: Sequence[Savepoint]) -> str:
+    more = f" +{len(points) - 1}" if len(points) > 1 else ""
+    return f"{clip(points[-1].name or str(points[-1].id), 24)}{more}"
+
+
+def _name(savepoint: Savepoint) -> str:
+    return f"savepoint {clip(savepoint.name or str(savepoint.id), 50)} (snapshot {savepoint.saved_snapshot_id})"
+
+
+def _runs(gaps: Sequence[tuple[int, int]]) -> str:
+    """Return runs of numbers in a few words: ``2–9, 14``; of many the first and how many there are."""
+    words = [str(low) if low == high else f"{low}–{high}" for low, high in gaps]
+    more = f" and {len(words) - _MOST_NAMES} more" if len(words) > _MOST_NAMES else ""
+    return ", ".join(words[:_MOST_NAMES]) + more

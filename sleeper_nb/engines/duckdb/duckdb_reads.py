@@ -1,0 +1,332 @@
+"""The local files that a statement names, and whether SQL may read them."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sleeper_nb.engines.local_files import absolute, check_outside, refused
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.sql.tokens import Token, skip_brackets, tokenize, unquote
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+# Which statements DuckDB may run: those that only read, as DuckDB's own parser sees them.
+#
+# The parser's tree is compared with lists of what reads: any other statement, node of a query or table function is
+# refused, also one that a later DuckDB adds. The text that was judged is the text that is run.
+
+_NODES: Final = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
+"""The kinds of queries that read."""
+
+FILE_FUNCTIONS: Final = frozenset({
+    "read_csv", "read_csv_auto", "sniff_csv", "read_json", "read_json_auto", "read_json_objects",
+    "read_json_objects_auto", "read_ndjson", "read_ndjson_auto", "read_ndjson_objects", "read_parquet", "parquet_scan",
+    "parquet_metadata", "parquet_file_metadata", "parquet_full_metadata", "parquet_kv_metadata", "parquet_schema",
+    "parquet_bloom_probe", "read_text", "read_blob", "glob",
+})  # fmt: skip
+"""The table functions that open files."""
+
+_TABLE_FUNCTIONS: Final = FILE_FUNCTIONS | {
+    "range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree", "summary", "histogram",
+    "histogram_values", "test_all_types", "icu_calendar_names", "pg_timezone_names", "duckdb_approx_database_count",
+    "duckdb_columns", "duckdb_constraints", "duckdb_databases", "duckdb_dependencies", "duckdb_extensions",
+    "duckdb_functions", "duckdb_indexes", "duckdb_keywords", "duckdb_memory", "duckdb_optimizers", "duckdb_schemas",
+    "duckdb_sequences", "duckdb_settings", "duckdb_tables", "duckdb_temporary_files", "duckdb_types",
+    "duckdb_variables", "duckdb_views", "pragma_collations", "pragma_database_size", "pragma_platform", "pragma_show",
+    "pragma_storage_info", "pragma_table_info", "pragma_user_agent", "pragma_version",
+}  # fmt: skip
+_EFFECTS: Final = frozenset({
+    "getenv", "nextval", "pg_sleep", "set_config", "setseed", "setval", "sleep_ms", "write_log",
+})  # fmt: skip
+"""Functions of values that change something, wait, or tell of the process."""
+
+_CHANGES: Final = frozenset({
+    "ALTER", "ANALYZE", "ATTACH", "CALL", "CHECKPOINT", "COPY", "CREATE", "DELETE", "DETACH", "DROP", "EXECUTE",
+    "EXPORT", "IMPORT", "INSERT", "INSTALL", "LOAD", "MERGE", "PRAGMA", "PREPARE", "RESET", "SET", "TRUNCATE", "UPDATE",
+    "USE", "VACUUM",
+})  # fmt: skip
+_HINT: Final = "begin with SELECT, WITH, FROM, DESCRIBE or SUMMARIZE; tables are changed by commands"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A statement that only reads.
+
+    Parameters
+    ----------
+    text
+        The statement, to be run as it is.
+    files
+        The paths and patterns of the files that it may read, as written; a name of a table that looks like a file's is
+        among them.
+    parameters
+        The parameters whose values are such paths.
+    is_eager
+        Whether it reads rows before its columns are known.
+    columns
+        The names in it that may be columns, in small letters; None when it may read all columns.
+    is_partial
+        Whether a condition or a limit in it may leave rows unread.
+    """
+
+    text: str
+    files: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    is_eager: bool = False
+    columns: frozenset[str] | None = None
+    is_partial: bool = False
+
+    def reads_most_of(self, columns: Sequence[str]) -> bool:
+        """Return whether it reads all rows of a table, and at least half of its columns."""
+        if self.is_partial:
+            return False
+        read = columns if self.columns is None else [name for name in columns if name.lower() in self.columns]
+        return 2 * len(read) >= len(columns)
+
+
+def judged(connection: duckdb.DuckDBPyConnection, sql: str) -> Query:
+    """Return a statement, and the files that it reads, if reading is all that it does.
+
+    Parameters
+    ----------
+    connection
+        Whose parser judges; nothing is run.
+    sql
+        One statement.
+
+    Raises
+    ------
+    InvalidInput
+        When it could change anything, naming the word or function; there is none, or more than one.
+    duckdb.ParserException
+        When DuckDB cannot read it.
+    """
+    explain, text = _explain_and_text(sql)
+    tree = _tree(connection, text)
+    if tree.get("error_type") == "parser":
+        connection.extract_statements(text)  # raises, and says where
+    if tree["error"]:
+        return _without_tree(connection, explain, text)
+    _check_count(tree["statements"])
+    only_planned = bool(explain) and "ANALYZE" not in explain.upper()
+    return Query(
+        explain + text, *_files(tree), columns=_columns(tree), is_partial=only_planned or _may_leave_rows(tree)
+    )
+
+
+def _explain_and_text(sql: str) -> tuple[str, str]:
+    """Return ``EXPLAIN`` and its options, rewritten from their tokens, and the statement after them."""
+    tokens = tokenize(sql, dialect="duckdb")
+    if not tokens:
+        raise InvalidInput("there is no query", hint=_HINT)
+    if tokens[0].word != "EXPLAIN":
+        _check_first(tokens)
+        return "", sql
+    end = _end_of_options(tokens)
+    if end == len(tokens):
+        raise InvalidInput("there is no query", hint=_HINT)
+    _check_first(tokens[end:])
+    return " ".join(token.text for token in tokens[:end]) + " ", sql[tokens[end].start :]
+
+
+def _end_of_options(tokens: tuple[Token, ...]) -> int:
+    end = 1
+    if len(tokens) > end and tokens[end].word == "ANALYZE":
+        end += 1
+    if len(tokens) > end + 1 and tokens[end].is_symbol("(") and tokens[end + 1].word in {"ANALYZE", "FORMAT"}:
+        end = skip_brackets(tokens, end)
+    return end
+
+
+def _check_first(tokens: tuple[Token, ...]) -> None:
+    """Refuse what says itself that it is no query, in better words than the parser's."""
+    first = next((token for token in tokens if not token.is_symbol("(")), tokens[0])
+    if first.word in _CHANGES:
+        raise InvalidInput(f"no query begins with {first.text!r}", hint=_HINT)
+
+
+def _tree(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
+    ((found,),) = connection.execute("SELECT json_serialize_sql($text::VARCHAR)", {"text": text}).fetchall()
+    try:
+        return json.loads(found)  # type: ignore[no-any-return]
+    except RecursionError as error:
+        raise InvalidInput("the statement is nested too deeply", hint="use WITH, or IN instead of many ORs") from error
+
+
+def _check_count(statements: list[Any]) -> None:
+    if len(statements) != 1:
+        problem = "there is no query" if not statements else "there is more than one statement"
+        raise InvalidInput(problem, hint="run one statement at a time")
+
+
+def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object of a tree; without recursion, as trees are deep."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+        waiting += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+
+
+def _files(tree: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the files and the parameters for files of a tree, every node of which must be one that reads."""
+    files: list[str] = []
+    parameters: list[str] = []
+    for node in _nodes(tree):
+        kind = str(node.get("type"))
+        if kind.endswith("_NODE") and kind not in _NODES:
+            word = kind.removesuffix("_NODE").removesuffix("_QUERY")
+            raise InvalidInput(f"a query cannot contain {word!r}", hint=_HINT)
+        if kind == "TABLE_FUNCTION":
+            _check_table_function(name := str(node["function"]["function_name"]).lower())
+            if name in FILE_FUNCTIONS:
+                _add_arguments(node["function"], files, parameters)
+        elif node.get("class") == "FUNCTION":
+            _check_function(str(node["function_name"]).lower())
+        elif kind == "BASE_TABLE" and _is_path(name := str(node["table_name"])):
+            files.append(name)
+    return tuple(dict.fromkeys(files)), tuple(dict.fromkeys(parameters))
+
+
+def _columns(tree: Any) -> frozenset[str] | None:
+    """Return every name in a tree that may be a column's, in small letters; None when it asks for all columns."""
+    names: set[str] = set()
+    nodes = list(_nodes(tree))
+    tables = {str(node.get(key)).lower() for node in nodes for key in ("table_name", "alias") if "table_name" in node}
+    for node in nodes:
+        if node.get("class") == "STAR" or node.get("type") == "SHOW_REF":  # the second is SUMMARIZE
+            return None
+        if node.get("class") == "COLUMN_REF":
+            found = [str(name).lower() for name in node["column_names"]]
+            if len(found) == 1 and found[0] in tables:  # a whole row as one value
+                return None
+            names.update(found)
+    return frozenset(names)
+
+
+def _may_leave_rows(tree: Any) -> bool:
+    """Return whether a condition, or a limit without an order, may leave rows of a table unread."""
+    for node in _nodes(tree):
+        if node.get("where_clause") is not None or node.get("show_type") == "DESCRIBE":
+            return True
+        kinds = {modifier["type"] for modifier in node.get("modifiers") or ()}
+        if kinds & {"LIMIT_MODIFIER", "LIMIT_PERCENT_MODIFIER"} and "ORDER_MODIFIER" not in kinds:
+            return True
+    return False
+
+
+def _check_table_function(name: str) -> None:
+    if name not in _TABLE_FUNCTIONS:
+        near = difflib.get_close_matches(name, _TABLE_FUNCTIONS, 1)
+        hint = f"did you mean {near[0]}?" if near else "SQL reads tables, files and lists"
+        raise InvalidInput(f"SQL cannot call table function {name!r}", hint=hint)
+
+
+def _check_function(name: str) -> None:
+    if name in _EFFECTS:
+        raise InvalidInput(f"a query cannot call {name!r}, which does more than read", hint="leave it out")
+
+
+def _is_path(name: str) -> bool:
+    return any(sign in name for sign in "./\\*")
+
+
+def _add_arguments(function: Mapping[str, Any], files: list[str], parameters: list[str]) -> None:
+    """Add the texts and parameters of a function's arguments that have no names."""
+    arguments = [each["expression"] for each in function.get("arguments", ()) if not each.get("name")]
+    for argument in [*arguments, *function.get("children", ())]:
+        if argument.get("class") == "COMPARISON":  # ``delim = ','``
+            continue
+        for node in _nodes(argument):
+            if node.get("class") == "PARAMETER":
+                parameters.append(node["identifier"])
+            elif node.get("class") == "CONSTANT" and isinstance(text := _text(node), str):
+                files.append(text)
+
+
+def _text(constant: Mapping[str, Any]) -> Any:
+    """Return the value of a constant; DuckDB 2.0 writes it otherwise than 1.5."""
+    return constant["literal"].get("text") if "literal" in constant else constant["value"].get("value")
+
+
+def _without_tree(connection: duckdb.DuckDBPyConnection, explain: str, text: str) -> Query:
+    """Judge a PIVOT that finds its columns itself: DuckDB makes several statements of it, and gives no tree of them.
+
+    It is judged by its tokens, and run as they are, without its comments.
+    """
+    tokens = tokenize(text, dialect="duckdb")
+    if not any(token.word in {"PIVOT", "PIVOT_WIDER"} for token in tokens):
+        raise InvalidInput(f"no query begins with {tokens[0].text!r}", hint=_HINT)
+    changing = _changing_functions(connection)
+    files, pieces = [], []
+    for token, after in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.word in _CHANGES:
+            hint = 'write the name of a column in double quotes: "copy"'
+            raise InvalidInput(f"a PIVOT without IN cannot contain {token.text!r}", hint=hint)
+        if token.is_symbol(";"):
+            raise InvalidInput("there is more than one statement", hint="run one statement at a time")
+        plain = unquote(token, dialect="duckdb")
+        if after is not None and after.is_symbol("("):
+            _check_function(plain.lower())
+            if plain.lower() in changing:
+                _check_table_function(plain.lower())
+        if token.kind in {"string", "quoted"} and _is_path(plain):
+            files.append(plain)
+        pieces += [token.text, "" if after is None or token.end == after.start else " "]
+    return Query(explain + "".join(pieces), tuple(files), is_eager=True)
+
+
+def _changing_functions(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
+    """Return the table functions of this DuckDB that are not known to read only."""
+    found = connection.execute(
+        "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE function_type IN ('table', 'table_macro')"
+    )
+    return frozenset(name for (name,) in found.fetchall()) - _TABLE_FUNCTIONS
+
+
+def named_files(
+    connection: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Any], *, allowed: bool
+) -> Iterator[str]:
+    """Yield the absolute paths that a query names, each pattern with the files that it stands for.
+
+    Parameters
+    ----------
+    connection
+        Looks for the files, as only DuckDB knows what its patterns mean.
+    query
+        The statement.
+    values
+        Of its parameters.
+    allowed
+        Whether SQL may read local files.
+
+    Raises
+    ------
+    InvalidInput
+        When it may not; or when a file belongs to an instance of a warehouse.
+    """
+    for pattern in (*query.files, *_texts(values[name] for name in query.parameters if name in values)):
+        found = _found(connection, pattern)
+        if found and not allowed:
+            raise refused(pattern)
+        for path in map(absolute, (pattern, *found)):
+            check_outside(path)
+            yield path
+
+
+def _found(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
+    if "://" in pattern and not pattern.startswith("file:"):
+        return []  # DuckDB would look for an extension that reads it
+    return [name for (name,) in connection.execute("SELECT file FROM glob($p)", {"p": pattern}).fetchall()]
+
+
+def _texts(values: Iterable[Any]) -> Iterator[str]:
+    for value in values:
+        yield from (each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str))

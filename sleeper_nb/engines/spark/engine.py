@@ -1,0 +1,402 @@
+"""The one Spark session: started on first use, watched while it works, interrupted for real, stopped if it is ours."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import tempfile
+import threading
+import warnings
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from sleeper_nb.engines.cache_folder import cache_folder
+from sleeper_nb.engines.spark.actions import (
+    PATIENCE_SECONDS,
+    WatchedAction,
+    run_each,
+    run_watched,
+    side_by_side,
+)
+from sleeper_nb.engines.spark.gateway import (
+    active_session,
+    attached,
+    build_session,
+    changed_settings,
+    delete_with_jvm,
+    detach_pyspark,
+    own_views,
+    silence_query_context,
+)
+from sleeper_nb.engines.spark.jvm import (
+    JIT,
+    find_java,
+    flags_without_archive,
+    launch_jvm,
+    plan_jvm,
+)
+from sleeper_nb.engines.spark.jvm_archive import ARCHIVE, archive_of, make_in_background
+from sleeper_nb.engines.spark.settings import (
+    IgnoredSetting,
+    ignored_settings,
+    own_settings,
+)
+from sleeper_nb.engines.spark.spark_errors import explain
+from sleeper_nb.errors import EngineError
+from sleeper_nb.progress import Progress, unchecked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from sleeper_nb.clock import Clock
+    from sleeper_nb.engines.spark.jvm import Jvm, JvmPlan
+    from sleeper_nb.engines.spark.jvm_archive import JvmArchive
+
+T = TypeVar("T")
+
+_DEAF_SECONDS: Final = 5
+"""How long a JVM that ignores a cancel has to answer, and to end by itself."""
+
+QUICK: Final = "quick"
+LONG_JOB_BYTES: Final = 512 << 20
+"""From this size of the first work on, compiled code that runs faster is worth a start that takes longer."""
+
+
+_SLOW: Final = (
+    "Spark was started for a quick first answer: code of your own that runs long can take 10 times as long. "
+    f'Before Spark starts, set {JIT}=full: spark_config={{"{JIT}": "full"}} of connect, or [spark] in sleeper.toml.'
+)
+
+
+def jit_for(expected_bytes: int | None) -> str:
+    """Return how the JVM is to compile when nobody has set it: ``quick`` for work that is known to be small."""
+    return QUICK if expected_bytes is not None and expected_bytes < LONG_JOB_BYTES else "full"
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Raise what Spark says in one line, with its own error as the cause."""
+    try:
+        yield
+    except Exception as error:
+        explained = explain(error)
+        if explained is None or explained is error:
+            raise
+        raise explained from error
+
+
+class SparkEngine:
+    """Spark, from the first use on.
+
+    Parameters
+    ----------
+    session
+        A session to use as it is; it is never stopped here. By default the active session of this process is used,
+        and if there is none, one is started.
+    config
+        Settings of Spark that go before ours, and two of ours: ``spark.sleeper.jit`` (``quick`` for a sooner first
+        answer, ``full`` for long jobs; by default ``quick`` only where the first use is a statement that is known to
+        read less than 512 MiB) and ``spark.sleeper.archive``
+        (``true``, or ``false`` to keep no class-data archive in the cache folder).
+    clock
+        Source of ids.
+    progress
+        Told of the start and of every job.
+    on_session
+        Called once with each session that is used, before its first work.
+    patience
+        How many seconds tasks have to end after a cancel. Then a JVM that was started here is ended, and the next use
+        starts another with the same settings.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession | None = None,
+        *,
+        config: Mapping[str, str] | None = None,
+        clock: Clock,
+        progress: Progress,
+        on_session: Callable[[SparkSession], object] = lambda _: None,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        self._session, self._on_session, self._patience = session, on_session, patience
+        self._running: list[WatchedAction[Any]] = []
+        self._deaf: WatchedAction[Any] | None = None
+        self._kept_settings: dict[str, str] = {}
+        self._config = dict(config or {})
+        self._clock = clock
+        self._progress = progress
+        self._jvm: Jvm | None = None
+        self._jit: str | None = None
+        self._ours = False
+        self._after_first_answer: Callable[[], object] | None = None
+        self._maker: object = None
+        self._lock = threading.RLock()
+        self._ignored: tuple[IgnoredSetting, ...] = ()
+        if session is not None:
+            self._adopt(session)
+
+    @property
+    def started(self) -> bool:
+        """Whether there is a session that answers."""
+        session = self._session
+        if session is None or (self._jvm is not None and not self._jvm.alive):
+            return False
+        return getattr(session.sparkContext, "_jsc", None) is not None  # how PySpark itself tells
+
+    @property
+    def ignored(self) -> tuple[IgnoredSetting, ...]:
+        """What a session that we did not start has otherwise; empty for our own, and before the first use."""
+        return self._ignored
+
+    def handed_out(self) -> SparkSession:
+        """Return the session for a program's own use, and start it for long jobs if need be.
+
+        A warning says when it was started for a quick first answer; errors as `session`.
+        """
+        session = self.session()
+        self.warn_when_quick()
+        return session
+
+    def warn_when_quick(self) -> None:
+        """Warn, once, that what a program does with the session or its data frames will be slow."""
+        if self._jit == QUICK and JIT not in self._config:
+            self._jit = None
+            warnings.warn(_SLOW, stacklevel=3)
+
+    def session(self, expected_bytes: int | None = None) -> SparkSession:
+        """Return the session, and start it first if need be.
+
+        Parameters
+        ----------
+        expected_bytes
+            How much the first work reads; None where that is not known. If it is less than 512 MiB, the JVM is started
+            for a quick first answer, otherwise for long jobs.
+
+        Raises
+        ------
+        EngineError
+            There is no Java, Spark did not start, or the session that was handed in was stopped.
+        """
+        with self._lock:
+            self._end_deaf_jvm()
+            if self._session is not None and self.started:
+                return self._session
+            if self._session is not None and not self._ours:
+                raise EngineError("the Spark session that was handed in was stopped", hint="hand in another one")
+            self._forget()
+            active = active_session()
+            if active is not None:
+                self._adopt(active)
+                return active
+            self._progress.update("Starting Spark…")
+            try:
+                self._session = self._start(expected_bytes)
+            finally:
+                self._progress.finish("")
+            self._ours = True
+            self._keep_settings(self._session)
+            self._on_session(self._session)
+            return self._session
+
+    def run(self, action: Callable[[SparkSession], T], description: str, *, expected_bytes: int | None = None) -> T:
+        """Run an action with the session, show its progress, and cancel its jobs when it is interrupted.
+
+        Parameters
+        ----------
+        action
+            What to do; it runs in another thread.
+        description
+            What the progress says, and what Spark calls the jobs.
+        expected_bytes
+            As in `session`.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            The user interrupted; no task of the action runs any more, or a note of the error says which do.
+        SleeperError
+            Spark failed: in one line, with Spark's own error as its cause.
+        """
+        watched = self._watched(action, description, expected_bytes)
+        with _explained(), self._counted(watched):
+            result = run_watched(watched, self._progress)
+        self._answered()
+        return result
+
+    def run_each(
+        self,
+        actions: Sequence[Callable[[SparkSession], T]],
+        description: str,
+        *,
+        expected_bytes: int | None = None,
+        check: Callable[[], None] = unchecked,
+    ) -> Generator[T]:
+        """Run actions side by side and yield each result as it is there; otherwise as `run`, but without progress.
+
+        `check` is called now and then; when it raises, all jobs are cancelled.
+        """
+        results: SimpleQueue[T] = SimpleQueue()
+        watched = self._watched(lambda session: side_by_side(session, actions, results), description, expected_bytes)
+        with _explained(), self._counted(watched):
+            yield from run_each(watched, results, check)
+        self._answered()
+
+    def _watched(
+        self, action: Callable[[SparkSession], T], description: str, expected_bytes: int | None
+    ) -> WatchedAction[T]:
+        session = self.session(expected_bytes)
+        return WatchedAction(session, action, description, self._clock.new_id(), self._patience)
+
+    @contextlib.contextmanager
+    def _counted(self, watched: WatchedAction[Any]) -> Iterator[None]:
+        """Hold that an action runs; when it was cancelled and runs on, say so in a note of the error."""
+        self._running.append(watched)
+        try:
+            yield
+        except BaseException as error:
+            self._running.remove(watched)
+            if watched.is_deaf:
+                said = self._after_deaf(watched)
+                error.add_note(said)
+                if not isinstance(error, KeyboardInterrupt):
+                    self._progress.finish(said)
+            raise
+        else:
+            self._running.remove(watched)
+
+    def _after_deaf(self, watched: WatchedAction[Any]) -> str:
+        """End the JVM of an action that ignores its cancel, if it was started here; return what was done."""
+        what = f"{watched.left} tasks" if watched.left > 1 else "a task" if watched.left else "the driver"
+        with self._lock:
+            if self._jvm is None:
+                return (
+                    f"Still running: {what} of Spark, which did not react to the stop. Later statements wait for their "
+                    "cores. To end them, stop that Spark session."
+                )
+            self._deaf = watched
+            gone = self._end_deaf_jvm()
+        if gone is None:
+            return (
+                f"Still running: {what} of Spark, which did not react to the stop. Spark restarts after its other jobs."
+            )
+        views = f" Gone: Spark's own temporary views {', '.join(gone)}." if gone else ""
+        return (
+            f"{what.capitalize()} of Spark did not react to the stop, so its JVM was ended. The next statement starts "
+            f"another, with the same settings; data frames of the old one are gone.{views}"
+        )
+
+    def _end_deaf_jvm(self) -> tuple[str, ...] | None:
+        """End a JVM in which a cancelled action runs on, unless others run too; return Spark's views that go with it.
+
+        Returns None when it is not ended.
+        """
+        if self._deaf is None or self._running:
+            return None
+        self._deaf = None
+        views = self._saved()
+        self._forget(_DEAF_SECONDS)
+        return views
+
+    def _saved(self) -> tuple[str, ...]:
+        """Keep the settings of a session whose JVM will be ended, and return the views that only it has."""
+        session = self._session
+        views: list[str] = []
+
+        def ask() -> None:
+            with contextlib.suppress(Exception):
+                self._kept_settings = changed_settings(session)  # type: ignore[arg-type]
+                views.extend(own_views(session))  # type: ignore[arg-type]
+
+        asking = threading.Thread(target=ask, daemon=True)  # a JVM that is out of memory never answers
+        asking.start()
+        asking.join(_DEAF_SECONDS)
+        return tuple(views)
+
+    def _keep_settings(self, session: SparkSession) -> None:
+        """Give a new session the settings that the one before it had."""
+        kept, self._kept_settings = self._kept_settings, {}
+        for name, value in kept.items():
+            with contextlib.suppress(Exception):  # of the old JVM alone, such as its port
+                session.conf.set(name, value)
+
+    def _answered(self) -> None:
+        """Begin what waited for the first answer."""
+        with self._lock:
+            after, self._after_first_answer = self._after_first_answer, None
+        if after is not None:
+            self._maker = after()  # kept, as Python complains of a process that nobody holds
+
+    def stop(self) -> None:
+        """Stop the session and its JVM if they were started here; a later use starts another."""
+        with self._lock:
+            if self._ours and self._session is not None and self.started:
+                self._session.stop()
+            self._forget()
+
+    def _adopt(self, session: SparkSession) -> None:
+        """Use a session as it is, and note what we would have had otherwise."""
+        if type(session).__module__.startswith("pyspark.sql.connect"):
+            raise EngineError("a Spark Connect session cannot be used here", hint="hand in a classic SparkSession")
+        silence_query_context()
+        self._session, self._ours = session, False
+        if self.started:
+            self._ignored = ignored_settings(session, self._config)
+            asked_for = "; ".join(str(setting) for setting in self._ignored if setting.name in self._config)
+            if asked_for:
+                self._progress.finish(f"Spark runs already, and ignores {asked_for}")
+            self._on_session(session)
+
+    def _forget(self, seconds: float = 20) -> None:
+        """Let go of the session, and end the JVM that was ours, by force when it takes longer than `seconds`."""
+        if self._jvm is not None:
+            atexit.unregister(self._jvm.release)
+            detach_pyspark()
+            self._jvm.stop(seconds)
+        self._session, self._jvm, self._ours, self._ignored, self._after_first_answer = None, None, False, (), None
+
+    def _start(self, expected_bytes: int | None) -> SparkSession:
+        """Start a JVM unless PySpark has one already, and a session in it."""
+        folder = Path(tempfile.mkdtemp(prefix="sleeper_nb-spark-"))
+        conf = {JIT: jit_for(expected_bytes), **own_settings(folder, self._config)}
+        self._jit = None if attached() else conf[JIT]
+        if attached():
+            session = build_session(conf)
+            delete_with_jvm(session, folder)
+            return session
+        cache = cache_folder()
+        plan, log = plan_jvm(find_java(), conf), cache / "spark.log"
+        archive = archive_of(plan, cache) if conf.get(ARCHIVE, "true") == "true" else None
+        try:
+            jvm = self._launch(plan, folder, log, archive)
+            with jvm.as_gateway():
+                session = build_session(dict(plan.conf))
+            delete_with_jvm(session, folder)
+        except BaseException:
+            self._forget()
+            raise
+        if archive is not None:
+            self._after_first_answer = lambda: make_in_background(plan, archive, log)
+        return session
+
+    def _launch(self, plan: JvmPlan, folder: Path, log: Path, archive: JvmArchive | None) -> Jvm:
+        """Start a JVM and wait for it; without its archive if it does not start with it."""
+        flags = archive.flags if archive else ()
+        self._jvm = jvm = launch_jvm(plan, folder, log, flags=flags or flags_without_archive(plan))
+        atexit.register(jvm.release)
+        import pyspark.sql  # noqa: F401 - takes its time beside that of the JVM
+
+        try:
+            jvm.wait_ready()
+        except EngineError:
+            if archive is None or not flags:
+                raise
+            archive.discard()
+            atexit.unregister(jvm.release)
+            jvm.stop(0)
+            folder.mkdir(mode=0o700)
+            return self._launch(plan, folder, log, None)
+        return jvm

@@ -1,0 +1,168 @@
+"""Errors in Spark's Python processes, shown by Spark without the stack of those processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from sleeper_nb import errors
+from sleeper_nb.errors import EngineError, InvalidInput, NotFound, SleeperError
+
+# Turns Spark's long errors into short ones of this package.
+
+_LONGEST: Final = 300
+
+# The last of a Python stack that a worker sends back: "sleeper_nb.errors.InvalidInput: message".
+_OURS: Final = re.compile(r"^(?:.*: )?sleeper_nb\.errors\.(\w+): (.*)(?:\n[ \t]*hint: (.*))?$", re.MULTILINE)
+_NO_MODULE: Final = re.compile(r"(?:ModuleNotFoundError|ImportError): (No module named '([\w.]+)'.*)")
+_STACK_END: Final = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt|Exit)\b(?:: .*)?)$", re.MULTILINE)
+_NO_SPACE: Final = re.compile(r"No space left on device|Disk quota exceeded|not enough space on the disk")
+_NO_MEMORY: Final = re.compile(r"java\.lang\.OutOfMemoryError: ?(.*)")
+_NO_JVM: Final = ("Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError")
+_CONDITION: Final = re.compile(r"^\[([A-Z0-9_.]+)\] ?")
+_JAVA_CLASS: Final = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ")
+_SQLSTATE: Final = re.compile(r" ?SQLSTATE: \w{5}\.?")
+
+
+def explain(error: BaseException) -> SleeperError | None:
+    """Say in one line what went wrong in Spark.
+
+    Parameters
+    ----------
+    error
+        What PySpark or Py4J raised.
+
+    Returns
+    -------
+    SleeperError | None
+        The error to raise with `error` as its cause; an error of this package that was raised in one of Spark's
+        Python workers comes back as itself. None for an error that is not Spark's.
+    """
+    if isinstance(error, SleeperError):
+        return error
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    module = type(error).__module__.partition(".")[0]
+    if not (module in {"pyspark", "py4j"} or kinds & set(_NO_JVM)):
+        return None
+    text = _text(error)
+    return (
+        _from_worker(text)
+        or _from_machine(text)
+        or _from_statement(kinds, text)
+        or _from_connection(kinds)
+        or EngineError(
+            f"Spark failed: {_first_line(text)}", hint="the whole error is its __cause__, which %sleeper why shows"
+        )
+    )
+
+
+def _text(error: BaseException) -> str:
+    """Return everything that an error says; Spark's own text needs a JVM that may be gone."""
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - whatever the dead JVM's proxy raises
+        said = " ".join(str(argument) for argument in error.args)
+    return said or type(error).__name__
+
+
+def _from_worker(text: str) -> SleeperError | None:
+    if found := _OURS.search(text):
+        kind = getattr(errors, found[1], None)
+        if isinstance(kind, type) and issubclass(kind, SleeperError):
+            return kind(found[2].strip(), hint=found[3].strip() if found[3] else None)
+    if found := _NO_MODULE.search(text):
+        package = found[2].partition(".")[0]
+        return EngineError(
+            f"Spark's Python workers fail to import: {found[1].strip()}",
+            hint=f"install {package!r} in the Python of Spark's workers, and start a new session",
+        )
+    if "Traceback (most recent call last)" in text and (ends := _STACK_END.findall(text.partition("\n\tat ")[0])):
+        return EngineError(
+            f"Python code that Spark ran failed: {_cut(ends[-1])}", hint="the worker's whole stack is in its __cause__"
+        )
+    return None
+
+
+def _from_machine(text: str) -> SleeperError | None:
+    if _NO_SPACE.search(text):
+        return EngineError(
+            "Spark ran out of disk space",
+            hint="free some, or give config={'spark.local.dir': '/a/larger/disk'} before Spark starts",
+        )
+    if found := _NO_MEMORY.search(text):
+        return EngineError(
+            f"Spark ran out of memory: {_cut(found[1] or 'Java heap space')}",
+            hint="give config={'spark.driver.memory': '8g'} before Spark starts",
+        )
+    return None
+
+
+def _from_statement(kinds: set[str], text: str) -> SleeperError | None:
+    if not kinds & {"AnalysisException", "ParseException"}:
+        return None
+    condition = _CONDITION.match(text)
+    name = condition[1] if condition else ""
+    message = _first_line(text)
+    if "ParseException" in kinds:
+        where = re.search(r"\(line (\d+), pos (\d+)\)", text)
+        place = f" (line {where[1]}, position {where[2]})" if where and where[0] not in message else ""
+        return InvalidInput(f"{message}{place}", hint="check the statement's spelling at that place")
+    if name.startswith("TABLE_OR_VIEW_NOT_FOUND"):
+        missing = re.search(r"The table or view (\S+) cannot be found", text)
+        return NotFound(
+            f"no table or view {missing[1].replace('`', '')!r}" if missing else message, hint="check its spelling"
+        )
+    if near := re.search(r"Did you mean one of the following\? \[(.*?)\]", text):
+        # Spark names all of them in one long line; the first are the nearest.
+        nearest = [candidate.replace("`", "") for candidate in near[1].split(", ")[:3]]
+        return InvalidInput(message.partition(" Did you mean")[0], hint=f"did you mean {' or '.join(nearest)}?")
+    return InvalidInput(message, hint="check the statement against the columns and types of its tables")
+
+
+def _from_connection(kinds: set[str]) -> SleeperError | None:
+    if not kinds & set(_NO_JVM):
+        return None
+    return EngineError("Spark's JVM does not answer", hint="run it again: a new Spark is started when its JVM is gone")
+
+
+def _first_line(text: str) -> str:
+    """Return the first line that says something, without condition names, class names and SQL states."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # Py4J begins with the call that failed, and goes on with what was wrong.
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
+        lines = lines[1:]
+    line = lines[0].removeprefix(": ") if lines else ""
+    line = _JAVA_CLASS.sub("", line)
+    return _cut(_SQLSTATE.sub("", _CONDITION.sub("", line)).strip().rstrip(";").rstrip())
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+
+
+_HIDES_STACK = "SPARK_HIDE_TRACEBACK"
+"""The variable that PySpark reads when it writes down the error that ends one of its Python processes."""
+
+
+@contextmanager
+def without_stack() -> Iterator[None]:
+    """Have Spark show an error of this package by its message and hint alone; also used as a decorator.
+
+    A process of Spark ends with the error, so no other error loses its stack. In any other process it does nothing.
+    """
+    try:
+        yield
+    except SleeperError:
+        if _is_spark_process():
+            os.environ[_HIDES_STACK] = "1"
+        raise
+
+
+def _is_spark_process() -> bool:
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    return spec is not None and spec.name.startswith("pyspark.")

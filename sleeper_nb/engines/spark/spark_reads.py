@@ -1,0 +1,223 @@
+"""Which statements Spark may run: those that read, as Spark's own parser sees them.
+
+A command is allowed when it is known to read, or to change nothing but the Spark session; any other is refused, also
+one that a later Spark adds. Spark's grammar has commands at the top of a statement only, and in ``EXPLAIN``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from sleeper_nb.engines.local_files import refused
+from sleeper_nb.engines.spark import sql_rules as sql_files
+from sleeper_nb.engines.spark.parsed_plans import PlanNode, nodes_of
+from sleeper_nb.engines.spark.sql_rules import check_change
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.sql.tokens import tokenize
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOGICAL: Final = "org.apache.spark.sql.catalyst.plans.logical"
+_BEGINNINGS: Final = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE"})
+"""How statements begin that are no commands."""
+
+_READS: Final = re.compile(r"(Show|Describe|List)\w+")
+_OF_SESSION: Final = frozenset({
+    "SetCommand", "ResetCommand", "SetCatalogAndNamespace", "SetNamespaceCommand", "CacheTable", "UncacheTable",
+    "ClearCacheCommand", "RefreshTable", "CreateVariable", "SetVariable", "DropVariable", "CreateTempViewUsing",
+})  # fmt: skip
+"""Commands that change nothing but the Spark session, and end with it."""
+
+_CALLS_JAVA: Final = frozenset({"reflect", "try_reflect", "java_method"})
+_OPENS_FILES: Final = frozenset({"from_avro", "schema_of_avro", "from_protobuf", "to_protobuf"})
+"""Functions whose arguments may name a file."""
+
+_JUDGED: Final = {
+    "UnresolvedRelation": 2,
+    "UnresolvedFunction": 1,
+    "UnresolvedTableValuedFunction": 1,
+    "PlanWithUnresolvedIdentifier": 0,
+    "ExpressionWithUnresolvedIdentifier": 0,
+    "ScriptTransformation": 0,
+    "CreateTempViewUsing": 6,
+    "SetCommand": 1,
+    "ResetCommand": 1,
+    "SetNamespaceCommand": 1,
+}
+"""The kinds of nodes that can do more than read tables, and how many of their fields say so."""
+
+_HINT: Final = "begin with SELECT, WITH, FROM, SHOW or DESCRIBE; tables are changed by commands"
+_TABLE_HINT: Final = "make the table with create and load it with ingest"
+
+
+def check_reads(session: SparkSession, sql: str, *, local_files: bool = True) -> None:
+    """Make sure that a statement writes nothing, runs no program, and reads no local file that it may not.
+
+    Parameters
+    ----------
+    session
+        Whose parser judges; nothing is run.
+    sql
+        One statement.
+    local_files
+        Whether SQL may read local files.
+
+    Raises
+    ------
+    InvalidInput
+        When it does, naming the word that it begins with, or the function.
+    pyspark.errors.ParseException
+        When Spark cannot read it.
+    """
+    parser = session._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - PySpark shows no parser
+    plan = parser.parsePlan(sql)
+    _check_substitution(session, sql)
+    _check_command(session, sql, plan)
+    for node in nodes_of(session, plan, _JUDGED):
+        _check_node(session, node, local_files=local_files)
+
+
+def _check_command(session: SparkSession, sql: str, plan: Any) -> None:
+    kind = _kind(plan)
+    if kind == "ExplainCommand":
+        _check_command(session, _after_explain(sql), plan.logicalPlan())
+    elif kind == "UnresolvedWith":
+        _check_command(session, sql, plan.child())
+    elif kind == "SetCatalogAndNamespace" and _kind(plan.child()) == "UnresolvedNamespace":
+        names = plan.child().multipartIdentifier()
+        _check_namespace(session, [names.apply(index) for index in range(names.size())])
+    elif _is_command(session, plan):
+        if not (_READS.fullmatch(kind) or kind in _OF_SESSION or _drops_own_view(session, plan, kind)):
+            raise _no_query(sql, kind)
+    elif _first_word(sql) not in _BEGINNINGS or any(_is_command(session, each) for each in _children(plan, kind)):
+        raise _no_query(sql, kind)
+
+
+def _kind(plan: Any) -> str:
+    return str(plan.getClass().getSimpleName()).rstrip("$")
+
+
+def _is_command(session: SparkSession, plan: Any) -> bool:
+    from py4j.java_gateway import is_instance_of
+
+    gateway = session.sparkContext._gateway  # noqa: SLF001 - the only way to the JVM
+    kinds = ("Command", "ParsedStatement", "InsertIntoDir", "CreateTableAsSelect", "ReplaceTableAsSelect")
+    return any(is_instance_of(gateway, plan, f"{_LOGICAL}.{kind}") for kind in kinds)
+
+
+def _children(plan: Any, kind: str) -> Iterator[Any]:
+    """Yield the parts of ``FROM … INSERT … INSERT …``, which Spark reads as a union of inserts."""
+    if kind == "Union":
+        children = plan.children()
+        yield from (children.apply(index) for index in range(children.size()))
+
+
+def _drops_own_view(session: SparkSession, plan: Any, kind: str) -> bool:
+    """Whether a command drops a view that is Spark's own and temporary."""
+    if kind != "DropView":
+        return False
+    name, catalog = plan.child().nameParts(), session._jsparkSession.sessionState().catalog()  # noqa: SLF001
+    if not catalog.isTempView(name):
+        raise NotFound(f"no view {name.mkString('.')!r}", hint="SQL drops temporary views alone")
+    return True
+
+
+def _after_explain(sql: str) -> str:
+    tokens = tokenize(sql, dialect="spark")
+    options = {"EXPLAIN", "EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL"}
+    first = next((token for token in tokens if token.word not in options), tokens[-1])
+    return sql[first.start :]
+
+
+def _first_word(sql: str) -> str:
+    return next((token.word for token in tokenize(sql, dialect="spark") if not token.is_symbol("(")), "")
+
+
+def _no_query(sql: str, kind: str) -> InvalidInput:
+    if "Table" in kind and kind.startswith(("Create", "Replace")):
+        return InvalidInput("SQL makes no tables", hint=_TABLE_HINT)
+    return InvalidInput(f"no query begins with {_first_word(sql)!r} and does {_in_words(kind)!r}", hint=_HINT)
+
+
+def _in_words(kind: str) -> str:
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind.removesuffix("Command").removesuffix("Statement"))
+    return words.lower()
+
+
+def _check_substitution(session: SparkSession, sql: str) -> None:
+    """Raise when Spark would put a setting, or a variable of the process, into a statement: ``${env:HOME}``."""
+    jvm: Any = session._jvm  # noqa: SLF001 - the only way to the JVM
+    if "${" in sql and jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(sql) != sql:
+        raise InvalidInput("SQL replaces no ${…}", hint="write :name, and give its value as a parameter")
+
+
+def _check_node(session: SparkSession, node: PlanNode, *, local_files: bool) -> None:
+    match node.kind, node.fields:
+        case "UnresolvedRelation", (parts, options):
+            _check_relation(session, parts, local_files=local_files)
+            sql_files.check_options(session, options.items(), local_files=local_files)
+        case "UnresolvedFunction" | "UnresolvedTableValuedFunction", (parts,):
+            _check_function(parts[-1])
+        case "PlanWithUnresolvedIdentifier" | "ExpressionWithUnresolvedIdentifier", _:
+            raise InvalidInput("SQL takes no names that are computed: IDENTIFIER(…)", hint="write the name itself")
+        case "ScriptTransformation", _:
+            raise InvalidInput("SQL runs no programs: TRANSFORM … USING", hint="read the rows in Python: --as pandas")
+        case "CreateTempViewUsing", (*_, form, options):
+            sql_files.check_format(form)
+            if not local_files:
+                raise refused(dict(options).get("path", f"USING {form}"))
+            sql_files.check_options(session, options, local_files=local_files)
+        case "SetCommand", ([key, value],) if value is not None:
+            check_change(key)
+        case "ResetCommand", (key,):
+            check_change(key)
+        case "SetNamespaceCommand", (parts,):
+            _check_namespace(session, parts)
+
+
+def _check_function(name: str) -> None:
+    if name.lower() in _CALLS_JAVA:
+        raise InvalidInput(f"a query cannot call {name!r}, which runs Java", hint="leave it out")
+    if name.lower() in _OPENS_FILES:
+        raise InvalidInput(f"a query cannot call {name!r}, which opens files", hint="call it in Python, on a DataFrame")
+
+
+def _check_relation(session: SparkSession, parts: Sequence[str], *, local_files: bool) -> None:
+    """Judge a name of two parts, which may be a file: csv.`data.csv`."""
+    if len(parts) == 2 and not _is_table(session, *parts) and _is_source(session, parts[0]):
+        sql_files.check_format(parts[0])
+        sql_files.check_path(session, parts[1], local_files=local_files)
+
+
+def _is_table(session: SparkSession, database: str, name: str) -> bool:
+    """Whether a name is that of a table in a database of the Spark session, which Spark prefers to a file."""
+    jvm: Any = session._jvm  # noqa: SLF001 - the only way to the JVM
+    catalog = session._jsparkSession.sessionState().catalog()  # noqa: SLF001
+    identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(name, jvm.scala.Option.apply(database))
+    return bool(catalog.databaseExists(database) and catalog.tableExists(identifier))
+
+
+def _is_source(session: SparkSession, name: str) -> bool:
+    """Whether Spark knows a format, or a class, of a name; without one it looks for no file."""
+    from py4j.protocol import Py4JJavaError
+
+    if sql_files.is_format(name):
+        return True
+    jvm: Any = session._jvm  # noqa: SLF001 - the only way to the JVM
+    conf = session._jsparkSession.sessionState().conf()  # noqa: SLF001
+    try:
+        jvm.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(name, conf)
+    except Py4JJavaError:
+        return False
+    return True
+
+
+def _check_namespace(session: SparkSession, parts: Sequence[str]) -> None:
+    """Raise unless a namespace is a database of the catalog that the Spark session uses."""
+    if len(parts) != 1 or not session._jsparkSession.sessionState().catalog().databaseExists(parts[0]):  # noqa: SLF001
+        name = ".".join(parts)
+        hint = "name the catalog before the table: catalog.schema.table"
+        raise InvalidInput(f"SQL cannot USE {name!r}, no database of the Spark session's catalog", hint=hint)

@@ -1,0 +1,179 @@
+"""The files that a statement on Spark names: their formats, options and places."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from sleeper_nb.engines.local_files import check_outside, refused
+from sleeper_nb.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+# The settings of Spark that a statement may change: those that change how a query runs, and not what it answers.
+
+CHANGEABLE: Final = frozenset(
+    {
+        "spark.sql.shuffle.partitions",
+        "spark.sql.autoBroadcastJoinThreshold",
+        "spark.sql.broadcastTimeout",
+        "spark.sql.cbo.enabled",
+        "spark.sql.cbo.joinReorder.enabled",
+        "spark.sql.codegen.wholeStage",
+        "spark.sql.execution.arrow.maxRecordsPerBatch",
+        "spark.sql.files.maxPartitionBytes",
+        "spark.sql.files.maxPartitionNum",
+        "spark.sql.files.minPartitionNum",
+        "spark.sql.files.openCostInBytes",
+        "spark.sql.inMemoryColumnarStorage.batchSize",
+        "spark.sql.inMemoryColumnarStorage.compressed",
+        "spark.sql.join.preferSortMergeJoin",
+        "spark.sql.adaptive.enabled",
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes",
+        "spark.sql.adaptive.autoBroadcastJoinThreshold",
+        "spark.sql.adaptive.coalescePartitions.enabled",
+        "spark.sql.adaptive.coalescePartitions.initialPartitionNum",
+        "spark.sql.adaptive.coalescePartitions.minPartitionSize",
+        "spark.sql.adaptive.coalescePartitions.parallelismFirst",
+        "spark.sql.adaptive.forceOptimizeSkewedJoin",
+        "spark.sql.adaptive.localShuffleReader.enabled",
+        "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold",
+        "spark.sql.adaptive.optimizeSkewsInRebalancePartitions.enabled",
+        "spark.sql.adaptive.rebalancePartitionsSmallPartitionFactor",
+        "spark.sql.adaptive.skewJoin.enabled",
+        "spark.sql.adaptive.skewJoin.skewedPartitionFactor",
+        "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes",
+    }
+)
+"""Not among them: names of classes (a catalog, a cost evaluator), what makes a damaged file answer fewer rows
+(``spark.sql.files.ignoreCorruptFiles``), and what gives a query another meaning (``spark.sql.session.timeZone``,
+``spark.sql.ansi.enabled``, ``spark.sql.caseSensitive``)."""
+
+_TIME_ZONE: Final = "spark.sql.session.timeZone"
+
+
+def check_change(key: str | None) -> None:
+    """Make sure that SQL may change a setting, or take a change of it back.
+
+    Parameters
+    ----------
+    key
+        The setting; None for all of them.
+
+    Raises
+    ------
+    InvalidInput
+        Naming the setting and where it can be set.
+    """
+    if key is None:
+        raise InvalidInput("SQL cannot reset all settings", hint="name one: RESET spark.sql.shuffle.partitions")
+    if key in CHANGEABLE:
+        return
+    hint = f"start with connect(…, spark_config={{{key!r}: …}}), or set it on a Spark session of your own"
+    if key == _TIME_ZONE:
+        hint = f"write from_utc_timestamp(COLUMN, 'Europe/London'), or {hint}"
+    raise InvalidInput(f"SQL cannot change setting {key!r}", hint=hint)
+
+
+FORMATS: Final = ("avro", "binaryFile", "csv", "json", "orc", "parquet", "text", "xml")
+_FORMATS: Final = frozenset(map(str.lower, FORMATS))
+
+_OPTIONS: Final = frozenset(
+    """
+    path header sep delimiter quote escape charToEscapeQuoteEscaping comment encoding charset lineSep multiLine
+    wholeText inferSchema samplingRatio enforceSchema mergeSchema mode columnNameOfCorruptRecord
+    maxColumns maxCharsPerColumn
+    ignoreLeadingWhiteSpace ignoreTrailingWhiteSpace ignoreSurroundingSpaces unescapedQuoteHandling
+    nullValue nanValue positiveInf negativeInf emptyValue locale timeZone preferDate
+    dateFormat timestampFormat timestampNTZFormat enableDateTimeParsingFallback datetimeRebaseMode int96RebaseMode
+    primitivesAsString prefersDecimal allowComments allowUnquotedFieldNames allowSingleQuotes
+    allowNumericLeadingZeros allowNonNumericNumbers allowBackslashEscapingAnyCharacter allowUnquotedControlChars
+    dropFieldIfAllNull rowTag attributePrefix valueTag excludeAttribute treatEmptyValuesAsNulls ignoreNamespace
+    pathGlobFilter recursiveFileLookup modifiedBefore modifiedAfter
+    """.lower().split()
+)
+"""Options that say how a file is written, or which files are meant. Not among them: those that leave out files which
+cannot be read, and those that name another file."""
+
+
+def is_format(name: str) -> bool:
+    """Whether SQL may read files of a format."""
+    return name.lower() in _FORMATS
+
+
+def check_format(name: str) -> None:
+    """Raise unless SQL may read files of a format; others may connect to a database, or run a class."""
+    if not is_format(name):
+        raise InvalidInput(f"SQL reads no files of format {name!r}", hint=f"formats are {', '.join(FORMATS)}")
+
+
+def check_options(session: SparkSession, options: Iterable[tuple[str, str]], *, local_files: bool) -> None:
+    """Raise when an option does more than say how a file is written, or its path may not be read."""
+    for name, value in options:
+        if name.lower() not in _OPTIONS:
+            hint = "read the file in Python: session.spark_session.read.option(…)"
+            raise InvalidInput(f"SQL takes no option {name!r} of files", hint=hint)
+        if name.lower() == "path":
+            check_path(session, value, local_files=local_files)
+
+
+def check_path(session: SparkSession, path: str, *, local_files: bool) -> None:
+    """Make sure that SQL may read all files that a path, folder or pattern stands for, as Spark finds them.
+
+    Raises
+    ------
+    InvalidInput
+        SQL may read no files here, the path is elsewhere than on this machine, or a file is no data of the user's.
+    """
+    if not local_files:
+        raise refused(path)
+    for found in _matching(session, path):
+        for each in _below(found):
+            check_outside(each)
+
+
+def _matching(session: SparkSession, path: str) -> Iterator[str]:
+    """Yield the local paths that Spark reads for a path: it has patterns, and a working folder, of its own."""
+    from py4j.protocol import Py4JJavaError
+
+    jvm: Any = session._jvm  # noqa: SLF001 - the only way to the JVM
+    conf = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
+    try:
+        there = jvm.org.apache.hadoop.fs.Path(path)
+    except Py4JJavaError as error:
+        raise InvalidInput(f"no path {path!r}", hint="write one: csv.`data.csv`") from error
+    scheme = there.toUri().getScheme() or jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(conf).getScheme()
+    if scheme != "file":
+        hint = "read it in Python: session.spark_session.read"
+        raise InvalidInput(f"SQL reads files of this machine alone, not {path!r}", hint=hint)
+    found = there.getFileSystem(conf).globStatus(there)
+    yield from (each.getPath().toUri().getPath() for each in found or ())
+
+
+def _below(path: str) -> Iterator[str]:
+    """Yield a path and, of a folder, all folders and links below it, which Spark reads too."""
+    yield path
+    waiting, seen = [path], set()
+    while waiting:
+        folder = waiting.pop()
+        real = os.path.realpath(folder)
+        if real in seen or not os.path.isdir(real):  # noqa: PTH112 - paths of Spark are text
+            continue
+        seen.add(real)
+        for entry in _entries(real):
+            is_folder = entry.is_dir()
+            if is_folder or entry.is_symlink():
+                yield entry.path
+            if is_folder:
+                waiting.append(entry.path)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:  # Spark cannot read it either, and says so
+        return []

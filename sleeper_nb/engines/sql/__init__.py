@@ -1,1 +1,0 @@
-"""Version clauses in SQL text, found and cut out; no engine is imported here."""

@@ -1,0 +1,65 @@
+"""Committing another schema: its file is written before the commit, and deleted when the commit fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from sleeper_nb.errors import OutcomeUnknown, SleeperError
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.state import TableState
+from sleeper_nb.model.transactions import Transaction
+from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage import paths
+
+C = TypeVar("C", bound=Transaction)
+
+
+class SchemaCommit(Generic[C]):
+    """A change with a new schema, planned again on each schema that a try of its commit finds.
+
+    Parameters
+    ----------
+    store
+        The table's.
+    make
+        Returns the schema for a state and the id that the schema will have.
+    change
+        Returns the change of a state, for the new schema and its id.
+    """
+
+    def __init__(
+        self,
+        store: StateStore,
+        make: Callable[[TableState, int], Schema],
+        change: Callable[[TableState, int, Schema], C],
+    ) -> None:
+        self._store, self._make, self._change = store, make, change
+        self._planned: tuple[TableState, C] | None = None
+        self._written: tuple[int, Schema] | None = None
+
+    def commit(self, *, author: str | None, message: str | None = None) -> tuple[TableState, C, Snapshot]:
+        """Commit the change; return the state that it changed, the change, and the new snapshot."""
+        try:
+            snapshot = self._store.commit(self._on, author=author, message=message)
+        except OutcomeUnknown:
+            raise  # the schema may be the table's: it must stay
+        except SleeperError:  # no other error: after an interrupt another thread may still commit it
+            self._discard()
+            raise
+        assert self._planned is not None  # noqa: S101 - a commit has planned
+        return *self._planned, snapshot
+
+    def _on(self, state: TableState) -> C:
+        if self._written is None or self._planned is None or state.schema_id != self._planned[0].schema_id:
+            written = self._store.history.new_schema(lambda schema_id: self._make(state, schema_id), state.schema_id)
+            self._discard()  # the one that lost against another schema
+            self._written = written
+        change = self._change(state, *self._written)
+        self._planned = state, change
+        return change
+
+    def _discard(self) -> None:
+        if self._written is not None:
+            self._store.storage.delete(paths.schema(self._written[0]))

@@ -1,1 +1,0 @@
-"""Merging the files of leaf partitions."""

@@ -1,1 +1,0 @@
-"""How a table is, and whether anything is wrong with it."""

@@ -1,0 +1,611 @@
+"""The one rule of every cast: a value becomes exactly itself in the table's type, or it is refused. Pure.
+
+A cast is exact when the result, cast back, is the value that came. The rule is a table of source kinds and field types
+(`RULES`), which the reference prints; it holds for the elements of lists and maps as for columns, and every input goes
+through it: Arrow, pandas, Polars, rows of Python, CSV, JSON, Parquet, and batches of Spark in its workers.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sleeper_nb.model.schema import FieldType, is_utf8
+from sleeper_nb.report import values_of
+
+# What a text means as a value of a type: one grammar for CSV, JSON, and columns of texts. Pure.
+#
+# Numbers are decimal, and keep every digit that is written: ``9007199254740993`` is no double, nor is ``1e400``. Spaces
+# around a value count nothing. A moment without a zone is UTC.
+
+_ZONED = r"[Tt ]\d\d.*([Zz]|[+-]\d\d(:?\d\d)?)$"
+_FAR = r"^(-\d{4,}|\d{5,})-\d\d-\d\d"
+_ANY_YEAR = re.compile(r"(?P<year>-\d{4,7}|\d{5,7})(?P<rest>-\d\d-\d\d.*)", re.ASCII)
+_MICROSECONDS_IN_400_YEARS = 146_097 * 86_400_000_000
+_NUMERIC_TEXT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+_NAMED = re.compile(r"nan|[+-]?inf(inity)?", re.IGNORECASE)
+_SURE_DIGITS = {pa.float64(): 15, pa.float32(): 6}
+_SMALL = {pa.float64(): 1e-290, pa.float32(): 1e-30}
+
+
+def to_int(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return whole numbers; a fraction of zeros counts nothing.
+
+    Raises
+    ------
+    ArrowInvalid
+        As all functions here do for a text that means no such value.
+    """
+    texts = pc.utf8_trim_whitespace(texts)
+    if not _any(pc.match_substring_regex(texts, "[^-0-9]")):  # Arrow also reads 0x10
+        return texts.cast(target)
+    return pa.array([None if text is None else _whole(text) for text in texts.to_pylist()], target)
+
+
+def _whole(text: str) -> int:
+    if not _NUMERIC_TEXT.fullmatch(text):
+        raise pa.ArrowInvalid(f"{text!r} is no number")
+    number = Decimal(text)
+    if number.adjusted() > 20 or number != number.to_integral_value():
+        raise pa.ArrowInvalid(f"{text!r} is no whole number")
+    return int(number)
+
+
+def to_float(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return the nearest floats, when they have all digits that are written."""
+    texts = pc.utf8_trim_whitespace(texts)
+    numbers = texts.cast(target)
+    long = pc.greater(pc.utf8_length(texts), _SURE_DIGITS[target])
+    if _any(long):
+        long = pc.and_(long, pc.not_equal(numbers.cast(pa.string()), texts))
+    small = pc.and_(pc.less(pc.abs(numbers), _SMALL[target]), pc.match_substring(texts, "e", ignore_case=True))
+    doubtful = pc.or_(pc.or_(long, small), pc.invert(pc.is_finite(numbers)))
+    for text, number in zip(texts.filter(doubtful).to_pylist(), numbers.filter(doubtful).to_pylist(), strict=True):
+        if not _keeps_digits(text, number):
+            raise pa.ArrowInvalid(f"{text!r} has more digits than the type")
+    return numbers
+
+
+def _keeps_digits(text: str, number: float) -> bool:
+    if _NAMED.fullmatch(text):
+        return True
+    if not _NUMERIC_TEXT.fullmatch(text):
+        return False
+    written = Decimal(text)
+    digits = len("".join(map(str, written.as_tuple().digits)).strip("0")) or 1
+    return Decimal(f"{number:.{digits - 1}e}") == written
+
+
+def to_decimal(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return decimals; zeros behind the last digit count nothing."""
+    texts = pc.utf8_trim_whitespace(texts)
+    if _any(pc.match_substring_regex(texts, "[^-0-9.]")) or _any(pc.greater(pc.utf8_length(texts), 38)):
+        return pa.array([None if text is None else _decimal(text) for text in texts.to_pylist()], target)
+    return texts.cast(target)
+
+
+def _decimal(text: str) -> Decimal:
+    number = Decimal(text) if _NUMERIC_TEXT.fullmatch(text) else None
+    if number is None or abs(number.adjusted()) > 76:
+        if number == 0:
+            return Decimal(0)
+        raise pa.ArrowInvalid(f"{text!r} is no decimal")
+    return _stripped(number)
+
+
+def _stripped(number: Decimal) -> Decimal:
+    """Return a number without zeros behind its last digit, whatever the context's precision."""
+    sign, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)  # noqa: S101 - it is finite
+    text = "".join(map(str, digits))
+    kept = text.rstrip("0") or "0"
+    return Decimal(f"{'-' if sign else ''}{kept}E{exponent + len(text) - len(kept)}")
+
+
+def to_boolean(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return truth of ``true``, ``false``, ``1`` and ``0``, in any case."""
+    return pc.utf8_lower(pc.utf8_trim_whitespace(texts)).cast(target)
+
+
+def to_date(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return days of ``2026-11-21``, or of the first moment of a day; years can have more digits, and a sign."""
+    texts = pc.utf8_trim_whitespace(texts)
+    if not _any(pc.match_substring_regex(texts, "[^-0-9]|^-|^[0-9]{5}")):
+        return texts.cast(target)
+    if _any(pc.match_substring_regex(texts, _FAR)):
+        return pa.array([None if text is None else _day(text) for text in texts.to_pylist()], pa.int32()).cast(target)
+    moments = to_timestamp(texts, pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
+    days = moments.cast(target)
+    if _any(pc.not_equal(days.cast(pa.timestamp("us")), moments)):
+        raise pa.ArrowInvalid("a day has no time")
+    return days
+
+
+def _day(text: str) -> int:
+    """Return the days since 1970 of any year."""
+    found = _ANY_YEAR.fullmatch(text)
+    year = int(found["year"]) if found else 0
+    near = 2000 + year % 400  # after 400 years the calendar repeats
+    days = to_date(pa.array([f"{near}{found['rest']}" if found else text]), pa.date32())
+    return int(days.cast(pa.int32())[0].as_py()) + ((year - near) // 400 * 146_097 if found else 0)
+
+
+def to_timestamp(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return moments of ISO 8601, with a space or a ``T``, in UTC where they name no zone."""
+    texts = pc.utf8_trim_whitespace(texts)
+    texts = pc.replace_substring_regex(texts, r"(\.\d{6})0+", r"\1")  # nine digits of a second, the last three zero
+    if _any(pc.match_substring_regex(texts, _FAR)):
+        return pa.array([None if text is None else _moment(text, target) for text in texts.to_pylist()]).cast(target)
+    zoned = pc.match_substring_regex(texts, _ZONED)
+    none = pa.scalar(None, pa.string())
+    with_zone = pc.if_else(zoned, texts, none).cast(target)
+    without = pc.if_else(zoned, none, texts).cast(pa.timestamp("us")).cast(pa.int64()).cast(target)
+    return pc.coalesce(with_zone, without)
+
+
+def _moment(text: str, target: pa.DataType) -> int:
+    """Return the microseconds since 1970 of a moment whose year may be one that Arrow does not read."""
+    found = _ANY_YEAR.fullmatch(text)
+    if found is None:
+        moment = to_timestamp(pa.array([text]), target)
+        return int(moment.cast(pa.int64())[0].as_py())
+    year = int(found["year"])
+    near = 2000 + year % 400  # after 400 years the calendar repeats
+    moved = to_timestamp(pa.array([f"{near}{found['rest']}"]), target)
+    return int(moved.cast(pa.int64())[0].as_py()) + (year - near) // 400 * _MICROSECONDS_IN_400_YEARS
+
+
+def from_base64(text: str) -> bytes:
+    """Return the bytes of base64, and of nothing else."""
+    return base64.b64decode(text, validate=True)
+
+
+def as_written(text: str) -> str | bytes:
+    """Return the bytes that a text had in its file, where they are not UTF-8; else the text."""
+    if not any("\udc80" <= each <= "\udcff" for each in text):
+        return text
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return text
+
+
+def _any(found: Any) -> bool:
+    return bool(pc.any(found, skip_nulls=True).as_py())
+
+
+PARSERS: Mapping[str, Callable[[pa.Array, pa.DataType], pa.Array]] = {
+    "int": to_int, "long": to_int, "float": to_float, "double": to_float, "decimal": to_decimal, "boolean": to_boolean,
+    "date": to_date, "timestamp": to_timestamp,
+}  # fmt: skip
+"""By field type."""
+
+Fit = Literal["exact", "where it fits", "refused"]
+Cast = Callable[[pa.Array, FieldType], pa.Array]
+BAD_VALUE = (pa.ArrowException, OverflowError, TypeError, ValueError, ArithmeticError, RecursionError)
+"""What Arrow and Python raise for a value that does not fit."""
+_OPEN_EXTENSIONS = frozenset({"arrow.json", "arrow.uuid", "arrow.bool8"})
+_MOST_SHOWN = 60
+_NUMBERS = frozenset({"int", "long", "float", "double", "decimal"})
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+(?:[. ]\d{3})*,\d+", re.ASCII)
+
+
+class InexactValueError(Exception):
+    """A value that a field type cannot hold exactly.
+
+    Parameters
+    ----------
+    kind
+        The source kind of the value.
+    target
+        The field type that it was cast to, which may be that of a list's element.
+    index
+        The place of the row in the array, from 0; None when the whole kind is refused and there is no value.
+    value
+        The value.
+    """
+
+    def __init__(self, kind: str, target: FieldType, index: int | None = None, value: Any = None) -> None:
+        super().__init__(kind, target, index, value)
+        self.kind, self.target, self.index, self.value = kind, target, index, value
+
+    def at(self, index: int) -> InexactValueError:
+        """Return the same for another row."""
+        return InexactValueError(self.kind, self.target, index, self.value)
+
+    @property
+    def shown(self) -> str:
+        """The value as a message shows it."""
+        try:
+            value = as_written(self.value) if isinstance(self.value, str) else self.value
+            text = repr(value) if isinstance(value, str | bytes) else str(value)
+        except RecursionError:
+            text = "a deeply nested value"
+        return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+    @property
+    def is_bad_text(self) -> bool:
+        """Whether the value is a text that is not UTF-8."""
+        return self.kind == self.target.name == "string" and self.index is not None
+
+    @property
+    def is_no_number(self) -> bool:
+        """Whether a text was to become a number, which it does not say."""
+        is_text = self.kind == "string" and isinstance(self.value, str) and self.target.name in _NUMBERS
+        return is_text and not _NUMBER.fullmatch(self.value.strip())
+
+    @property
+    def hint(self) -> str:
+        """What to do."""
+        if self.is_no_number:
+            return _number_hint(self.value)
+        if fit(self.kind, self.target.name) == "refused":
+            return _HINTS_REFUSED.get((self.kind, self.target.name)) or f"convert it to {self.target} first"
+        return _HINTS.get(self.target.name, "convert it to {} first").format(self.target)
+
+
+_HINTS = {
+    "int": "round it first, or use a column of type long, decimal(p,s) or double",
+    "long": "round it first, or use a column of type decimal(p,s) or double",
+    "decimal": "round it to the scale of {} first, or use a wider decimal",
+    "float": "round it to 32 bits first, such as numpy.float32(x), or use a column of type double",
+    "double": "use a column of type decimal(p,s) or long, or convert it to double first",
+    "boolean": "write true, false, 1 or 0",
+    "date": "drop the time of day first, or use a column of type timestamp; a text is written 2026-11-21",
+    "timestamp": "round it to microseconds first; a text is written 2026-11-21T10:30:00.123456Z",
+    "string": "convert it to UTF-8 text first, or use a column of type bytearray",
+    "map": "give lists of (key, value) pairs, no key NULL",
+}
+_HINTS_REFUSED = {
+    **{(kind, name): "a number has no unit of time: convert it first, such as pandas.to_datetime(x, unit='s')"
+       for kind in ("int", "long", "unsigned long", "float", "double", "decimal") for name in ("date", "timestamp")},
+    **{(kind, "string"): "convert it to text first, such as str(x)"
+       for kind in ("boolean", "int", "long", "unsigned long", "float", "double", "decimal", "date", "timestamp",
+                    "timestamp (s, ms, ns)")},
+    ("other", "map"): "give lists of (key, value) pairs",
+}  # fmt: skip
+
+
+def _number_hint(text: str) -> str:
+    """Return what to do about a text that is not a number."""
+    if _DECIMAL_COMMA.fullmatch(text.strip()):
+        return f"write a point before the decimals, and nothing between the thousands: {_with_point(text)}"
+    return "write a number such as 12 or 1.5, leave the value out where it is missing, or use a column of type string"
+
+
+def _with_point(text: str) -> str:
+    whole, _, decimals = text.strip().rpartition(",")
+    return f"{re.sub(r'[^0-9+-]', '', whole)}.{decimals}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How values of one kind become those of one field type."""
+
+    fit: Fit
+    cast: Cast
+
+
+def fit(kind: str, name: str) -> Fit:
+    """Return whether values of a source kind become those of a field type: always, where they fit, or never."""
+    return RULES[kind, name].fit if (kind, name) in RULES else "refused"
+
+
+@lru_cache(maxsize=1024)
+def kind_of(arrow: pa.DataType) -> str:
+    """Return the source kind of an Arrow type: a row of the table of casts."""
+    types = pa.types
+    if types.is_dictionary(arrow) or types.is_run_end_encoded(arrow):
+        return kind_of(arrow.value_type)
+    if isinstance(arrow, pa.BaseExtensionType):
+        return kind_of(arrow.storage_type) if arrow.extension_name in _OPEN_EXTENSIONS else "other"
+    return next((kind for kind, test in _KINDS if test(arrow)), "other")
+
+
+def _is_map(arrow: pa.DataType) -> bool:
+    """Return whether a type is a map, or the list of pairs that Polars makes of one."""
+    if pa.types.is_map(arrow):
+        return True
+    if not _is_list(arrow) or not pa.types.is_struct(arrow.value_type):
+        return False
+    return [arrow.value_type.field(i).name for i in range(arrow.value_type.num_fields)] == ["key", "value"]
+
+
+def _is_list(arrow: pa.DataType) -> bool:
+    types = pa.types
+    tests = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view, types.is_large_list_view)
+    return any(test(arrow) for test in tests)
+
+
+def _any_of(*tests: Callable[[pa.DataType], bool]) -> Callable[[pa.DataType], bool]:
+    return lambda arrow: any(test(arrow) for test in tests)
+
+
+_KINDS: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
+    ("null", pa.types.is_null),
+    ("boolean", pa.types.is_boolean),
+    ("int", _any_of(pa.types.is_int8, pa.types.is_int16, pa.types.is_int32, pa.types.is_uint8, pa.types.is_uint16)),
+    ("long", _any_of(pa.types.is_int64, pa.types.is_uint32)),
+    ("unsigned long", pa.types.is_uint64),
+    ("float", _any_of(pa.types.is_float16, pa.types.is_float32)),
+    ("double", pa.types.is_float64),
+    ("decimal", pa.types.is_decimal),
+    ("string", _any_of(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)),
+    (
+        "bytearray",
+        _any_of(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary),
+    ),
+    ("date", pa.types.is_date),
+    ("timestamp", lambda arrow: pa.types.is_timestamp(arrow) and arrow.unit == "us"),
+    ("timestamp (s, ms, ns)", pa.types.is_timestamp),
+    ("map", _is_map),
+    ("list", _is_list),
+)
+KINDS = (*(kind for kind, _ in _KINDS), "other")
+"""The rows of the table of casts; ``other`` are times of day, durations, structs, periods and all else."""
+
+
+def exactly(array: pa.Array, target: FieldType) -> pa.Array:
+    """Return an array with the type of a field, every value exactly what it was.
+
+    Raises
+    ------
+    InexactValueError
+        For the first value for which there is none, or the whole kind.
+    """
+    if array.type.equals(target.arrow, check_metadata=True) and is_utf8(array):
+        return array
+    kind = kind_of(array.type)
+    rule = RULES.get((kind, target.name))
+    if rule is None and array.null_count == len(array):
+        return pa.nulls(len(array), target.arrow)
+    if rule is None:
+        raise _refused(kind, target, array)
+    plain = _plain(array)
+    try:
+        return rule.cast(plain, target)
+    except BAD_VALUE as error:
+        index = first_bad(plain, lambda part: rule.cast(part, target))
+        if index is None:
+            raise InexactValueError(kind, target) from error
+        raise InexactValueError(kind, target, index, values_of(plain.slice(index, 1))[0]) from error
+
+
+def _refused(kind: str, target: FieldType, array: pa.Array) -> InexactValueError:
+    """Return what a kind that is never cast is refused with: the first value, where one can be shown."""
+    index = pc.index(array.is_valid(), True).as_py() if len(array) else -1
+    if index < 0:
+        return InexactValueError(kind, target)
+    try:
+        value = values_of(array.slice(index, 1))[0]
+    except (*BAD_VALUE, ImportError):
+        value = str(array.type)
+    return InexactValueError(kind, target, index, value)
+
+
+def first_bad(values: Any, cast: Callable[[Any], Any]) -> int | None:
+    """Return the place of the first value that a cast of some fails for; values are an array, or a list."""
+
+    def fails(start: int, end: int) -> bool:
+        try:
+            cast(values[start:end])
+        except BAD_VALUE:
+            return True
+        return False
+
+    low, high = 0, len(values)
+    if not high or not fails(low, high):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fails(low, middle):
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    """Return values that are looked up, run-length encoded, in views or of a known extension as what they stand for."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return array.storage
+    if pa.types.is_run_end_encoded(kind):
+        return _plain(pc.run_end_decode(array))
+    if pa.types.is_dictionary(kind):  # Arrow cannot look up views
+        return _plain(array.dictionary).take(array.indices)
+    if pa.types.is_string_view(kind):
+        return array.cast(pa.large_string())
+    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):  # Arrow has few casts of these
+        return array.cast(pa.decimal128(kind.precision, kind.scale))
+    return array.cast(pa.large_binary()) if pa.types.is_binary_view(kind) else array
+
+
+def _check(ok: pa.Array) -> None:
+    """Raise `ArrowInvalid` unless all is true; null is what a null is compared to."""
+    if pc.all(ok, skip_nulls=True).as_py() is False:
+        raise pa.ArrowInvalid("a value would be changed")
+
+
+def _safely(array: pa.Array, target: FieldType) -> pa.Array:
+    """Cast as Arrow does where that is exact or fails."""
+    return array.cast(target.arrow)
+
+
+def _bit_to_decimal(array: pa.Array, target: FieldType) -> pa.Array:
+    return _int_to_decimal(array.cast(pa.int8()), target)
+
+
+def _int_to_decimal(array: pa.Array, target: FieldType) -> pa.Array:
+    # Arrow goes by the most digits that the type has, unless it has decimals already
+    return array.cast(pa.decimal128(20, 0)).cast(target.arrow)
+
+
+def _int_to_float(array: pa.Array, target: FieldType) -> pa.Array:
+    try:
+        return array.cast(target.arrow)
+    except pa.ArrowInvalid:  # Arrow refuses all large numbers, of which some are exact
+        return to_float(array.cast(pa.string()), target.arrow)
+
+
+def _float_to_int(array: pa.Array, target: FieldType) -> pa.Array:
+    wide = array.cast(pa.float64())
+    _check(pc.less(wide, 2.0**63))  # which some processors make the greatest number of 64 bits
+    return wide.cast(target.arrow)
+
+
+def _float_to_decimal(array: pa.Array, target: FieldType) -> pa.Array:
+    return to_decimal(_float_texts(array), target.arrow)
+
+
+def _float_texts(array: pa.Array) -> pa.Array:
+    """Return the shortest texts that mean the same floats."""
+    return (array.cast(pa.float32()) if pa.types.is_float16(array.type) else array).cast(pa.string())
+
+
+def _double_to_float(array: pa.Array, target: FieldType) -> pa.Array:
+    cast = array.cast(target.arrow)
+    _check(pc.or_(pc.equal(cast.cast(pa.float64()), array), pc.is_nan(array)))
+    return cast
+
+
+def _decimal_to_float(array: pa.Array, target: FieldType) -> pa.Array:
+    return to_float(array.cast(pa.string()), target.arrow)
+
+
+def _number_to_bit(array: pa.Array, target: FieldType) -> pa.Array:
+    number = array.cast(pa.int64())
+    _check(pc.and_(pc.greater_equal(number, 0), pc.less_equal(number, 1)))
+    return number.cast(target.arrow)
+
+
+def _date_to_date(array: pa.Array, target: FieldType) -> pa.Array:
+    cast = array.cast(target.arrow)
+    _check(pc.equal(cast.cast(array.type), array))
+    return cast
+
+
+def _date_to_moment(array: pa.Array, target: FieldType) -> pa.Array:
+    days = _date_to_date(array, FieldType("date")).cast(pa.int32()).cast(pa.int64())
+    return pc.multiply_checked(days, 86_400_000_000).cast(target.arrow)
+
+
+def _moment_to_moment(array: pa.Array, target: FieldType) -> pa.Array:
+    if array.type.tz is not None:
+        return array.cast(target.arrow)
+    return array.cast(pa.timestamp("us")).cast(pa.int64()).cast(target.arrow)  # a time without a zone is UTC
+
+
+def _moment_to_date(array: pa.Array, target: FieldType) -> pa.Array:
+    moments = _moment_to_moment(array, FieldType("timestamp"))
+    days = moments.cast(pa.timestamp("us")).cast(target.arrow)
+    _check(pc.equal(_date_to_moment(days, FieldType("timestamp")), moments))
+    return days
+
+
+def _text_to_text(array: pa.Array, target: FieldType) -> pa.Array:
+    cast = array.cast(target.arrow)
+    cast.validate(full=True)  # Arrow trusts that text is UTF-8
+    return cast
+
+
+def _text_to(parse: Callable[[pa.Array, pa.DataType], pa.Array]) -> Cast:
+    return lambda array, target: parse(array.cast(pa.string()), target.arrow)
+
+
+def _list_to_list(array: pa.Array, target: FieldType) -> pa.Array:
+    offsets = _offsets(array)
+    inner = _inner(offsets, array.flatten(), target.arguments[0])
+    made = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inner, mask=array.is_null())
+    return made.cast(target.arrow)
+
+
+def _map_to_map(array: pa.Array, target: FieldType) -> pa.Array:
+    if pa.types.is_map(array.type):
+        pair = pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])
+        array = array.cast(pa.list_(pair))
+    offsets, pairs = _offsets(array), array.flatten()
+    columns = pairs.flatten()
+    keys, items = (_inner(offsets, column, t) for column, t in zip(columns, target.arguments, strict=True))
+    missing = pc.index(keys.is_null(), True).as_py()
+    if missing >= 0:
+        raise InexactValueError("null", target, _row(offsets, missing), None)
+    made = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, mask=array.is_null())
+    return made.cast(target.arrow)
+
+
+def _offsets(array: pa.Array) -> Any:
+    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def _inner(offsets: Any, values: pa.Array, target: FieldType) -> pa.Array:
+    """Cast the elements of lists; a refused one is refused for its row."""
+    try:
+        return exactly(values, target)
+    except InexactValueError as error:
+        raise error if error.index is None else error.at(_row(offsets, error.index)) from error
+
+
+def _row(offsets: Any, place: int) -> int:
+    return int(np.searchsorted(offsets, place, side="right")) - 1
+
+
+def _rules() -> dict[tuple[str, str], Rule]:
+    names = ("int", "long", "string", "bytearray", "double", "float", "boolean", "date", "timestamp", "decimal", "list",
+             "map")  # fmt: skip
+    rules = {("null", name): Rule("exact", _safely) for name in names}
+
+    def add(how: Fit, cast: Cast, kinds: tuple[str, ...], *targets: str) -> None:
+        rules.update({(kind, target): Rule(how, cast) for kind in kinds for target in targets})
+
+    whole, floats = ("int", "long", "unsigned long"), ("float", "double")
+    add("exact", _safely, ("boolean",), "boolean", "int", "long", "float", "double")
+    add("where it fits", _bit_to_decimal, ("boolean",), "decimal")
+    add("where it fits", _safely, ("long", "unsigned long"), "int")
+    add("where it fits", _safely, ("unsigned long",), "long")
+    add("exact", _safely, ("int", "long"), "long")
+    add("exact", _safely, ("int",), "int", "double")
+    add("where it fits", _int_to_float, ("long", "unsigned long"), "double")
+    add("where it fits", _int_to_float, whole, "float")
+    add("where it fits", _int_to_decimal, whole, "decimal")
+    add("where it fits", _float_to_int, floats, "int", "long")
+    add("where it fits", _float_to_decimal, floats, "decimal")
+    add("exact", _safely, ("float",), "float", "double")
+    add("exact", _safely, ("double",), "double")
+    add("where it fits", _double_to_float, ("double",), "float")
+    add("where it fits", _safely, ("decimal",), "int", "long", "decimal")
+    add("where it fits", _decimal_to_float, ("decimal",), "float", "double")
+    add("where it fits", _number_to_bit, (*whole, *floats, "decimal"), "boolean")
+    _add_others(add)
+    return rules
+
+
+def _add_others(add: Callable[..., None]) -> None:
+    add("where it fits", _text_to_text, ("string",), "string")
+    add("exact", _safely, ("string",), "bytearray")
+    for name, parse in PARSERS.items():
+        add("where it fits", _text_to(parse), ("string",), name)
+    add("exact", _safely, ("bytearray",), "bytearray")
+    add("where it fits", _safely, ("bytearray",), "string")
+    add("exact", _date_to_date, ("date",), "date")
+    add("where it fits", _date_to_moment, ("date",), "timestamp")
+    add("exact", _moment_to_moment, ("timestamp",), "timestamp")
+    add("where it fits", _moment_to_moment, ("timestamp (s, ms, ns)",), "timestamp")
+    add("where it fits", _moment_to_date, ("timestamp", "timestamp (s, ms, ns)"), "date")
+    add("where it fits", _list_to_list, ("list",), "list")
+    add("where it fits", _map_to_map, ("map",), "map")
+
+
+RULES = _rules()
+"""All casts that there are; a pair that is not here is refused."""

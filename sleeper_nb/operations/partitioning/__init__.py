@@ -1,1 +1,0 @@
-"""Where leaf partitions are cut."""

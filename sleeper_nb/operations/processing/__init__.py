@@ -1,1 +1,0 @@
-"""What a table does with its rows before anybody sees them: filters, an iterator, aggregations."""

@@ -1,0 +1,284 @@
+"""Status: where a table's metadata is, how much there is of everything, what waits, and what to do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sleeper_nb.catalog.catalog_base import Assignment, steady
+from sleeper_nb.model.files import data_files
+from sleeper_nb.model.properties import (
+    SAVEPOINT_INTERVAL,
+    SPLITTING_THRESHOLD,
+    TableProperties,
+)
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot, files_text
+from sleeper_nb.model.state import TableState
+from sleeper_nb.operations.compaction_plan import claims_text
+from sleeper_nb.operations.scanning.scan_plan import files_of
+from sleeper_nb.operations.upkeep.collect_garbage import (
+    collectable_files,
+    delay_of,
+    left_behind,
+    versions_kept,
+)
+from sleeper_nb.operations.upkeep.expire import Retention, plan_expiry
+from sleeper_nb.operations.upkeep.online import is_online
+from sleeper_nb.operations.versioning.periodic_savepoints import is_due
+from sleeper_nb.report import Bytes, Grid, Report, counted
+from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage.paths import is_data_file
+from sleeper_nb.storage.places import StoredFile
+
+
+@dataclass(frozen=True, slots=True)
+class Housekeeping:
+    """What a table's properties say of its upkeep.
+
+    Parameters
+    ----------
+    batch_size
+        So many files in one leaf are worth a compaction.
+    splitting_threshold
+        So many rows in one leaf are too many.
+    gc_delay
+        How long a file stays after nothing refers to it.
+    retention
+        How long snapshots stay.
+    save_every
+        How old the last periodic savepoint becomes before another is made; None makes none.
+    """
+
+    batch_size: int
+    splitting_threshold: int
+    gc_delay: timedelta
+    retention: Retention
+    save_every: timedelta | None = None
+
+    @classmethod
+    def of(cls, properties: TableProperties) -> Housekeeping:
+        """Return what a table's properties say."""
+        return cls(
+            properties["sleeper.table.compaction.files.batch.size"],
+            properties[SPLITTING_THRESHOLD],
+            delay_of(properties),
+            Retention.of(properties),
+            properties[SAVEPOINT_INTERVAL],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Something to do next: a command without its table, and why."""
+
+    command: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TableStatus(Report):
+    """How a table is.
+
+    Parameters
+    ----------
+    state_store, catalog
+        The classes that keep its metadata and its consistency.
+    snapshot
+        The current one.
+    files, references
+        Data files of the current snapshot, and the uses that partitions make of them.
+    leaves, rows, bytes
+        Leaf partitions, rows, and bytes of the data files.
+    metadata_files, metadata_bytes
+        In the table's folders of metadata, of all versions.
+    snapshots, savepoints
+        Versions that are kept.
+    log_length
+        Transactions of the log between the newest full metadata and the current snapshot.
+    claims
+        Compaction jobs that run, or whose process died less than 20 minutes ago.
+    claimed
+        The files that each of them has claimed, and until when.
+    waiting_files, waiting_bytes, waiting_metadata
+        What is out of use but still there: data files, their bytes, and metadata files.
+    next_steps
+        What to do, the most useful first.
+    prefix
+        What stands before a command.
+    online
+        Whether maintenance may work on it.
+    notes
+        What the file of its properties says that does not count, and whether it was changed by hand.
+    """
+
+    table: str
+    state_store: str
+    catalog: str
+    snapshot: Snapshot
+    files: int
+    references: int
+    leaves: int
+    rows: int
+    bytes: int
+    metadata_files: int
+    metadata_bytes: int
+    snapshots: int
+    savepoints: int
+    log_length: int
+    claims: int
+    waiting_files: int
+    waiting_bytes: int
+    waiting_metadata: int
+    next_steps: tuple[Advice, ...]
+    prefix: str = "%sleeper"
+    online: bool = True
+    notes: tuple[str, ...] = ()
+    claimed: tuple[Assignment, ...] = ()
+
+    def grid(self) -> Grid:
+        """Return one row a fact, and below them what to do next."""
+        now = self.snapshot
+        waiting = f"{counted(self.waiting_files, 'data file')}, {Bytes(self.waiting_bytes)}"
+        waiting += f"; {counted(self.waiting_metadata, 'metadata file')}"
+        rows: list[tuple[object, ...]] = [
+            ("state store", f"{self.state_store} on {self.catalog}"),
+            ("snapshot", f"{now.id:,} ({now.operation}, {now.time:%Y-%m-%d %H:%M:%S} UTC)"),
+            ("data", f"{counted(self.rows, 'row')}, {files_text(self.files, self.references)}, {Bytes(self.bytes)}"),
+            ("leaf partitions", f"{self.leaves:,}"),
+            ("versions", f"{counted(self.snapshots, 'snapshot')}, {counted(self.savepoints, 'savepoint')}"),
+            ("metadata", f"{counted(self.metadata_files, 'file')}, {Bytes(self.metadata_bytes)}"),
+            ("log to replay", counted(self.log_length, "transaction")),
+            ("compaction jobs", claims_text(self.claimed) or "0 running"),
+            ("out of use", waiting),
+        ]
+        if not self.online:
+            rows.insert(0, ("online", "no: no maintenance touches it"))
+        rows += [("properties", note) for note in self.notes]
+        steps = [(f"{self.prefix} {step.command} {self.table}", step.why) for step in self.next_steps]
+        nothing = "nothing to do until the claims of compaction jobs end" if self.claims else "nothing to do"
+        rows += [("next", f"{typed}: {why}") for typed, why in steps] or [("next", nothing)]
+        return Grid(("", ""), tuple(rows), f"status of {self.table}")
+
+
+def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableStatus:
+    """Return how a table is at its current snapshot. Nothing is changed, and no data file is opened."""
+    return store.on_head(lambda _: _status(store, name, keeping))
+
+
+def _status(store: StateStore, name: str, keeping: Housekeeping) -> TableStatus:
+    catalog, table_id, now = store.catalog, store.table_id, store.clock.now()
+    (metadata, snapshots), around = steady(
+        lambda: (_metadata_files(store), catalog.snapshots(table_id)),
+        lambda: (
+            store.head(),
+            is_online(catalog, table_id),
+            catalog.savepoints(table_id),
+            catalog.leases(table_id),
+            catalog.assignments(table_id, now),
+            catalog.garbage(table_id),
+        ),
+    )
+    head, online, savepoints, leases, claims, garbage = around
+    state = store.load(head)
+    kept = versions_kept(snapshots, savepoints, leases, now)
+    files, size = files_of(state)
+    waiting, waiting_bytes = data_files(state.files.out_of_use)
+    return TableStatus(
+        table=name,
+        state_store=head.state_store,
+        catalog=type(catalog).__name__,
+        snapshot=head,
+        files=files,
+        references=state.totals().files,
+        leaves=len(state.tree.leaves),
+        rows=state.totals().rows,
+        bytes=size,
+        metadata_files=len(metadata),
+        metadata_bytes=sum(file.bytes for file in metadata),
+        snapshots=len(snapshots),
+        savepoints=len(savepoints),
+        log_length=_log_length(store, head),
+        claims=len(claims),
+        claimed=claims,
+        waiting_files=waiting,
+        waiting_bytes=waiting_bytes,
+        waiting_metadata=sum(not is_data_file(path) for path, _ in garbage),
+        next_steps=_next_steps(state, keeping, now, snapshots, savepoints, kept, claims, garbage, online=online),
+        online=online,
+    )
+
+
+def _metadata_files(store: StateStore) -> tuple[StoredFile, ...]:
+    return tuple(file for folder in ("statestore", "schema", "savepoint") for file in store.storage.list(folder))
+
+
+def _next_steps(
+    state: TableState,
+    keeping: Housekeeping,
+    now: datetime,
+    snapshots: Sequence[Snapshot],
+    savepoints: Sequence[Savepoint],
+    kept: Collection[int],
+    claims: Iterable[Assignment],
+    garbage: Sequence[tuple[str, datetime]],
+    *,
+    online: bool,
+) -> tuple[Advice, ...]:
+    claimed = {(claim.partition_id, name) for claim in claims for name in claim.filenames}
+    return advise(
+        keeping,
+        big=sum(held.rows >= keeping.splitting_threshold for held in state.files.by_partition().values()),
+        full=full_leaves(state, claimed, keeping.batch_size),
+        expired=len(plan_expiry(snapshots, keeping.retention, now)),
+        files=len(collectable_files(state, kept, now, keeping.gc_delay)) + len(left_behind(state, garbage)),
+        metadata=sum(now - since >= keeping.gc_delay and not is_data_file(path) for path, since in garbage),
+        unsaved=is_due(savepoints, snapshots[0], keeping.save_every, now),
+        online=online,
+    )
+
+
+def full_leaves(state: TableState, claimed: set[tuple[str, str]], batch_size: int) -> int:
+    """Return how many leaves have files for a compaction job that no other job has claimed. Pure."""
+    counts = state.files.active["partition_id"].value_counts().to_pylist()
+    taken = Counter(partition_id for partition_id, _ in claimed)
+    free = {count["values"]: count["counts"] - taken[count["values"]] for count in counts}
+    return sum(free.get(leaf.id, 0) >= batch_size for leaf in state.tree.leaves)
+
+
+def advise(
+    keeping: Housekeeping,
+    *,
+    big: int = 0,
+    full: int = 0,
+    expired: int = 0,
+    files: int = 0,
+    metadata: int = 0,
+    unsaved: bool = False,
+    online: bool = True,
+) -> tuple[Advice, ...]:
+    """Return what to do next, the most useful first. Pure."""
+    steps = (
+        (not online, Advice("online", "it is offline: what follows is refused until then")),
+        (big, Advice("split", f"{_leaves(big)} {counted(keeping.splitting_threshold, 'row')} or more")),
+        (full, Advice("compact", f"{_leaves(full)} {keeping.batch_size} files or more")),
+        (unsaved, Advice("maintain", "a periodic savepoint is due")),
+        (expired, Advice("expire", f"{counted(expired, 'snapshot')} can be forgotten")),
+        (
+            files + metadata,
+            Advice("collect-garbage", f"{counted(files, 'data file')} and {counted(metadata, 'metadata file')} can go"),
+        ),
+    )
+    return tuple(advice for due, advice in steps if due)
+
+
+def _leaves(count: int) -> str:
+    return "1 leaf partition has" if count == 1 else f"{count:,} leaf partitions have"
+
+
+def _log_length(store: StateStore, head: Snapshot) -> int:
+    if head.files_path is not None or store.named(head.state_store).keeps_history_itself:
+        return 0
+    return head.id - store.catalog.checkpoint(store.table_id, head.id).id

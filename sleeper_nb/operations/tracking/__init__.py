@@ -1,1 +1,0 @@
-"""Records of jobs: what runs, what ran, and why it failed."""

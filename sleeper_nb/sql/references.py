@@ -1,0 +1,435 @@
+"""Find every table that one SQL statement names, with its version clause and its alias.
+
+One pass over the tokens, not a parser's tree: a statement that no SQL library can parse yet still works, and what this
+module does not know reaches the engine as it stands, for the engine to judge. The rules:
+
+* A relation stands behind FROM, JOIN, a comma of a FROM list, USING of DELETE and MERGE, and behind TABLE, PIVOT or
+  UNPIVOT that begin a query. FROM inside a call (``extract(year FROM d)``) or behind IS DISTINCT opens none.
+* A relation is a table unless it is a subquery, a call, a string, VALUES, or a name of a WITH in scope. A WITH name
+  holds from behind its own body (inside it too when RECURSIVE) to the end of the query that has the WITH. So under
+  RECURSIVE, a body that names itself never means the table, although DuckDB lets it when the body has no UNION.
+* A version clause stands behind the name or behind the alias. On anything that is no table it is an error.
+* Any kind of statement is read: the table that DESCRIBE, SHOW or SUMMARIZE is about has the role ``"describe"``, the
+  target of INSERT, UPDATE, DELETE, MERGE, COPY, CREATE, DROP, ALTER and their like has the role ``"write"``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.sql.tokens import (
+    DEEPEST,
+    Dialect,
+    Token,
+    depth_of,
+    skip_brackets,
+    spells,
+    tokenize,
+    unquote,
+)
+from sleeper_nb.sql.version_clause import RESERVED, VersionClause, read_clause
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+# Read the pieces of a SQL statement that make a table reference: name, version clause, sample and alias.
+
+NameRole = Literal["read", "describe", "write"]
+
+_JOIN_KINDS = frozenset({"ASOF", "POSITIONAL", "SEMI", "ANTI"})
+
+
+@dataclass(frozen=True, slots=True)
+class TableReference:
+    """One table that a statement names.
+
+    Attributes
+    ----------
+    parts
+        The name without quotes, as written: ``("flights",)`` or ``("db", "flights")``.
+    clause
+        The version asked for; None for the newest.
+    alias
+        The alias without quotes; None when there is none.
+    start, end
+        The span that a view's name replaces, in characters: the name, and the clause when it stands right behind. A
+        clause behind the alias has its own span in `clause`.
+    role
+        ``"read"`` for a relation of a query; ``"describe"`` and ``"write"`` for what a statement is about.
+    alias_at
+        Where an alias has to be added once the name is replaced; None when there is one, or none is allowed.
+    has_options
+        ``WITH (…)`` follows, which Spark silently ignores on views.
+    """
+
+    parts: tuple[str, ...]
+    clause: VersionClause | None
+    alias: str | None
+    start: int
+    end: int
+    role: NameRole = "read"
+    alias_at: int | None = None
+    has_options: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name in one piece: ``flights`` or ``db.flights``."""
+        return ".".join(self.parts)
+
+
+class Reader:
+    """The tokens of one statement, read by index; what reads gives the index behind what it read.
+
+    Attributes
+    ----------
+    found
+        The references read so far.
+    """
+
+    def __init__(self, sql: str, tokens: Sequence[Token], dialect: Dialect) -> None:
+        self.sql, self.tokens, self.dialect = sql, tokens, dialect
+        self.found: list[TableReference] = []
+
+    def table(self, first: int, behind: int, parts: tuple[str, ...], prefix: str | None) -> int:
+        """Read what follows the name of a relation that is a table; `prefix` is an alias that stood before it."""
+        clause, behind = self.clause(behind)
+        end = clause.end if clause else self.tokens[behind - 1].end
+        has_options = spells(self.tokens, behind, "WITH", "(")
+        if has_options:
+            behind = skip_brackets(self.tokens, behind + 1)
+        if self.dialect == "spark" and spells(self.tokens, behind, "TABLESAMPLE", "("):
+            # In Spark the sample stands before the alias, in DuckDB behind it.
+            behind = skip_brackets(self.tokens, behind + 1)
+            if spells(self.tokens, behind, "REPEATABLE", "("):
+                behind = skip_brackets(self.tokens, behind + 1)
+        alias_at = max(end, self.tokens[behind - 1].end)
+        alias, behind = self.alias(behind)
+        if clause is None:
+            clause, behind = self.clause(behind)
+        alias = alias or prefix
+        reference = TableReference(
+            parts, clause, alias, self.tokens[first].start, end, "read", None if alias else alias_at, has_options
+        )
+        self.found.append(reference)
+        return behind
+
+    def no_table(self, at: int, what: str) -> int:
+        """Pass over the alias of a relation that is no table, and refuse a version clause before or behind it."""
+        for behind in (at, self.alias(at)[1]):
+            if self.clause(behind)[0] is not None:
+                raise InvalidInput(f"{what} has no versions", hint="put the version clause behind a table's name")
+        return self.alias(at)[1]
+
+    def alias(self, at: int) -> tuple[str | None, int]:
+        """Read ``[AS] alias [(columns)]``, if it is there."""
+        named = at + 1 if self.word(at) == "AS" else at
+        token = self.tokens[named] if named < len(self.tokens) else None
+        if token is None or token.kind in {"symbol", "number"} or (named == at and not self.is_alias(at)):
+            return None, at
+        behind = named + 1
+        if spells(self.tokens, behind, "("):
+            behind = skip_brackets(self.tokens, behind)
+        return unquote(token, dialect=self.dialect), behind
+
+    def is_alias(self, at: int) -> bool:
+        """Tell whether what stands behind a relation without AS is an alias, not the next clause."""
+        word, following = self.word(at), self.word(at + 1)
+        if self.tokens[at].kind == "quoted":
+            return True
+        clause = (following == "BY" and word in {"SORT", "CLUSTER", "DISTRIBUTE"}) or self.clause(at)[0] is not None
+        join = word in _JOIN_KINDS and following in {"JOIN", "LEFT", "RIGHT", "INNER", "FULL", "OUTER"}
+        minus = word == "MINUS" and self.dialect == "spark"
+        return word not in RESERVED | {""} and not (clause or join or minus)
+
+    def clause(self, at: int) -> tuple[VersionClause | None, int]:
+        """Read a version clause, if one is there."""
+        return read_clause(self.sql, self.tokens, at, dialect=self.dialect) or (None, at)
+
+    def parts(self, at: int) -> tuple[tuple[str, ...], int]:
+        """Read a name with dots."""
+        parts = [unquote(self.tokens[at], dialect=self.dialect)]
+        at += 1
+        while spells(self.tokens, at, ".") and at + 1 < len(self.tokens) and self.tokens[at + 1].kind != "symbol":
+            parts.append(unquote(self.tokens[at + 1], dialect=self.dialect))
+            at += 2
+        return tuple(parts), at
+
+    def is_name(self, at: int) -> bool:
+        """Tell whether a table's name may stand here."""
+        if at >= len(self.tokens):
+            return False
+        token = self.tokens[at]
+        spark_number = token.kind == "number" and self.dialect == "spark" and not token.text.isdigit()
+        return token.kind == "quoted" or spark_number or token.word not in RESERVED | {""}
+
+    def word(self, at: int) -> str:
+        """Give the word at an index in upper case; empty when no plain word is there."""
+        return self.tokens[at].word if 0 <= at < len(self.tokens) else ""
+
+    def ends(self, at: int) -> bool:
+        """Tell whether the statement or the bracket ends here."""
+        return at >= len(self.tokens) or self.tokens[at].is_symbol(")")
+
+
+_END_OF_FROM = frozenset({
+    "SELECT", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "QUALIFY", "WINDOW", "FETCH", "UNION",
+    "INTERSECT", "EXCEPT", "MINUS", "SET", "VALUES", "INSERT", "RETURNING",
+})  # fmt: skip
+_BEFORE_QUERY = frozenset({"UNION", "INTERSECT", "EXCEPT", "MINUS", "ALL", "DISTINCT", "NAME", "AS"})
+_EXPLAIN = frozenset({"EXPLAIN", "ANALYZE", "EXTENDED", "FORMATTED", "CODEGEN", "COST"})
+_PIVOTS = frozenset({"PIVOT", "UNPIVOT", "PIVOT_WIDER", "PIVOT_LONGER"})
+_DESCRIBES = frozenset({"DESCRIBE", "DESC", "SUMMARIZE", "SHOW"})
+_QUERIES = frozenset({"SELECT", "WITH", "FROM", "VALUES", "PIVOT", "UNPIVOT"})
+_NO_TABLES = frozenset({"FUNCTION", "DATABASE", "SCHEMA", "CATALOG", "NAMESPACE", "ALL", "TABLES", "DATABASES"})
+_CHANGES = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE", "TRUNCATE", "COPY"})
+_DEFINITIONS = frozenset({"CREATE", "DROP", "ALTER", "REPLACE", "CACHE", "UNCACHE", "REFRESH", "ANALYZE"})
+_BEFORE_TARGET = frozenset({
+    "INTO", "OVERWRITE", "TABLE", "VIEW", "TEMP", "TEMPORARY", "GLOBAL", "LOCAL", "OR", "REPLACE", "IGNORE", "IF",
+    "NOT", "EXISTS", "FROM", "MATERIALIZED", "EXTERNAL", "LAZY", "RECURSIVE",
+})  # fmt: skip
+
+
+def table_references(sql: str, *, dialect: Dialect) -> tuple[TableReference, ...]:
+    """Find the tables that one statement names, in the order in which they stand.
+
+    Parameters
+    ----------
+    sql
+        One statement, with or without a ``;`` at its end. Blank text has no references.
+    dialect
+        Whose strings, quotes and clauses it is written in.
+
+    Raises
+    ------
+    InvalidInput
+        There is more than one statement; a string or comment is not closed; a version clause names no version, or
+        stands behind something that is no table or is written to; brackets are nested more than 200 deep.
+    """
+    tokens = list(tokenize(sql, dialect=dialect))
+    while tokens and tokens[-1].is_symbol(";"):
+        tokens.pop()
+    for token in tokens:
+        if token.is_symbol(";"):
+            line = sql.count("\n", 0, token.start) + 1
+            raise InvalidInput(f"a second statement follows the ';' on line {line}", hint="run one statement at a time")
+    if depth_of(tokens) > DEEPEST:
+        raise InvalidInput(f"the statement has more than {DEEPEST} brackets inside each other", hint="use WITH")
+    walk = _Walk(sql, tokens, dialect)
+    at = 0
+    while at < len(tokens):  # a bracket too many ends a group early; the engine will say so
+        at = walk.group(at, frozenset(), top=at == 0)
+    return tuple(sorted(walk.found, key=lambda reference: reference.start))
+
+
+@dataclass(slots=True)
+class _Group:
+    """What is known at a place between two brackets."""
+
+    scope: frozenset[str]
+    expects: bool = False  # a relation comes next
+    in_from: bool = False  # a comma leads to another relation
+    query: bool = False  # FROM opens a FROM clause here
+    fresh: bool = True  # a query may begin here
+    head: bool = False  # a statement may begin here
+    using: bool = False  # USING leads to a relation
+    alias: str | None = None  # DuckDB's alias before the table: ``FROM a: tbl``
+
+
+def _with_name(name: str) -> str:
+    return f"{name!r}, a name of this statement's WITH,"
+
+
+class _Walk(Reader):
+    def group(self, at: int, scope: frozenset[str], *, expects: bool = False, top: bool = False) -> int:
+        """Walk to the bracket that closes this group, and give the index behind it."""
+        group = _Group(scope, expects=expects, in_from=expects, head=top)
+        while at < len(self.tokens) and not self.tokens[at].is_symbol(")"):
+            fresh, head, group.fresh, group.head = group.fresh, group.head, False, False
+            behind = self._relation(at, group, fresh=fresh) if group.expects else None
+            at = self._other(at, group, fresh=fresh, head=head) if behind is None else behind
+        return at + 1
+
+    def _other(self, at: int, group: _Group, *, fresh: bool, head: bool) -> int:
+        token = self.tokens[at]
+        if token.is_symbol("("):
+            group.head = head and spells(self.tokens, at - 1, "EXPLAIN")
+            group.fresh = group.head
+            return self.group(at + 1, group.scope)
+        if token.is_symbol(","):
+            group.expects = group.in_from
+        elif token.is_symbol("|>"):  # Spark's pipes follow a whole FROM clause
+            group.in_from, group.query = False, True
+        elif token.word and not (at and self.tokens[at - 1].is_symbol(".")):
+            return self._keyword(at, group, fresh=fresh, head=head)
+        return at + 1
+
+    def _keyword(self, at: int, group: _Group, *, fresh: bool, head: bool) -> int:
+        word = self.tokens[at].word
+        if head and word in _EXPLAIN - {"ANALYZE"} | ({"ANALYZE"} if at else set()):
+            group.head = group.fresh = True
+            return at + 1
+        if (head and word in _CHANGES | _DEFINITIONS) or (
+            word == "INSERT" and self.word(at + 1) in {"INTO", "OVERWRITE"}
+        ):
+            return self._target(at, group)
+        if fresh and word in _DESCRIBES:
+            return self._described(at, group)
+        if word == "WITH":
+            return self._with(at, group, head=head)
+        if word == "TABLE" and (fresh or (not group.query and self.tokens[at - 1].text in {",", "=>"})):
+            return self._table_word(at, group)
+        self._clause_word(at, group, fresh=fresh)
+        return at + 1
+
+    def _table_word(self, at: int, group: _Group) -> int:
+        """Read ``TABLE name`` or, as the argument of a call, ``TABLE(name)``."""
+        bracket = spells(self.tokens, at + 1, "(")
+        name = at + 1 + bracket
+        if not self.is_name(name):
+            return at + 1
+        behind = self.clause(self.parts(name)[1])[1]
+        closed = not bracket or spells(self.tokens, behind, ")")
+        return self._named(name, group, "read") + bracket if closed else at + 1
+
+    def _clause_word(self, at: int, group: _Group, *, fresh: bool) -> None:
+        word = self.tokens[at].word
+        if word in _END_OF_FROM or (word in {"SORT", "CLUSTER", "DISTRIBUTE"} and self.word(at + 1) == "BY"):
+            group.in_from = group.expects = False
+            group.query = group.query or word in {"SELECT", "VALUES"}
+        elif word == "FROM" and (group.query or fresh) and not self._is_call_from(at):
+            group.query = group.in_from = group.expects = True
+        elif word == "JOIN" and (group.query or group.in_from):
+            group.in_from = group.expects = True
+        elif word == "LATERAL":  # LATERAL VIEW names columns, with commas, behind the last relation
+            group.in_from = False
+        elif word == "USING" and group.using:
+            group.in_from = group.expects = True
+            group.using = False
+        elif word in _PIVOTS and fresh:
+            group.expects, group.in_from = True, False
+        if word in _BEFORE_QUERY:
+            group.fresh = True
+
+    def _is_call_from(self, at: int) -> bool:
+        before, earlier = self.word(at - 1), self.word(at - 2)
+        is_distinct = before == "DISTINCT" and earlier in {"IS", "NOT"}
+        return is_distinct or (spells(self.tokens, max(at - 1, 0), "(") and earlier == "TRIM")
+
+    def _with(self, at: int, group: _Group, *, head: bool) -> int:
+        """Walk the list of a WITH, if it is one: ``name [(columns)] [AS] [NOT] [MATERIALIZED] (body), …``."""
+        name = at + 2 if self.word(at + 1) == "RECURSIVE" else at + 1
+        body = self._body(name)
+        if body is None:
+            return at + 1
+        while body is not None:
+            own = frozenset({unquote(self.tokens[name], dialect=self.dialect).casefold()})
+            recursive = self.word(at + 1) == "RECURSIVE"
+            behind = self.group(body + 1, group.scope | own if recursive else group.scope)
+            group.scope |= own
+            name = behind + 1
+            body = self._body(name) if spells(self.tokens, behind, ",") else None
+        group.fresh, group.head, group.expects = True, head, False
+        return behind
+
+    def _body(self, name: int) -> int | None:
+        """Give the index of the bracket that opens the body of a WITH name; None when this is none."""
+        if not self.is_name(name):
+            return None
+        at = name + 1
+        columns = skip_brackets(self.tokens, at) if spells(self.tokens, at, "(") else at
+        if self.word(columns) in {"AS", "USING", "MAX"} or spells(self.tokens, columns, "("):
+            at = columns
+        if spells(self.tokens, at, "USING", "KEY", "("):
+            at = skip_brackets(self.tokens, at + 2)
+        at += 4 if spells(self.tokens, at, "MAX", "RECURSION", "LEVEL") else 0
+        for word in ("AS", "NOT", "MATERIALIZED"):
+            at += self.word(at) == word
+        return at if spells(self.tokens, at, "(") else None
+
+    def _relation(self, at: int, group: _Group, *, fresh: bool) -> int | None:
+        """Read the relation at an index; None when a keyword or anything else stands there."""
+        token, word = self.tokens[at], self.word(at)
+        if word == "LATERAL":
+            return at + 1
+        if fresh and self.dialect == "duckdb" and word in _DESCRIBES:
+            return None
+        prefix, group.alias, group.expects = group.alias, None, False
+        if token.is_symbol("("):
+            return self.no_table(self.group(at + 1, group.scope, expects=True), "a subquery")
+        if token.kind == "string":
+            return self.no_table(at + 1, token.text)
+        if word == "VALUES":
+            return self._values(at + 1, group)
+        if not self.is_name(at):
+            return None
+        if self.dialect == "duckdb" and spells(self.tokens, at + 1, ":"):
+            group.expects, group.alias = True, unquote(token, dialect=self.dialect)
+            return at + 2
+        return self._named_relation(at, group, prefix)
+
+    def _named_relation(self, at: int, group: _Group, prefix: str | None) -> int:
+        parts, behind = self.parts(at)
+        if spells(self.tokens, behind, "("):
+            return self.no_table(self.group(behind + 1, group.scope), f"the call {'.'.join(parts)}(…)")
+        if len(parts) == 1 and parts[0].casefold() in group.scope:
+            return self.no_table(behind, _with_name(parts[0]))
+        return self.table(at, behind, parts, prefix)
+
+    def _values(self, at: int, group: _Group) -> int:
+        """Pass over the rows of VALUES in a FROM list; their commas lead to rows, not to relations."""
+        if not spells(self.tokens, at, "("):
+            group.in_from = False
+            return at
+        at = self.group(at + 1, group.scope)
+        while spells(self.tokens, at, ",", "("):
+            at = self.group(at + 2, group.scope)
+        return self.no_table(at, "VALUES")
+
+    def _described(self, at: int, group: _Group) -> int:
+        show = self.word(at) == "SHOW"
+        at += 1
+        for words in (("COLUMNS", "FROM"), ("COLUMNS", "IN"), ("CREATE", "TABLE"), ("PARTITIONS",), ("TBLPROPERTIES",)):
+            if show and spells(self.tokens, at, *words):
+                return self._named(at + len(words), group, "describe")
+        if show and self.dialect == "spark":
+            return at
+        while self.word(at) in {"TABLE", "EXTENDED", "FORMATTED", "QUERY"} and not self.ends(at + 1):
+            at += 1
+        if self.word(at) in _QUERIES or spells(self.tokens, at, "("):
+            group.fresh, group.expects = True, False
+            return at
+        return at if self.word(at) in _NO_TABLES else self._named(at, group, "describe")
+
+    def _target(self, at: int, group: _Group) -> int:
+        """Read what a statement writes to or defines."""
+        verb, first = self.word(at), at + 1
+        at = first
+        while self.word(at) in _BEFORE_TARGET:
+            at += 1
+        group.query = group.query or verb in _CHANGES - {"COPY"}
+        group.using = verb in {"DELETE", "MERGE"}
+        group.in_from = group.expects = False
+        skipped = {token.word for token in self.tokens[first:at]}
+        if verb in _DEFINITIONS and not skipped & {"TABLE", "VIEW"}:
+            return at
+        columns = self.parts(at)[1] if verb == "COPY" and self.is_name(at) else at
+        columns = skip_brackets(self.tokens, columns) if spells(self.tokens, columns, "(") else columns
+        return self._named(at, group, "read" if verb == "COPY" and self.word(columns) == "TO" else "write")
+
+    def _named(self, at: int, group: _Group, role: NameRole) -> int:
+        """Read a table that is no relation with an alias: the name, and perhaps a clause."""
+        group.expects = False
+        if not self.is_name(at):
+            return at
+        parts, behind = self.parts(at)
+        if len(parts) == 1 and parts[0].casefold() in group.scope:
+            return self.no_table(behind, _with_name(parts[0]))
+        clause, behind = self.clause(behind)
+        if role == "write" and clause is not None:
+            raise InvalidInput(f"{'.'.join(parts)!r} cannot be written to at a version", hint="leave the clause out")
+        end = clause.end if clause else self.tokens[behind - 1].end
+        self.found.append(TableReference(parts, clause, None, self.tokens[at].start, end, role))
+        return behind

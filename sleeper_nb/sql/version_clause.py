@@ -1,0 +1,249 @@
+"""The version clause behind a table's name: ``VERSION AS OF …``, ``TIMESTAMP AS OF …``, ``AT (…)`` and ``@ref``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.sql.tokens import Dialect, Token, skip_brackets, spells, unquote
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# What can follow a table, so none of these is an alias or a table's name unless it is quoted.
+RESERVED = frozenset(
+    [
+        "SELECT",
+        "FROM",
+        "WHERE",
+        "GROUP",
+        "HAVING",
+        "ORDER",
+        "LIMIT",
+        "OFFSET",
+        "FETCH",
+        "QUALIFY",
+        "WINDOW",
+        "UNION",
+        "INTERSECT",
+        "EXCEPT",
+        "JOIN",
+        "INNER",
+        "LEFT",
+        "RIGHT",
+        "FULL",
+        "CROSS",
+        "NATURAL",
+        "ON",
+        "USING",
+        "PIVOT",
+        "UNPIVOT",
+        "PIVOT_WIDER",
+        "PIVOT_LONGER",
+        "TABLESAMPLE",
+        "LATERAL",
+        "WITH",
+        "TABLE",
+        "VALUES",
+        "INSERT",
+        "SET",
+        "AS",
+        "FOR",
+        "WHEN",
+        "RETURNING",
+        "AND",
+        "OR",
+        "THEN",
+        "END",
+    ]
+)
+_UNIT = re.compile(
+    r"(NANO|MICRO|MILLI)?SECONDS?|MINUTES?|HOURS?|DAYS?|WEEKS?|MONTHS?|QUARTERS?|YEARS?|DECADES?|CENTUR(Y|IES)"
+    r"|MILLENNI(UM|A)S?"
+)
+_REFERENCE = re.compile(r"\w+(?:[-.:]\w+)*")
+_WHOLE_NUMBER = re.compile(r"-?[0-9]+")
+_KINDS: dict[str, Literal["version", "timestamp"]] = {
+    "VERSION": "version", "SYSTEM_VERSION": "version", "TIMESTAMP": "timestamp", "SYSTEM_TIME": "timestamp",
+}  # fmt: skip
+_TYPES = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "DATETIME"})
+_HINT = "write VERSION AS OF 12, VERSION AS OF 'savepoint.3' or TIMESTAMP AS OF '2026-11-01 10:00:00'"
+
+
+@dataclass(frozen=True, slots=True)
+class VersionClause:
+    """Which version of a table a statement asks for.
+
+    Attributes
+    ----------
+    kind
+        ``"version"`` and ``"timestamp"`` as the clause says; ``"reference"`` for ``table@ref``, which may be either.
+    text
+        The text of the literal or expression, as it stands in the statement (quotes included).
+    literal
+        The value of a plain literal: ``12``, ``"snapshot.12"``, ``"2026-11-01 10:00:00"``. None for an expression, a
+        parameter or a typed literal, which the engine evaluates.
+    start, end
+        The span of the clause in the statement, in characters.
+    """
+
+    kind: Literal["version", "timestamp", "reference"]
+    text: str
+    literal: str | int | None
+    start: int
+    end: int
+
+
+def read_clause(sql: str, tokens: Sequence[Token], at: int, *, dialect: Dialect) -> tuple[VersionClause, int] | None:
+    """Read the clause that opens at an index; None when none opens there.
+
+    Returns
+    -------
+    The clause, and the index of the token behind it.
+
+    Raises
+    ------
+    InvalidInput
+        A clause opens there but names no version.
+    """
+    if at and spells(tokens, at, "@") and tokens[at].start == tokens[at - 1].end:
+        return _reference(sql, tokens, at, dialect)
+    if spells(tokens, at, "AT", "(") and spells(tokens, at + 3, "=>") and tokens[at + 2].word in _KINDS:
+        behind = skip_brackets(tokens, at + 1)
+        kind, first, last = _KINDS[tokens[at + 2].word], at + 4, behind - 1
+    else:
+        head = at + 1 if spells(tokens, at, "FOR") else at
+        if not (spells(tokens, head + 1, "AS", "OF") and tokens[head].word in _KINDS):
+            return None
+        kind, first = _KINDS[tokens[head].word], head + 3
+        behind = last = _version(tokens, first) if kind == "version" else _expression(tokens, first)
+    if first >= last or not _closed(tokens, at, behind):
+        raise InvalidInput(f"no version in {sql[tokens[at].start : tokens[behind - 1].end]!r}", hint=_HINT)
+    text = sql[tokens[first].start : tokens[last - 1].end]
+    literal = _literal(text, tokens[first:last], dialect, bare=kind == "version")
+    return VersionClause(kind, text, literal, tokens[at].start, tokens[behind - 1].end), behind
+
+
+def _closed(tokens: Sequence[Token], at: int, behind: int) -> bool:
+    return tokens[at].word != "AT" or tokens[behind - 1].is_symbol(")")
+
+
+def _reference(sql: str, tokens: Sequence[Token], at: int, dialect: Dialect) -> tuple[VersionClause, int]:
+    """Read ``@ref``: letters, digits and ``_ - . :`` without spaces, or anything in quotes."""
+    start = tokens[at].end
+    following = tokens[at + 1] if at + 1 < len(tokens) and tokens[at + 1].start == start else None
+    if following is not None and following.kind in {"quoted", "string"}:
+        literal = unquote(following, dialect=dialect)
+        return VersionClause("reference", following.text, literal, tokens[at].start, following.end), at + 2
+    match = _REFERENCE.match(sql, start)
+    if match is None:
+        raise InvalidInput(f"no version behind {sql[tokens[at - 1].start : start]!r}", hint="write table@savepoint.3")
+    behind = at + 1
+    while behind < len(tokens) and tokens[behind].start < match.end():
+        behind += 1
+    text = match.group()
+    literal_value = int(text) if _WHOLE_NUMBER.fullmatch(text) else text
+    return VersionClause("reference", text, literal_value, tokens[at].start, match.end()), behind
+
+
+def _literal(text: str, tokens: Sequence[Token], dialect: Dialect, *, bare: bool) -> str | int | None:
+    if _WHOLE_NUMBER.fullmatch(text):
+        return int(text)
+    if len(tokens) == 1 and (tokens[0].kind == "string" or (bare and tokens[0].kind == "quoted")):
+        return unquote(tokens[0], dialect=dialect)
+    return text if bare and tokens[0].kind in {"word", "number"} and _REFERENCE.fullmatch(text) else None
+
+
+def _version(tokens: Sequence[Token], at: int) -> int:
+    """Give the index behind one version; a bare ``savepoint.before-fix`` is read as one word."""
+    behind = _operand(tokens, at)
+    while (
+        behind > at
+        and tokens[at].kind == "word"
+        and behind + 1 < len(tokens)
+        and tokens[behind].text in {"-", "."}
+        and tokens[behind].start == tokens[behind - 1].end
+        and tokens[behind + 1].start == tokens[behind].end
+        and tokens[behind + 1].kind in {"word", "number"}
+    ):
+        behind += 2
+    return behind
+
+
+def _expression(tokens: Sequence[Token], at: int) -> int:
+    """Give the index behind a value expression: operands with arithmetic between them."""
+    at = _operand(tokens, at)
+    while at < len(tokens) and tokens[at].kind == "symbol" and tokens[at].text in "+-*/%|^&":
+        at = _operand(tokens, at + (2 if spells(tokens, at, "|", "|") else 1))
+    return at
+
+
+def _operand(tokens: Sequence[Token], at: int) -> int:
+    while at < len(tokens) and tokens[at].text in {"+", "-"}:
+        at += 1
+    if at >= len(tokens) or tokens[at].word in RESERVED:
+        return at
+    token = tokens[at]
+    if token.is_symbol("("):
+        at = skip_brackets(tokens, at)
+    elif token.word == "CASE":
+        at = _end_of_case(tokens, at)
+    elif token.word == "INTERVAL":
+        at = _interval(tokens, at + 1)
+    elif token.kind in {"word", "quoted"}:
+        at = _named(tokens, at)
+    elif token.kind in {"string", "number"} or token.text == "?":
+        at += 1
+    elif token.text in {":", "$"}:
+        at = min(at + 2, len(tokens))
+    return _behind_value(tokens, at)
+
+
+def _named(tokens: Sequence[Token], at: int) -> int:
+    """Pass over a name, a call or a typed literal such as ``TIMESTAMP '…'``."""
+    typed = tokens[at].word in _TYPES
+    at += 1
+    while spells(tokens, at, ".") and at + 1 < len(tokens):
+        at += 2
+    if spells(tokens, at, "("):
+        return skip_brackets(tokens, at)
+    if typed and tokens[at : at + 1] and tokens[at].word in {"WITH", "WITHOUT"} and spells(tokens, at + 1, "TIME"):
+        at += 3
+    return at + 1 if typed and at < len(tokens) and tokens[at].kind == "string" else at
+
+
+def _behind_value(tokens: Sequence[Token], at: int) -> int:
+    """Pass over casts, subscripts and ``AT TIME ZONE`` behind a value."""
+    while at < len(tokens):
+        if spells(tokens, at, "::"):
+            at = _named(tokens, at + 1) if at + 1 < len(tokens) else at + 1
+            if spells(tokens, at + 1, "TIME", "ZONE") and tokens[at].word in {"WITH", "WITHOUT"}:
+                at += 3
+        elif spells(tokens, at, "["):
+            at = skip_brackets(tokens, at)
+        elif spells(tokens, at, "AT", "TIME", "ZONE"):
+            at = _operand(tokens, at + 3)
+        else:
+            break
+    return at
+
+
+def _interval(tokens: Sequence[Token], at: int) -> int:
+    """Pass over ``1 hour``, ``'1' day``, ``'1-2' YEAR TO MONTH``, ``1 day 2 hours`` or ``'1 hour'``."""
+    behind = _operand(tokens, at)
+    while behind < len(tokens) and _UNIT.fullmatch(tokens[behind].word):
+        behind += 2 if spells(tokens, behind + 1, "TO") and behind + 2 < len(tokens) else 1
+        if behind + 1 < len(tokens) and tokens[behind].kind in {"number", "string"}:
+            behind += 1
+    return behind
+
+
+def _end_of_case(tokens: Sequence[Token], at: int) -> int:
+    depth = 0
+    for index in range(at, len(tokens)):
+        depth += (tokens[index].word == "CASE") - (tokens[index].word == "END")
+        if depth == 0:
+            return index + 1
+    return len(tokens)

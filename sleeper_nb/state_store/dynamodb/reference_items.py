@@ -1,0 +1,193 @@
+"""The items of `DynamoDBStateStore`: its three DynamoDB tables, and how references and partitions become items.
+
+`active-files` and `ready-for-gc-files` have an item for each file reference, `partition|file|snapshot`; `partitions`
+one for each partition, `partition|snapshot`. The snapshot is the one that added it: a rollback can add one again. Every
+item says by which commit it was written and in which snapshots it is live; `staged` ones count only once that commit
+has won. Behind `!` in `active-files` lie the commits under way that have staged items.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
+from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable
+from sleeper_nb.catalog.dynamodb.rows import Rows
+from sleeper_nb.model.files import ACTIVE, READY_FOR_GC
+from sleeper_nb.model.keys import KeyValue
+from sleeper_nb.model.partitions import Partition, PartitionTree, Range, Region
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import from_micros, to_micros
+
+REFERENCE, PARTITION = "reference", "partition"
+LAYOUT = "state-store-layout"
+"""The catalog's item that says whether a Sleeper table has three DynamoDB tables of its own, as the older of the two
+specifications has it, or shares those of its instance."""
+KEY = ("partition_id", "filename", "added_snapshot")
+"""The columns of a reference that its range key is made of."""
+Items = Mapping[str, Item]
+"""Items by their range keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What one Sleeper table has in each of the three DynamoDB tables."""
+
+    active: Rows
+    ready: Rows
+    partitions: Rows
+    own: bool = False
+    """Whether no other Sleeper table has items there."""
+
+    @classmethod
+    def of(cls, catalog: DynamoDBCatalog, table_id: str) -> Tables:
+        """Return the tables that were chosen when the Sleeper table came to this store."""
+        chosen = catalog.rows(table_id).get(LAYOUT)
+        own = f"table-{table_id}-" if chosen is not None and chosen["own"] else ""
+        names = (("active-files", REFERENCE), ("ready-for-gc-files", REFERENCE), ("partitions", PARTITION))
+        found = (KeyedTable(catalog.table_name(f"{own}{suffix}"), "table_id", key) for suffix, key in names)
+        active, ready, partitions = (Rows(catalog.db, table, table_id) for table in found)
+        return cls(active, ready, partitions, own=bool(own))
+
+    @classmethod
+    def chosen_for(cls, catalog: DynamoDBCatalog, table_id: str) -> Tables:
+        """Choose the tables as the instance says now, once for the life of the Sleeper table, and make them."""
+        catalog.make()
+        rows = catalog.rows(table_id)
+        rows.db.transact([rows.put(LAYOUT, {"own": catalog.own_tables}, new=True)])  # a choice made before stays
+        tables = cls.of(catalog, table_id)
+        catalog.db.make_tables([each.table for each in tables.all], catalog.on_create)
+        return tables
+
+    @property
+    def all(self) -> tuple[Rows, Rows, Rows]:
+        """The three of them, in the order in which they are read: a reference only ever moves to a later one."""
+        return self.active, self.ready, self.partitions
+
+    def erase(self) -> None:
+        """Delete all that the Sleeper table has there; safe to run again."""
+        if self.own:
+            self.active.db.drop_tables([rows.table for rows in self.all])
+            return
+        for rows in self.all:
+            rows.write_each({}, [item[rows.table.range] for item in rows.query(columns=f"#{rows.table.range}")])
+
+
+def reference_key(partition_id: str, filename: str, added_snapshot: int) -> str:
+    """Return the range key of a file reference."""
+    return f"{partition_id}|{filename}|{added_snapshot}"
+
+
+def reference_items(rows: pa.Table | pa.RecordBatch, commit_id: str, **changes: Any) -> dict[str, Item]:
+    """Return the items of rows as `FileReferences` has them; `changes` are set in each."""
+    keys = [name[4:] for name in rows.schema.names if name.startswith("min_")]
+    return {
+        reference_key(*(row[name] for name in KEY)): {**_reference_item(row, keys, commit_id), **changes}
+        for row in rows.to_pylist()
+    }
+
+
+def _reference_item(row: Mapping[str, Any], keys: Sequence[str], commit_id: str) -> Item:
+    same = ("filename", "partition_id", "rows", "rows_exact", "only_this_partition", "bytes", "job_id", "checksum")
+    moment = to_micros(row["updated_at"])
+    return {
+        **{name: row[name] for name in same},
+        "min_key": _cells(row[f"min_{key}"] for key in keys),
+        "max_key": _cells(row[f"max_{key}"] for key in keys),
+        "commit": commit_id,
+        "added": row["added_snapshot"],
+        "added_time": moment,
+        "removed": row["removed_snapshot"],
+        "removed_time": None if row["removed_snapshot"] is None else moment,
+    }
+
+
+def reference_row(item: Item, schema: Schema, snapshot_id: int) -> dict[str, Any]:
+    """Return the row of a reference as it was at a snapshot."""
+    gone = item.get("removed") is not None and item["removed"] <= snapshot_id
+    names = [key.name for key in schema.row_keys]
+    same = ("filename", "partition_id", "rows", "rows_exact", "only_this_partition", "bytes")
+    # a removed one may be of other row keys
+    least, greatest = ([None] * len(names),) * 2 if gone else (_values(item["min_key"]), _values(item["max_key"]))
+    return {
+        **{name: item[name] for name in same},
+        "job_id": item.get("job_id"),
+        "checksum": item.get("checksum"),
+        "status": READY_FOR_GC if gone else ACTIVE,
+        "added_snapshot": item["added"],
+        "removed_snapshot": item["removed"] if gone else None,
+        "updated_at": from_micros(item["removed_time"] if gone else item["added_time"]),
+        **{f"min_{name}": value for name, value in zip(names, least, strict=True)},
+        **{f"max_{name}": value for name, value in zip(names, greatest, strict=True)},
+    }
+
+
+def partition_items(
+    partitions: Iterable[Partition], snapshot_id: int, commit_id: str, *, first: int = 0
+) -> dict[str, Item]:
+    """Return the items of partitions that are live from a snapshot on; `first` is the place of the first in the tree.
+
+    An item never changes. That a partition was split is told by its children, which are live from then on; and a later
+    snapshot that adds a root has a tree of its own (see `partition_tree`).
+    """
+    return {
+        f"{p.id}|{snapshot_id}": {
+            "partition_id": p.id,
+            "position": position,
+            "parent_id": p.parent_id,
+            "min": _cells(r.min for r in p.region.ranges),
+            "max": _cells(r.max for r in p.region.ranges),
+            "commit": commit_id,
+            "added": snapshot_id,
+        }
+        for position, p in enumerate(partitions, first)
+    }
+
+
+def partition_tree(found: Iterable[Item]) -> PartitionTree:
+    """Return the tree of the partitions that were written up to a snapshot: the newest root, and what follows it.
+
+    Raises
+    ------
+    InvalidInput, NotFound, ValueError
+        When a part of a tree is missing.
+    """
+    items = list(found)
+    newest = max(item["added"] for item in items if item["position"] == 0)
+    ordered = sorted((item for item in items if item["added"] >= newest), key=lambda item: item["position"])
+    regions = {item["partition_id"]: _region(item) for item in ordered}
+    children: dict[str, list[str]] = defaultdict(list)
+    for item in ordered:  # a left child comes before its right one
+        if item.get("parent_id") is not None:
+            children[item["parent_id"]].append(item["partition_id"])
+    tree = PartitionTree(tuple(_partition(item, regions, children) for item in ordered))
+    tree.check()
+    return tree
+
+
+def _partition(item: Item, regions: Mapping[str, Region], children: Mapping[str, Sequence[str]]) -> Partition:
+    name, dimension = item["partition_id"], -1
+    below = tuple(children.get(name, ()))
+    if below:
+        ranges = zip(regions[name].ranges, regions[below[0]].ranges, strict=True)
+        dimension = next((i for i, (here, part) in enumerate(ranges) if here != part), -1)
+    return Partition(name, regions[name], item.get("parent_id"), below, dimension)
+
+
+def _region(item: Item) -> Region:
+    bounds = zip(_values(item["min"]), _values(item["max"]), strict=True)
+    return Region(tuple(Range(low, high) for low, high in bounds))
+
+
+def _cells(values: Iterable[KeyValue | None]) -> list[list[KeyValue]]:
+    """Return values for an item's list: each in a list of its own, which is empty for None."""
+    return [[] if value is None else [value] for value in values]
+
+
+def _values(cells: Iterable[Sequence[KeyValue]]) -> list[KeyValue | None]:
+    return [cell[0] if cell else None for cell in cells]

@@ -1,0 +1,49 @@
+"""Which class keeps a table's state: the state stores by their names, and the one that a table has."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from functools import cache, partial
+
+from sleeper_nb.catalog.catalog_base import Catalog
+from sleeper_nb.clock import Clock, Retry
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.state_store.dynamodb.store import DynamoDBStateStore
+from sleeper_nb.state_store.s3_state_store import S3StateStore
+from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.state_store.transaction_log import TransactionLogStateStore
+from sleeper_nb.storage.filesystem import Storage
+
+STATE_STORES: Mapping[str, type[StateStore]] = {
+    kind.__name__: kind for kind in (S3StateStore, DynamoDBStateStore, TransactionLogStateStore)
+}
+
+
+def erase_state(table_id: str, catalog: Catalog, storage: Storage, clock: Clock) -> None:
+    """Delete what state stores keep of a deleted table outside its folder, whichever have kept it; safe to run again.
+
+    Parameters are those of `StateStore`.
+    """
+    for kind in STATE_STORES.values():
+        with contextlib.suppress(InvalidInput):  # a class that this catalog cannot serve
+            kind(table_id, catalog, storage, clock, Retry()).erase()
+
+
+def open_state_store(
+    name: str, table_id: str, catalog: Catalog, storage: Storage, clock: Clock, retry: Retry
+) -> StateStore:
+    """Return a state store of the class `name`, which follows the table when that is migrated to another class.
+
+    Raises
+    ------
+    NotFound
+        When there is no such class; the nearest one is named.
+    """
+    if name not in STATE_STORES:
+        raise NotFound.of("state store", name, STATE_STORES)
+    # Each store owns the one that it hands over to, and none points back: what they remember goes with the last user.
+    successor = cache(
+        partial(open_state_store, table_id=table_id, catalog=catalog, storage=storage, clock=clock, retry=retry)
+    )
+    return STATE_STORES[name](table_id, catalog, storage, clock, retry, successor)

@@ -1,0 +1,453 @@
+"""The contract of a state store, and the one loop that commits: load, check the rules, publish on a condition, retry.
+
+Safety of a commit, in steps:
+
+1. The head is read from the catalog, and the state that it names from immutable metadata.
+2. The transaction's rules are checked against that state; a broken rule raises, and nothing was written.
+3. New metadata is written under names that nobody knows yet.
+4. The catalog makes the new snapshot current on the condition that the head of step 1 still is. Only this publishes.
+5. A lost condition deletes the metadata of step 3 and starts again at step 1 after a random wait; running out of tries
+   raises `ConflictError`. An unknown outcome (the answer was lost) is settled by looking for the commit's own id.
+
+A crash before step 4 leaves files that nothing names; after it, a complete snapshot.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from typing import ClassVar, TypeVar
+
+from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
+from sleeper_nb.clock import Clock, Retry
+from sleeper_nb.errors import (
+    AlreadyExists,
+    ConflictError,
+    NotFound,
+    OutcomeUnknown,
+    StorageError,
+)
+from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.state import CommitPoint, TableState
+from sleeper_nb.model.transactions import MigrateStateStore, Transaction, initial_state
+from sleeper_nb.state_store.commit_queue import (
+    CommitQueue,
+    MakeTransaction,
+    Waiting,
+    fitting,
+)
+from sleeper_nb.state_store.history import History, Metadata
+from sleeper_nb.storage import metadata as metadata_files
+from sleeper_nb.storage import paths
+from sleeper_nb.storage.filesystem import Storage
+
+# One change on its way to a commit, and the snapshot that tells of it.
+
+
+@dataclass(frozen=True, slots=True)
+class CommitStep:
+    """One change on its way: what it makes of the state, and the snapshot that will say so."""
+
+    transaction: Transaction
+    before: TableState
+    after: TableState
+    snapshot: Snapshot
+
+
+def step_of(waiting: Waiting, state: TableState, point: CommitPoint, commit_id: str, state_store: str) -> CommitStep:
+    """Return what a change that somebody waits for makes of a state; raise when its rules forbid it.
+
+    The state store that keeps the snapshot is the given one, or that to which the change migrates the table.
+    """
+    change = waiting.change
+    transaction = change if isinstance(change, Transaction) else change(state)
+    transaction.validate(state)
+    after = transaction.apply(state, point)
+    if isinstance(transaction, MigrateStateStore):
+        state_store = transaction.state_store
+    named = {each.filename for each in getattr(transaction, "references", ())}
+    made = snapshot_of(after, state, point, commit_id, state_store, transaction.operation, *waiting.said, named=named)
+    return CommitStep(transaction, state, after, made)
+
+
+def snapshot_of(
+    after: TableState,
+    before: TableState | None,
+    point: CommitPoint,
+    commit_id: str,
+    state_store: str,
+    operation: str,
+    message: str | None,
+    author: str | None,
+    job_id: str | None = None,
+    *,
+    named: Collection[str] = (),
+) -> Snapshot:
+    """Return what the catalog and history say of a state, in which `before` became `after`.
+
+    The files `named` are those to which the commit made references: of what it removed, these are still in use.
+    """
+    references, rows, _ = after.totals()
+    references_before, rows_before, _ = before.totals() if before else (0, 0, 0)
+    unreferenced = max(0, after.files.removed_count - before.files.removed_count) if before else 0
+    files, _, size = after.files.data_totals
+    files_before = before.files.data_totals.files if before else 0
+    removed = len(after.files.removed_last(unreferenced) - after.files.shared.uses.keys() - set(named))
+    return Snapshot(
+        id=point.snapshot_id,
+        commit_id=commit_id,
+        time=point.time,
+        operation=operation,
+        schema_id=after.schema_id,
+        files=files,
+        rows=rows,
+        bytes=size,
+        added_files=files - files_before + removed,
+        removed_files=removed,
+        added_rows=rows - rows_before,
+        references=references,
+        added_references=references - references_before + unreferenced,
+        removed_references=unreferenced,
+        files_path=None,
+        partitions_path=None,
+        state_store=state_store,
+        message=message,
+        author=author,
+        job_id=job_id,
+        schema_checksum=after.schema_checksum,
+        processing=after.processing,
+        leaves=len(after.tree.leaves),
+    )
+
+
+T = TypeVar("T")
+
+_TICK = timedelta(microseconds=1)
+
+
+class StateStore(ABC):
+    """The versions of one table's state; a version, once published, never changes.
+
+    Parameters
+    ----------
+    table_id
+        The table's id in the catalog.
+    catalog
+        Says which snapshot is current.
+    storage
+        The table's folder.
+    clock
+        Gives times, ids, jitter and waits.
+    retry
+        Bounds of a commit's tries.
+    successor
+        Returns the store of a class, by its name: a table may be migrated while this store is in use.
+    """
+
+    changes_per_commit: ClassVar[int] = 1
+    """How many changes that wait in this process one commit may hold."""
+
+    keeps_history_itself: ClassVar[bool] = False
+    """Whether only this class can read its snapshots: they must be materialised before the table leaves it."""
+
+    def __init__(
+        self,
+        table_id: str,
+        catalog: Catalog,
+        storage: Storage,
+        clock: Clock,
+        retry: Retry,
+        successor: Callable[[str], StateStore] | None = None,
+    ) -> None:
+        self.table_id, self.catalog, self.storage, self.clock, self.retry = table_id, catalog, storage, clock, retry
+        self.successor = successor
+        self.history = History(table_id, catalog, storage, clock)
+        self._queue = CommitQueue(min(self.changes_per_commit, catalog.limits.snapshots))
+
+    @property
+    def name(self) -> str:
+        """The name that tables and users know the class by."""
+        return type(self).__name__
+
+    @property
+    def most_compaction_inputs(self) -> int | None:
+        """How many files one compaction job may merge; None for any number."""
+        return None
+
+    @abstractmethod
+    def publish(self, head: Snapshot, steps: Sequence[CommitStep]) -> tuple[Snapshot, ...] | None:
+        """Keep the states of some steps and make the last current; return their snapshots, None when `head` was not.
+
+        When anything fails, what was written for it is deleted again.
+        """
+
+    def rebuild(self, snapshot: Snapshot) -> TableState:
+        """Return the state of a snapshot of this store that is not kept as Parquet."""
+        return self.history.replay(snapshot)
+
+    def forget(self) -> None:  # noqa: B027 - most have nothing of their own
+        """Let go of what only this store kept of a table that has moved to another; safe to run again."""
+
+    def erase(self) -> None:  # noqa: B027 - as with `forget`
+        """Delete what only this store has kept of a table that was deleted; safe to run again."""
+
+    def sweep(self) -> int:
+        """Remove what crashed writers left in this store, which nobody sees; return of how many commits."""
+        return 0
+
+    def create(
+        self,
+        name: str,
+        schema: Schema,
+        tree: PartitionTree,
+        *,
+        author: str | None = None,
+        processing: str | None = None,
+        properties_checksum: str | None = None,
+    ) -> Snapshot:
+        """Make the table: schema, metadata, and last its entry in the catalog, so that no half-made table ever shows.
+
+        Parameters
+        ----------
+        name, schema, tree, author
+            The table's, and who made it.
+        processing
+            As of `TableState`.
+        properties_checksum
+            Of the file with the table's properties.
+
+        Raises
+        ------
+        AlreadyExists
+            When the name is taken; what was written is removed again.
+        """
+        if self.catalog.has_table(self.table_id):  # its files must stay as they are
+            raise AlreadyExists(f"there is a table with id {self.table_id!r} already", hint="open it by its name")
+        state = initial_state(schema, tree, point := CommitPoint(1, self.clock.now()), processing)
+        schema_path = paths.schema(state.schema_id)
+        try:
+            metadata_files.write_schema(self.storage, state.schema_id, schema)
+            metadata = self.history.write(state, None, None)
+        except BaseException:
+            self.storage.delete(schema_path)
+            raise
+        described = snapshot_of(state, None, point, self.clock.new_id(), self.name, "create", None, author)
+        snapshot = metadata.on(described)
+        entry = TableEntry(self.table_id, name, properties_checksum=properties_checksum)
+        publish = partial(self.publish_first, entry, snapshot, state)
+        self.settle(snapshot, publish, {*metadata.paths, schema_path})
+        return snapshot
+
+    def publish_first(self, entry: TableEntry, snapshot: Snapshot, state: TableState) -> None:  # noqa: ARG002 - for others
+        """Make the table count; its first snapshot is kept as Parquet already."""
+        self.catalog.create_table(entry, snapshot)
+
+    def head(self) -> Snapshot:
+        """Return the current snapshot."""
+        return self.catalog.current(self.table_id)
+
+    def on_head(self, action: Callable[[Snapshot], T]) -> T:
+        """Return what an action makes of the current snapshot.
+
+        Other writers may replace that snapshot, and it may expire, while the action reads its metadata. The action then
+        starts again with the new current snapshot, as often as a commit is tried.
+        """
+        for attempt in range(self.retry.max_attempts - 1):
+            head = self.head()
+            try:
+                return action(head)
+            except NotFound:
+                if self.head().commit_id == head.commit_id:
+                    raise
+            self.retry.wait(self.clock, attempt)
+        return action(self.head())
+
+    def current(self) -> tuple[Snapshot, TableState]:
+        """Return the current snapshot and its state."""
+        return self.on_head(lambda head: (head, self.load(head)))
+
+    def retained(self) -> tuple[Snapshot, ...]:
+        """Return the retained snapshots, newest first, for work that deletes what none of them needs.
+
+        Raises
+        ------
+        StorageError
+            When the catalog's list lacks the current snapshot, so that it cannot be all.
+        """
+        current = self.head().id
+        found = self.catalog.snapshots(self.table_id)
+        if not found or found[0].id < current:
+            self.head()  # says so when the table was deleted
+            raise StorageError(
+                f"the catalog's list of snapshots lacks the current one, {current}",
+                hint="nothing was deleted; check the network, then run it again",
+            )
+        return found
+
+    def schema(self, schema_id: int, checksum: str | None = None) -> Schema:
+        """Return one of the table's schemas; its file has the given checksum, or `StorageError` is raised."""
+        return self.history.schema(schema_id, checksum)
+
+    def load(self, version: Snapshot | Savepoint | None = None) -> TableState:
+        """Return the state at a version; the current one when None."""
+        if version is None:
+            return self.current()[1]
+        state = self.history.states.get(version.number)
+        if state is not None:
+            return state
+        metadata = Metadata.of(version)
+        if metadata is not None:
+            state = self.history.read(version.number, version.schema_id, metadata, version.schema_checksum)
+        else:
+            assert isinstance(version, Snapshot)  # noqa: S101 - a savepoint always has its metadata
+            keeper = self.named(version.state_store)
+            state = self.rebuild(version) if keeper is self else keeper.load(version)
+        state = replace(state, schema_checksum=version.schema_checksum, processing=version.processing)
+        return self.history.states.put(state)
+
+    def materialised(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot with its full metadata as Parquet, which is written first if need be."""
+        return snapshot if Metadata.of(snapshot) else self.history.materialised(snapshot, self.load(snapshot))
+
+    def savable(self, snapshot: Snapshot) -> Metadata:
+        """Return metadata of a snapshot that a savepoint can keep, in files that are written first if need be."""
+        return Metadata.of(snapshot) or self.named(snapshot.state_store).written_for_savepoint(snapshot)
+
+    def written_for_savepoint(self, snapshot: Snapshot) -> Metadata:
+        """Write metadata of a snapshot of this store, and return where it lies."""
+        return Metadata.kept(self.materialised(snapshot))
+
+    def commit(
+        self,
+        change: MakeTransaction,
+        *,
+        message: str | None = None,
+        author: str | None = None,
+        job_id: str | None = None,
+    ) -> Snapshot:
+        """Publish a change as the next snapshot.
+
+        Parameters
+        ----------
+        change
+            The transaction, or what makes one from the state that it will change.
+        message, author
+            What history shows of it.
+        job_id
+            The id of the job that it is of, which makes one snapshot of the table at most, whoever commits.
+
+        Raises
+        ------
+        JobDone
+            When the job has made a snapshot before; nothing was changed.
+        StateRuleBroken
+            When the newest state does not allow the change; nothing was changed.
+        ConflictError
+            When every try lost against another writer.
+        StorageError
+            When the disk or the catalog failed; nothing was published.
+        OutcomeUnknown
+            When the catalog failed and cannot be asked whether the commit won.
+        """
+        return self._queue.submit(Waiting(change, message, author, job_id), self._commit_all)
+
+    def _commit_all(self, batch: Sequence[Waiting]) -> None:
+        """Settle every change of a batch: each has won, was refused by its rules, or failed with all others."""
+        began = self.clock.now()
+        attempt = 0
+        try:
+            while attempt < self.retry.max_attempts:
+                if attempt:
+                    self.retry.wait(self.clock, attempt - 1)
+                # one commit may hold less than the batch: the rest is another commit, with tries of its own
+                with self.catalog.turn(self.table_id, self.clock):
+                    won = self._try([waiting for waiting in batch if not waiting.settled.is_set()])
+                attempt = 0 if won else attempt + 1
+                if all(waiting.settled.is_set() for waiting in batch):
+                    return
+            spent = (self.clock.now() - began).total_seconds()
+            failure: Exception = ConflictError(
+                f"other writers were faster in each of {self.retry.max_attempts} tries ({spent:.1f} s)",
+                hint="nothing was changed; run it again when fewer writers commit at once",
+            )
+        except Exception as error:  # noqa: BLE001 - it is raised again where each change is waited for
+            failure = error
+        for waiting in batch:
+            if not waiting.settled.is_set():
+                waiting.fail(failure)
+
+    def _try(self, batch: Sequence[Waiting]) -> bool:
+        """Settle the first changes, as many as one commit may hold; return False when the head moved meanwhile."""
+        head, state = self.current()
+        writer = self.named(head.state_store)
+        steps: list[CommitStep] = []
+        taken: list[Waiting] = []
+        time = head.time
+        # asked behind the head: whoever uses a job's id since moves that, and this commit loses
+        done = partial(self.catalog.snapshot_of_job, self.table_id)
+        for waiting in fitting(batch[: writer.changes_per_commit], self.catalog.limits.snapshots, done):
+            point = CommitPoint(state.snapshot_id + 1, max(self.clock.now(), time + _TICK))
+            try:
+                step = step_of(waiting, state, point, self.clock.new_id(), writer.name)
+                keeper = self.named(step.snapshot.state_store)
+            except Exception as error:  # noqa: BLE001 - it is raised again where the change is waited for
+                waiting.fail(error)
+                continue
+            if keeper is not writer and steps:
+                break  # a migration is a commit of its own
+            steps.append(step)
+            taken.append(waiting)
+            state, time = step.after, point.time
+            if keeper is not writer:
+                writer = keeper
+                break
+        if not steps:
+            return True
+        snapshots = writer.publish(head, steps)
+        if snapshots is None:
+            return False
+        self.history.states.put(state)
+        for waiting, snapshot in zip(taken, snapshots, strict=True):
+            waiting.succeed(snapshot)
+        return True
+
+    def settle(self, snapshot: Snapshot, publish: Callable[[], bool | None], written: set[str]) -> bool:
+        """Return whether `publish` made the snapshot count; when it did not, what was written for it is deleted."""
+        try:
+            won = publish() is not False
+        except BaseException as error:
+            # The answer is lost, by a failure or an interrupt, not the commit: whoever finds its own id there has won.
+            try:
+                won = self.catalog.has_commit(self.table_id, snapshot.commit_id)
+            except StorageError:
+                if not isinstance(error, StorageError):
+                    raise error from None
+                raise OutcomeUnknown(
+                    f"the catalog failed during a commit, and then did not say whether it won: {error.message}",
+                    hint="look for it in history before you run it again",
+                ) from error
+            if not won:
+                self.discard(snapshot, written)
+            if not won or not isinstance(error, StorageError):
+                raise
+        if not won:
+            self.discard(snapshot, written)
+        return won
+
+    def discard(self, snapshot: Snapshot, written: set[str]) -> None:  # noqa: ARG002 - for stores that write more
+        """Delete what was written for a snapshot that does not count."""
+        self.history.discard(written)
+
+    def named(self, name: str) -> StateStore:
+        """Return the table's store of a class: this one, or what reads and writes the table when that was migrated."""
+        if name == self.name:
+            return self
+        if self.successor is None:
+            raise ConflictError(f"the table was migrated to {name} meanwhile", hint="open it again")
+        return self.successor(name)

@@ -1,0 +1,179 @@
+"""The form for a new table as ipywidgets: its fields, what is wrong with them, and the cell that makes the table."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+import traitlets
+
+from sleeper_nb.errors import InvalidInput, SleeperError
+from sleeper_nb.widgets.explorer_model import Preview
+from sleeper_nb.widgets.live import LiveWidget, alert, button
+from sleeper_nb.widgets.table_draft import ROLES, TYPES, ColumnDraft, TableDraft
+
+if TYPE_CHECKING:
+    from sleeper_nb.session import Session
+
+_NARROW = {"description_width": "initial"}
+
+
+class CreateForm(LiveWidget):
+    """A form that writes the cell for a new table and makes nothing; made by `sleeper_nb.widgets.create_form`.
+
+    Parameters
+    ----------
+    session
+        Where the table is to be.
+    name
+        What it is to be called.
+    write
+        Puts a text into a new cell of the notebook; None where there is none.
+    afterwards
+        Calls something once, when the next cell was run: what was written is a cell then.
+
+    Attributes
+    ----------
+    draft
+        What is filled in; it can be set.
+    cell
+        The cell that makes the table.
+    problems
+        What is wrong with it, as errors; the cell would raise the first.
+    """
+
+    draft = traitlets.Instance(TableDraft, ())
+
+    def __init__(
+        self,
+        session: Session,
+        name: str | None = None,
+        write: Callable[[str], object] | None = None,
+        afterwards: Callable[[Callable[[], None]], object] | None = None,
+    ) -> None:
+        self._session, self._write_cell, self._afterwards = session, write, afterwards
+        self._others = session.components.catalog.tables()
+        self.problems: tuple[SleeperError, ...] = ()
+        self._name = ipywidgets.Text(description="Table name", style=_NARROW)
+        self._splits = ipywidgets.Text(
+            description="Split points", placeholder="values of the first row key: g,n,t", style=_NARROW
+        )
+        self._rows = ipywidgets.VBox()
+        self._columns: list[_ColumnRow] = []
+        self._add = button("Add a column", "Add a column below the last")
+        self._write = button("Write the cell", "Put the cell below the next one that you run")
+        self._said, self._shown = ipywidgets.HTML(), ipywidgets.HTML()
+        buttons = ipywidgets.HBox([self._add, self._write] if write else [self._add])
+        super().__init__(self._name, self._rows, self._splits, buttons, self._said, self._shown)
+        for widget, kind in ((self, "create"), (self._shown, "cell")):
+            widget.add_class(f"sleeper-{kind}")
+        for control in (self._name, self._splits):
+            control.observe(self._read, "value")
+        self._add.on_click(lambda _: self._attempt(self._add_column))
+        self._write.on_click(lambda _: self._attempt(self.write))
+        self.observe(lambda _: self._show(), "draft")
+        if name is not None:
+            self.draft = replace(self.draft, name=name)
+        self._show()
+
+    def __repr__(self) -> str:
+        return f"CreateForm({self.draft.name!r})"
+
+    @property
+    def cell(self) -> str:
+        """The cell that makes the table."""
+        draft: TableDraft = self.draft
+        return draft.cell
+
+    def write(self) -> None:
+        """Put the cell into the notebook, below the next cell that is run; the front-end takes it with that one."""
+        if self.problems:
+            raise self.problems[0]
+        if self._write_cell is None:
+            raise InvalidInput("there is no notebook to write to", hint="copy the cell")
+        self._write_cell(self.cell)
+        self._said.value = '<div role="status">The cell comes below the next cell that you run.</div>'
+        if self._afterwards is not None:
+            self._afterwards(self._show)
+
+    def _read(self, _: Any = None) -> None:
+        """Take what the controls say."""
+        if not self._syncing:
+            columns = tuple(row.column for row in self._columns)
+            self.draft = TableDraft(self._name.value.strip(), columns, self._splits.value)
+
+    def _add_column(self) -> None:
+        self.draft = replace(self.draft, columns=(*self.draft.columns, ColumnDraft(nullable=True)))
+        self._columns[-1].name.focus()
+
+    def _remove(self, row: _ColumnRow) -> None:
+        self.draft = replace(self.draft, columns=tuple(one.column for one in self._columns if one is not row))
+
+    def _set_controls(self) -> None:
+        """Make the controls say what the draft says; rows stay where they are, as somebody may be typing in one."""
+        with self._quietly():
+            if self._name.value.strip() != self.draft.name:
+                self._name.value = self.draft.name
+            if self._splits.value != self.draft.splits:
+                self._splits.value = self.draft.splits
+            while len(self._columns) > len(self.draft.columns):
+                self._columns.pop().close()
+            while len(self._columns) < len(self.draft.columns):
+                row = _ColumnRow(self._read, lambda row: self._attempt(lambda: self._remove(row)))
+                self._columns.append(row)
+            for number, (row, column) in enumerate(zip(self._columns, self.draft.columns, strict=True), 1):
+                row.show(number, column)
+            if self._rows.children != tuple(self._columns):
+                self._rows.children = tuple(self._columns)
+
+    def _show(self) -> None:
+        self._set_controls()
+        wrong = self.draft.problems(self._others, self._session.components.clock.new_id)
+        unnamed = self.draft.unnamed()
+        self.problems = (*wrong, *unnamed)
+        self._write.disabled = bool(self.problems)
+        missing = "".join(f"<div>{html.escape(f'{each.message}: {each.hint}')}</div>" for each in unnamed)
+        self._said.value = "".join(map(alert, wrong)) + (f'<div role="status">{missing}</div>' if missing else "")
+        code = f'<pre class="sleeper-line" tabindex="0" aria-label="the cell to copy">{html.escape(self.cell)}</pre>'
+        self._shown.value = f"<div>the cell, to copy with one click or to write:</div>{code}"
+
+    def _say(self, error: str) -> None:
+        self._said.value = error
+
+    def _static(self) -> Preview:
+        return Preview("%sleeper create --form", f"<pre>{html.escape(self.cell)}</pre>", self.cell)
+
+
+class _ColumnRow(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets ships no types
+    """The controls of one column."""
+
+    def __init__(self, changed: Callable[[Any], None], removed: Callable[[_ColumnRow], None]) -> None:
+        self.name = ipywidgets.Text(style=_NARROW)
+        self.type = ipywidgets.Dropdown(options=TYPES, description="Type", style=_NARROW, layout={"width": "auto"})
+        self.role = ipywidgets.Dropdown(options=ROLES, description="Role", style=_NARROW, layout={"width": "auto"})
+        self.nullable = ipywidgets.Checkbox(description="Nullable", indent=False, layout={"width": "auto"})
+        self.remove = button("Remove", "")
+        super().__init__([self.name, self.type, self.role, self.nullable, self.remove])
+        for control in (self.name, self.type, self.role, self.nullable):
+            control.observe(changed, "value")
+        self.remove.on_click(lambda _: removed(self))
+
+    @property
+    def column(self) -> ColumnDraft:
+        """What is filled in."""
+        return ColumnDraft(self.name.value.strip(), self.type.value, self.role.value, self.nullable.value)
+
+    def show(self, number: int, column: ColumnDraft) -> None:
+        """Make the controls say what a column says, and which it is."""
+        self.name.description = f"Column {number}"
+        self.remove.tooltip = f"Remove column {number}"
+        if column.type not in self.type.options:
+            self.type.options = (*TYPES, column.type)
+        if column != self.column:
+            self.name.value, self.type.value = column.name, column.type
+            self.role.value = column.role
+        self.nullable.value = column.is_nullable
+        self.nullable.disabled = column.role != "value"

@@ -1,0 +1,123 @@
+"""A table that somebody is about to make, without any widget: its columns and split points, what is wrong, its cell."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from sleeper_nb.catalog.catalog_base import TableEntry
+from sleeper_nb.errors import InvalidInput, SleeperError
+from sleeper_nb.model.keys import parse_key, typed_split_points
+from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.schema import SIMPLE_TYPES, Field, Schema, parse_type
+from sleeper_nb.operations.administration.instances import check_table_name
+
+ColumnRole = Literal["row key", "sort key", "value"]
+ROLES: tuple[ColumnRole, ...] = ("row key", "sort key", "value")
+TYPES = (*SIMPLE_TYPES, "decimal(18,2)", "list<string>", "map<string,string>")
+"""The types that are offered; the cell takes others of these three kinds too."""
+_WORDS = {"row key": " KEY", "sort key": " SORT", "value": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDraft:
+    """A column as it was filled in; a key is never nullable."""
+
+    name: str = ""
+    type: str = "string"
+    role: ColumnRole = "value"
+    nullable: bool = False
+
+    @property
+    def is_nullable(self) -> bool:
+        """Whether it may be null."""
+        return self.nullable and self.role == "value"
+
+    @property
+    def line(self) -> str:
+        """The column in the cell: ``city STRING KEY``."""
+        return f"{self.name} {self.type.upper()}{_WORDS[self.role]}{' NULL' * self.is_nullable}"
+
+    def field(self) -> Field:
+        """Return the field that it is to be; an error says why it cannot."""
+        return Field(self.name, parse_type(self.type), self.is_nullable)
+
+
+_FIRST = (ColumnDraft("id", "long", "row key"), ColumnDraft("note", "string", nullable=True))
+
+
+@dataclass(frozen=True, slots=True)
+class TableDraft:
+    """A table as it was filled in.
+
+    Parameters
+    ----------
+    name
+        What it is to be called.
+    columns
+        In their order.
+    splits
+        Values of the first row key with commas between them, as behind ``--splits``.
+    """
+
+    name: str = "my_table"
+    columns: tuple[ColumnDraft, ...] = _FIRST
+    splits: str = ""
+
+    @property
+    def cell(self) -> str:
+        """The cell that makes the table."""
+        # behind an equals sign, as the first value may be less than zero
+        splits = f" --splits={shlex.quote(self.splits.strip())}" if self.splits.strip() else ""
+        return "\n".join([f"%%sleeper create {self.name}{splits}", *(column.line for column in self.columns)])
+
+    def unnamed(self) -> tuple[SleeperError, ...]:
+        """Return what is still to be filled in: the names of columns."""
+        return tuple(
+            InvalidInput(f"column {number} has no name", hint="give the column a name, or remove it")
+            for number, column in enumerate(self.columns, 1)
+            if not column.name
+        )
+
+    def problems(self, others: Iterable[TableEntry], new_id: Callable[[], str]) -> tuple[SleeperError, ...]:
+        """Return what is wrong, by the rules that the cell will be held to: columns, keys, split points, the name.
+
+        Columns without a name are left out, see `unnamed`.
+
+        Parameters
+        ----------
+        others
+            The tables that are there.
+        new_id
+            Gives ids of partitions.
+        """
+        found: list[SleeperError] = []
+
+        def noted(check: Callable[[], object], where: str = "") -> None:
+            try:
+                check()
+            except SleeperError as error:
+                found.append(InvalidInput(f"{where}{error.message}", hint=error.hint) if where else error)
+
+        for number, column in enumerate(self.columns, 1):
+            if column.name:
+                noted(column.field, f"column {number}: ")
+        if not found and all(
+            column.name for column in self.columns
+        ):  # keys and split points are those of whole columns
+            noted(lambda: self._tree(new_id))
+        noted(lambda: check_table_name(self.name, others))
+        return tuple(found)
+
+    def schema(self) -> Schema:
+        """Return the schema; an error says why there is none."""
+        fields = {role: [column.field() for column in self.columns if column.role == role] for role in ROLES}
+        return Schema(fields["row key"], fields["sort key"], fields["value"])
+
+    def _tree(self, new_id: Callable[[], str]) -> PartitionTree:
+        schema = self.schema()
+        key = schema.row_keys[0]
+        points = [parse_key(key, text, what="split point") for text in typed_split_points(self.splits)]
+        return PartitionTree.from_split_points(schema, points, new_id)
