@@ -36,6 +36,7 @@ import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.model.processing import AGGREGATIONS, FILTERS
 from sleeper_nb.model.snapshots import SavepointReference, SnapshotReference
+from sleeper_nb.progress import BackgroundJob
 from tests.builders import EMBEDDED, START
 from tests.program_inputs import INPUTS
 from tests.program_model import (
@@ -448,7 +449,7 @@ class Programs(RuleBasedStateMachine):
         model, table = self.model(pick), self.session(who).table(self.model(pick).name)
         planned = table.compact(strategy, dry_run=True)
         done = table.compact(strategy, engine="local", background=background)
-        if isinstance(done, sl.background.BackgroundJob):
+        if isinstance(done, BackgroundJob):
             done = done.result()
         assert [(job.partition_id, job.inputs) for job in planned.jobs] == [
             (job.partition_id, job.inputs) for job in done.jobs
