@@ -17,7 +17,7 @@ from traitlets.config import Configurable
 from magics.completion import sleeper_matcher
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context, explained
-from sleeper_nb.commands.help import HelpPage, overview
+from sleeper_nb.commands.help import overview
 from sleeper_nb.commands.home import find_home
 from sleeper_nb.commands.line_progress import LineProgress
 from sleeper_nb.errors import SleeperError
@@ -147,7 +147,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         finally:
             self._watch.finish()
 
-    sleeper.__doc__ = f"Work with tables: %sleeper COMMAND …\n\n{HelpPage(overview(COMMANDS.commands, '%sleeper'))!r}\n"
+    sleeper.__doc__ = f"Work with tables: %sleeper COMMAND …\n\n{overview(COMMANDS.groups, '%sleeper')!r}\n"
 
     def _connect(self, uri: str, instance: str) -> Session:
         home = find_home(instance, None, os.environ, Path.cwd())
