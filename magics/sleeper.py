@@ -17,10 +17,10 @@ from traitlets.config import Configurable
 from magics.completion import sleeper_matcher
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context, explained
-from sleeper_nb.commands.help import HelpPage, overview
+from sleeper_nb.commands.help import overview
 from sleeper_nb.commands.home import find_home
 from sleeper_nb.commands.line_progress import LineProgress
-from sleeper_nb.errors import SleeperError
+from sleeper_nb.errors import SleeperError, show_for
 from sleeper_nb.report import MOST_SHOWN, Display
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         finally:
             self._watch.finish()
 
-    sleeper.__doc__ = f"Work with tables: %sleeper COMMAND …\n\n{HelpPage(overview(COMMANDS.commands, '%sleeper'))!r}\n"
+    sleeper.__doc__ = f"Work with tables: %sleeper COMMAND …\n\n{overview(COMMANDS.groups, '%sleeper')!r}\n"
 
     def _connect(self, uri: str, instance: str) -> Session:
         home = find_home(instance, None, os.environ, Path.cwd())
@@ -167,8 +167,9 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         return made
 
     def _prepare(self, error: SleeperError) -> None:
-        """Keep an error for ``why``, and let it show its stack when the user wants stacks."""
+        """Keep an error for ``why``, with its hint as a line to type, and its traceback if the user wants that."""
         self.context.failure = error
+        show_for(error, self.context.prefix)
         if self.traceback == "full":
             shell = self.shell
             vars(error)["_render_traceback_"] = lambda: shell.InteractiveTB.structured_traceback(

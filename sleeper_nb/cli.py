@@ -15,7 +15,7 @@ from sleeper_nb.commands.help import ON_CONSOLE
 from sleeper_nb.commands.home import Home, find_home
 from sleeper_nb.commands.line_progress import LineProgress
 from sleeper_nb.commands.parse import Invocation
-from sleeper_nb.errors import ConfirmationNeeded, NotFound, SleeperError
+from sleeper_nb.errors import ConfirmationNeeded, NotFound, SleeperError, show_for
 
 if TYPE_CHECKING:
     from sleeper_nb.session import Session
@@ -138,6 +138,7 @@ def _print(text: str) -> int:
 
 
 def _complain(error: SleeperError, code: int) -> int:
+    show_for(error, "sleeper")
     if isinstance(error, ConfirmationNeeded) and error.plan is not None:
         _print(repr(error.plan))
     sys.stderr.write(f"{type(error).__name__}: {error}\n")

@@ -24,10 +24,50 @@ from __future__ import annotations
 
 import difflib
 import itertools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What to run, named by a hint. Each face writes it in its own way.
+
+    Parameters
+    ----------
+    line
+        As it is typed after ``%sleeper`` or ``sleeper``: ``delete trips --force``. One that starts with a dash is an
+        option of the command that failed.
+    python
+        The same in Python: ``session.delete_table('trips', force=True)``; empty for what only faces report.
+    """
+
+    line: str
+    python: str = ""
+
+    def text(self, prefix: str) -> str:
+        """Return it as it is typed after a prefix; in Python when that is empty."""
+        if not prefix:
+            return self.python or self.line
+        return self.line if self.line.startswith("-") else f"{prefix} {self.line}"
+
+
+HintParts = tuple[str | Action, ...]
+Hint = str | Action | HintParts
+"""A hint: text that is the same at every face, an `Action`, or several of both in order."""
+
+
+def hint_text(hint: Hint, prefix: str) -> str:
+    """Return a hint as a face shows it; see `Action.text`."""
+    return "".join(part if isinstance(part, str) else part.text(prefix) for part in _parts(hint))
+
+
+def _parts(hint: Hint | None) -> HintParts:
+    if not hint:
+        return ()
+    return hint if isinstance(hint, tuple) else (hint,)
 
 
 _LONGEST_LIST = 200
@@ -43,27 +83,54 @@ class SleeperError(Exception):
         One line: the thing, and what is wrong with it.
     hint
         One line: what to type or do instead.
+
+    Attributes
+    ----------
+    prefix : str
+        What is typed before a command where the error is shown: ``%sleeper``, ``sleeper``, or nothing in Python.
+    hint_parts : tuple of str and Action
+        The hint as it was given, to be passed on to another error.
     """
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: Hint | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint_parts = _parts(hint)
+        self.prefix = ""
+
+    @property
+    def hint(self) -> str | None:
+        """The hint as the face shows it; None when there is none."""
+        return hint_text(self.hint_parts, self.prefix) if self.hint_parts else None
+
+    @hint.setter
+    def hint(self, hint: Hint | None) -> None:
+        self.hint_parts = _parts(hint)
 
     def __str__(self) -> str:
         return self.message if self.hint is None else f"{self.message}\nhint: {self.hint}"
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors travel from Spark's Python workers, and the default would lose the hint.
-        return _rebuild, (type(self), self.message, self.hint)
+        return _rebuild, (type(self), self.message, self.hint_parts)
 
     def _render_traceback_(self) -> list[str]:
         """Show one to three lines in IPython instead of a stack (the official hook of ``InteractiveShell``)."""
         return [f"\x1b[31m{type(self).__name__}\x1b[0m: {self.message}", *([f"hint: {self.hint}"] if self.hint else [])]
 
 
-def _rebuild(kind: type[SleeperError], message: str, hint: str | None) -> SleeperError:
+def _rebuild(kind: type[SleeperError], message: str, hint: HintParts) -> SleeperError:
     return kind(message, hint=hint)
+
+
+def show_for(error: BaseException | None, prefix: str) -> None:
+    """Let an error and its causes write their hints as they are typed after a prefix."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, SleeperError):
+            error.prefix = prefix
+        error = error.__cause__ or error.__context__
 
 
 class InvalidInput(SleeperError, ValueError):  # noqa: N818 - named for what it is, as its siblings are
@@ -158,7 +225,7 @@ class ConfirmationNeeded(SleeperError):  # noqa: N818
         The report that `dry_run=True` would have returned; None where there is none.
     """
 
-    def __init__(self, message: str, *, hint: str | None = None, plan: Any = None) -> None:
+    def __init__(self, message: str, *, hint: Hint | None = None, plan: Any = None) -> None:
         super().__init__(message, hint=hint)
         self.plan = plan
 
@@ -189,6 +256,13 @@ class NetworkError(StorageError):
 
 
 FREE_SPACE = "free some space, then run it again"
+CHECK = Action("check T", "table.check()")
+DEEP_CHECK = Action("check T --deep", "table.check(deep=True)")
+HISTORY = Action("history T", "table.snapshots()")
+SAVEPOINTS = Action("savepoints T", "table.savepoints()")
+"""Actions on a table whose name is not known where the error is raised."""
+SAVE_RETAINED = ("save a snapshot that ", HISTORY, " lists")
+CHOOSE_RETAINED = ("choose one that ", HISTORY, " or ", SAVEPOINTS, " lists")
 
 
 class DiskFull(StorageError):  # noqa: N818

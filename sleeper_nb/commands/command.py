@@ -1,24 +1,26 @@
-"""What is typed to delete something follows the rule of `ConfirmationNeeded`, for each face in its own way."""
+"""What a command is: a name, its arguments, help and examples, above the function that runs it.
+
+The parser, the help, the reference page and the completion all read these values::
+
+    @command(
+        "rename",
+        "rename a table; its data and history stay where they are",
+        positional("old", "the table", "table", metavar="OLD"),
+        positional("new", "its new name", metavar="NEW"),
+        examples=("rename trips journeys",),
+    )
+    def rename(context: Context, arguments: Namespace) -> Table:
+        return context.opened().rename_table(arguments.old, arguments.new)
+"""
 
 from __future__ import annotations
 
-import shlex
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from sleeper_nb.commands.context import Context
-from sleeper_nb.errors import ConfirmationNeeded
-
-if TYPE_CHECKING:
-    from sleeper_nb.operations.administration.delete import DeletionReport
-    from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
-    from sleeper_nb.operations.versioning.create_savepoint import SavepointDeletion
-    from sleeper_nb.session import Session
-
-
-# What a command is: its name, its arguments and what it runs. Parsing, help and completion all read these values.
 
 ArgumentKind = Literal[
     "text",
@@ -36,8 +38,8 @@ ArgumentKind = Literal[
     "sql",
     "reference",
 ]
-"""What an argument's value is. Completion offers what there is of it; ``sql`` is the rest of the line, untouched."""
-
+"""What an argument's value is: completion offers the existing ones. ``sql`` is the rest of the line, untouched."""
+Warehouse = Literal["open", "new", "place", "none"]
 
 _MOST_CHOICES = 40
 
@@ -46,8 +48,28 @@ _MOST_CHOICES = 40
 class Argument:
     """One argument of a command; made by `positional`, `option` and `flag`.
 
-    It can be left out beside flag `unless`. An option that makes the answer another one says in `answer` what it does
-    then, and contradicts one that does something else; it is an error without the option that it is `only_with`.
+    Parameters
+    ----------
+    names
+        Its name, or the names of an option: the short one first.
+    help
+        One line for the help.
+    kind
+        What its value is.
+    metavar
+        What stands for the value in the help.
+    choices
+        The allowed values, when they are few.
+    default
+        The value when it is not given.
+    is_flag, many, optional
+        Whether it is an option without a value; can be given more than once; can be left out.
+    unless
+        A flag with which it can be left out.
+    answer
+        What an option makes the command answer. Two options with different answers contradict each other.
+    only_with
+        Another option, without which this one is an error.
     """
 
     names: tuple[str, ...]
@@ -70,17 +92,17 @@ class Argument:
 
     @property
     def takes_value(self) -> bool:
-        """Whether it is an option that the next word belongs to."""
+        """Whether the next word is its value."""
         return self.is_option and not self.is_flag
 
     @property
     def dest(self) -> str:
-        """The name of its value in what a command is handed."""
+        """The name of its value in the namespace that the command receives."""
         return self.names[-1].lstrip("-").replace("-", "_")
 
     @property
     def value(self) -> str:
-        """What stands for its value: its choices, when they are not too long to read, or a word."""
+        """What stands for its value in the help: its choices, if they are short enough to read, or a word."""
         choices = "|".join(self.choices)
         return choices if 0 < len(choices) <= _MOST_CHOICES else self.metavar or self.dest.upper()
 
@@ -106,7 +128,7 @@ def positional(
     default: str | None = None,
     unless: str = "",
 ) -> Argument:
-    """Return an argument that stands at its place; `default` is for one that can be left out."""
+    """Return a positional argument; `default` is for one that can be left out."""
     return Argument((name,), text, kind, metavar, default=default, many=many, optional=optional, unless=unless)
 
 
@@ -121,61 +143,36 @@ def option(
     answer: str = "",
     only_with: str = "",
 ) -> Argument:
-    """Return an argument with a name and a value; the last name is the long one. One of `many` can be given again."""
+    """Return an option with a value; the last name is the long one. With `many` it can be given more than once."""
     return Argument(
         names, text, kind, metavar, choices, default, many=many, optional=True, answer=answer, only_with=only_with
     )
 
 
 def flag(name: str, text: str, *, answer: str = "") -> Argument:
-    """Return an argument that is there or not."""
+    """Return an option without a value."""
     return Argument((name,), text, is_flag=True, optional=True, answer=answer)
 
 
 TABLE = positional("table", "the table", "table", metavar="T")
-VERSION = positional("table", "the table, and behind @ a version: 12 or v12, a savepoint's name, a time", "version",
-                     metavar="T[@REF]")  # fmt: skip
-SCHEMA = option("--schema", text="the columns that the version had, or those of now", choices=("own", "current"))
+VERSION = positional("table", "the table, with @ and a version if you like: 12 or v12, a savepoint's name, a time",
+                     "version", metavar="T[@REF]")  # fmt: skip
+SCHEMA = option("--schema", text="the columns that the version had, or the current ones", choices=("own", "current"))
 INSTANCE = positional("instance_id", "an instance of the open warehouse", metavar="INSTANCE-ID")
 OUTPUT = option("-o", "--output", text="the variable that keeps the value", metavar="VAR")
 """Of every command of a notebook; the console has no variables."""
-CONFIRMED = flag("--force", "do it; without it a notebook shows the plan, and a console asks")
-FORCE = flag("--force", "do it; without it, only what would be done is shown")
-DRY_RUN = flag("--dry-run", "only show what would be done")
-
-
-_READING = frozenset(
-    [
-        "sql",
-        "inspect",
-        "scan",
-        "get",
-        "export",
-        "diff",
-        "status",
-        "check",
-        "describe",
-        "show",
-        "history",
-        "files",
-        "partitions",
-        "tables",
-        "savepoints",
-        "snapshots",
-        "jobs",
-        "timeline",
-        "explore",
-        "instances",
-        "help",
-        "why",
-    ]
-)
-"""Commands that change no table, however they end."""
+CONFIRMED = flag("--force", "delete it; without it, a notebook shows the plan and a console asks")
+FORCE = flag("--force", "delete them; without it, the plan is shown")
+DRY_RUN = flag("--dry-run", "show the plan and change nothing")
+COLUMNS = option("--columns", text="only these columns", metavar="a,b", kind="columns")
+WHERE = option("--where", text="a condition on one row, in DuckDB's SQL", metavar='"…"')
+LIMIT = option("--limit", text="at most this many rows", metavar="N", kind="number")
+MESSAGE = option("-m", "--message", text="a message for the history", metavar="MSG")
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One row of the command table.
+    """One command; made by the decorator `command`.
 
     Parameters
     ----------
@@ -188,17 +185,19 @@ class Command:
     run
         Called with the context and the parsed arguments; returns the value that is shown, and prints nothing.
     examples
-        As they are typed behind ``%sleeper``; what follows a line break is the body of the cell.
+        As they are typed after ``%sleeper``; what follows a line break is the body of the cell.
     aliases
         Other names for it.
     words
         Words of other tools, for which "did you mean" names this command.
     body
         Whether the lines of a ``%%sleeper`` cell are an argument.
+    reads_only
+        Whether it never changes a table.
     warehouse
         Whether it works in an open warehouse, may start a new one on the console, only asks where it is, or needs none.
     free
-        The flag with which it needs none, when it has such a flag.
+        The flag with which it needs no warehouse, if it has one.
     """
 
     name: str
@@ -209,13 +208,14 @@ class Command:
     aliases: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     body: bool = False
-    warehouse: Literal["open", "new", "place", "none"] = "open"
+    reads_only: bool = False
+    warehouse: Warehouse = "open"
     free: str = ""
 
     @property
     def interrupted(self) -> str:
-        """What is said when it is interrupted."""
-        return f"Interrupted. {'Nothing was changed.' if self.name in _READING else 'Earlier commits are kept.'}"
+        """The message after an interrupt."""
+        return f"Interrupted. {'Nothing was changed.' if self.reads_only else 'Earlier commits are kept.'}"
 
     @property
     def usage(self) -> str:
@@ -227,8 +227,13 @@ class Command:
         return " ".join([self.name, *positionals[:-1], *options, positionals[-1]])
 
     @property
+    def title(self) -> str:
+        """Its name and aliases."""
+        return ", ".join((self.name, *self.aliases))
+
+    @property
     def positionals(self) -> tuple[Argument, ...]:
-        """The arguments that stand at their places, without the rest of the line."""
+        """The positional arguments, without the rest of the line."""
         return tuple(a for a in self.arguments if not a.is_option and a.kind != "sql")
 
     @property
@@ -242,48 +247,29 @@ class Command:
         return next((argument for argument in self.arguments if argument.kind == "sql"), None)
 
 
-Plan = TypeVar("Plan", "DeletionReport", "ReinitialiseReport", "SavepointDeletion")
+def command(
+    name: str,
+    summary: str,
+    *arguments: Argument,
+    examples: tuple[str, ...],
+    aliases: tuple[str, ...] = (),
+    words: tuple[str, ...] = (),
+    body: bool = False,
+    reads_only: bool = False,
+    warehouse: Warehouse = "open",
+    free: str = "",
+) -> Callable[[Callable[[Context, Namespace], Any]], Command]:
+    """Return a decorator that makes a `Command` of the function that runs it; the parameters are those of `Command`."""
+
+    def of_function(run: Callable[[Context, Namespace], Any]) -> Command:
+        return Command(name, summary, arguments, run, examples, aliases, words, body, reads_only, warehouse, free)
+
+    return of_function
 
 
-def confirmed(
-    context: Context,
-    session: Session,
-    arguments: Namespace,
-    delete: Callable[..., Plan],
-    name: Callable[[Plan], str],
-) -> Plan:
-    """Delete something, or show what would go and how to confirm it.
+@dataclass(frozen=True, slots=True)
+class CommandGroup:
+    """Commands that a user looks for together, most needed first, under a title in the help."""
 
-    Parameters
-    ----------
-    context, arguments
-        Of the command.
-    session
-        The instance that is worked in.
-    delete
-        What deletes it: a method with all its arguments but `force` and `dry_run`.
-    name
-        Returns what is typed at a terminal to confirm a plan.
-
-    Raises
-    ------
-    ConfirmationNeeded
-        On a console without a terminal, or when something else was typed. Nothing is changed then.
-    """
-    instance = "" if session is context.session else session.instance
-    again = shlex.join([*(word for word in arguments.words if word not in DRY_RUN.names), "--force"])
-    try:
-        done = delete(force=arguments.force, dry_run=arguments.dry_run)
-        return replace(done, again=again, instance=instance)
-    except ConfirmationNeeded as needed:
-        found: Plan = needed.plan
-        plan = replace(found, again=again, instance=instance)
-        if context.face == "notebook":
-            return plan
-        hint = f"{context.prefix} {again}"
-        if context.ask is None:
-            raise ConfirmationNeeded(needed.message, hint=hint, plan=plan) from None
-        said = context.ask(replace(plan.grid(), footer=f"Type {name(plan)} to delete it for good: ").text())
-        if said != name(plan):
-            raise ConfirmationNeeded(f"{said!r} is not {name(plan)!r}; nothing was deleted", hint=hint) from None
-    return replace(delete(force=True, dry_run=False), instance=instance)
+    title: str
+    commands: tuple[Command, ...]

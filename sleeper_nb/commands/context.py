@@ -177,6 +177,11 @@ class Context:
             raise InvalidInput(f"{name!r} is not a valid variable name", hint="use letters, digits and _")
 
 
+def split_names(columns: str | None) -> list[str] | None:
+    """Return the names of ``a,b``; None, for all columns, when nothing is given."""
+    return None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
+
+
 def split_reference(text: str) -> tuple[str, VersionReference | None]:
     """Read ``T`` or ``T@REF``.
 

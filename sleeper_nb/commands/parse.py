@@ -1,4 +1,8 @@
-"""From what was typed to a command with its arguments; the table of commands is the only source."""
+"""Parse what was typed into a command and its arguments.
+
+The line of a magic and the words of a console are read in the same way: the command, its positional arguments and
+options, and for `sql` and `inspect` the rest of the line, untouched. `argparse` reads the words before that rest.
+"""
 
 from __future__ import annotations
 
@@ -8,66 +12,14 @@ import io
 import re
 import shlex
 from argparse import Namespace
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, get_args
 
-from sleeper_nb.commands.command import OUTPUT, Argument, Command
+from sleeper_nb.commands.command import OUTPUT, Argument, Command, CommandGroup
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.sql.tokens import Dialect, tokenize
-
-# Which options do not go together, and which stand where the SQL makes a comment of them.
-
-
-def check_together(command: Command, arguments: Namespace) -> None:
-    """Raise `InvalidInput` for two options that ask for different answers, and for one that is of another not given."""
-    given = [a for a in command.arguments if a.is_option and getattr(arguments, a.dest) not in (None, False)]
-    asked = [argument for argument in given if argument.answer]
-    for other in asked[1:]:
-        if other.answer != asked[0].answer:
-            first, second = (f"{argument.names[-1]} {argument.answer}" for argument in (asked[0], other))
-            raise InvalidInput(f"{first}, and {second}", hint="give one of them")
-    names = {name for argument in given for name in argument.names}
-    for argument in given:
-        if argument.only_with and argument.only_with not in names:
-            with_it = f"{command.name} {command.options[argument.only_with].usage[1:-1]}"
-            hint = f"leave it out, or write {with_it} {argument.usage[1:-1]}"
-            raise InvalidInput(f"{argument.names[0]} is for {argument.only_with}", hint=hint)
-
-
-def check_comment(sql: str, options: Collection[str], before: Sequence[str]) -> None:
-    """Raise `InvalidInput` when what is a comment of a statement of one line was meant as an option of its command.
-
-    Parameters
-    ----------
-    sql
-        The statement.
-    options
-        The names of the options.
-    before
-        What stands before it: how commands begin, this one's name, and its words.
-    """
-    comment = "" if "\n" in sql.strip() else _last_comment(sql)
-    name = comment.partition(" ")[0].partition("=")[0]
-    if name in options:
-        prefix, command, *words = before
-        instead = " ".join(filter(None, (prefix, command, comment, shlex.join(words), sql.split(maxsplit=1)[0])))
-        raise InvalidInput(f"{name} stands behind the SQL, where it begins a comment", hint=f"write {instead} …")
-
-
-def _last_comment(sql: str) -> str:
-    """Return the ``--`` comment at the end of a statement, if whatever engine reads it takes it for one."""
-    found = set()
-    for dialect in get_args(Dialect):
-        try:
-            tokens = tokenize(sql, dialect=dialect)
-        except InvalidInput:  # of a quote that is not closed the engine tells
-            return ""
-        found.add(sql[tokens[-1].end :].strip() if tokens else "")
-    comment = found.pop()
-    return comment if not found and comment.startswith("--") else ""
-
 
 HELP = ("-h", "--help")
 _COMMENT = re.compile(r"--(\s|$)")
@@ -78,7 +30,7 @@ _LONG_FOR = {"-n": "--limit"}
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A command and the arguments it was given."""
+    """A command and its arguments."""
 
     command: Command
     arguments: Namespace
@@ -90,7 +42,7 @@ class Invocation:
         return self.command.warehouse == "none" or bool(free and getattr(self.arguments, free))
 
     def run(self, context: Context) -> Any:
-        """Run it and return its value; under ``-o`` it is kept as a variable too."""
+        """Run it and return its value; ``-o`` also keeps that in a variable."""
         name = getattr(self.arguments, OUTPUT.dest)
         if name is not None:
             context.check_assignable(name)
@@ -101,24 +53,25 @@ class Invocation:
 
 
 class CommandTable:
-    """All commands, in the order of the help."""
+    """All commands, by groups, in the order of the help."""
 
-    def __init__(self, commands: Iterable[Command]) -> None:
-        self.commands = tuple(commands)
+    def __init__(self, groups: tuple[CommandGroup, ...]) -> None:
+        self.groups = groups
+        self.commands = tuple(command for group in groups for command in group.commands)
         self.by_name = {name: command for command in self.commands for name in (command.name, *command.aliases)}
 
     def find(self, word: str) -> Command:
-        """Return a command by a name of it; `NotFound` names the nearest, or the one that does what the word says."""
+        """Return a command by its name or alias; `NotFound` suggests a command for a misspelt word or a synonym."""
         if word in self.by_name:
             return self.by_name[word]
-        meant = [command.name for command in self.commands if word.lower() in command.words]
-        if meant:
-            raise NotFound(f"no command {word!r}", hint=f"did you mean {' or '.join(map(repr, meant))}?")
+        synonyms = [command.name for command in self.commands if word.lower() in command.words]
+        if synonyms:
+            raise NotFound(f"no command {word!r}", hint=f"did you mean {' or '.join(map(repr, synonyms))}?")
         near = difflib.get_close_matches(word, self.by_name, n=1, cutoff=0.6)
         raise NotFound(f"no command {word!r}", hint=f"did you mean {near[0]!r}?" if near else "help lists the commands")
 
     def parse_line(self, line: str, body: str | None = None) -> Invocation:
-        """Read what stands behind ``%sleeper``.
+        """Parse what was typed after ``%sleeper``.
 
         Parameters
         ----------
@@ -130,7 +83,7 @@ class CommandTable:
         return self._parse(_Text(line), body)
 
     def parse_argv(self, words: Sequence[str], shared: tuple[Argument, ...] = ()) -> Invocation:
-        """Read the words of a console; `shared` options are understood for every command."""
+        """Parse the words of a console; every command takes the `shared` options too."""
         return self._parse(_Words(list(words)), None, shared)
 
     def _parse(self, typed: _Text | _Words, body: str | None, shared: tuple[Argument, ...] = ()) -> Invocation:
@@ -144,17 +97,17 @@ class CommandTable:
             return Invocation(self.find("help"), Namespace(command=command.name, output=None))
         has_body = bool(body and body.strip())
         if has_body and nothing:
-            raise InvalidInput("no command stands behind %%sleeper", hint="write %%sleeper sql, and the query below it")
+            raise InvalidInput("%%sleeper needs a command", hint="write %%sleeper sql, and the query below it")
         if has_body and not command.body:
             raise InvalidInput(f"{command.name} takes no lines below it", hint=f"write %sleeper {command.usage}")
         arguments = _arguments(command, extra, words)
-        arguments.words = (first, *words)  # for a plan that says what to type instead
+        arguments.words = (first, *words)  # for a plan that shows the line to type
         if command.sql is None:
             arguments.body = body if has_body else None
         else:
             if not has_body:
                 known = {*HELP, *command.options, *(name for argument in extra for name in argument.names)}
-                check_comment(rest, known, [typed.prefix, command.name, *words])
+                _check_comment(rest, known, [typed.prefix, command.name, *words])
             setattr(arguments, command.sql.dest, "\n".join(filter(None, (rest, body if has_body else None))))
             if not getattr(arguments, command.sql.dest).strip():
                 raise InvalidInput(f"{command.name} needs a query", hint=_usage(command))
@@ -162,7 +115,7 @@ class CommandTable:
 
 
 class _Text:
-    """A line that is taken apart word by word, so that SQL behind the last word is never touched."""
+    """A line, read word by word so that SQL after the last word is never touched."""
 
     prefix = "%sleeper"
 
@@ -190,12 +143,12 @@ class _Text:
     def rest(self) -> str:
         return self._text
 
-    def take_behind(self, options: Collection[str]) -> list[str]:  # noqa: ARG002 - no word of a line is one for sure
-        return []
+    def take_options_after_sql(self, options: Collection[str]) -> list[str]:  # noqa: ARG002 - see `_Words`
+        return []  # in a line, SQL and options cannot be told apart
 
 
 class _Words:
-    """Words that a console has taken apart already."""
+    """Words that a console has already separated."""
 
     prefix = "sleeper"
 
@@ -214,19 +167,19 @@ class _Words:
     def rest(self) -> str:
         return " ".join(self._words)
 
-    def take_behind(self, options: Collection[str]) -> list[str]:
-        """Take the options behind a statement; behind one in quotes, which is one word, nothing else can stand."""
+    def take_options_after_sql(self, options: Collection[str]) -> list[str]:
+        """Take the options after a statement; after one in quotes, which is one word, only options can follow."""
         is_whole = len(self._words[0].split()) > 1 if self._words else False
         for i, word in enumerate(self._words[1:], 1):
             is_long, is_known = _LONG.match(word), word.partition("=")[0] in options
             if (is_long and is_known) or (is_whole and (is_long or is_known)):
-                found, self._words = self._words[i:], self._words[:i]
-                return found
+                taken, self._words = self._words[i:], self._words[:i]
+                return taken
         return []
 
 
 def _split(typed: _Text | _Words, command: Command, extra: tuple[Argument, ...]) -> tuple[list[str], str]:
-    """Return the words before the rest of the line, with options behind it, and that rest."""
+    """Return the words of the command, including options after the SQL, and the rest of the line."""
     options = {**command.options, **{name: argument for argument in extra for name in argument.names}}
     places, words, value_follows = len(command.positionals), [], False
     while not typed.is_empty():
@@ -238,12 +191,12 @@ def _split(typed: _Text | _Words, command: Command, extra: tuple[Argument, ...])
         places -= not is_option and not value_follows
         value_follows = is_option and word in options and options[word].takes_value
     if command.sql is not None:
-        words += typed.take_behind({*HELP, *options})
+        words += typed.take_options_after_sql({*HELP, *options})
     return words, typed.rest()
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are ours, and which never ends the process."""
+    """An argument parser that raises our errors and never ends the process."""
 
     usage_hint: str
 
@@ -259,6 +212,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _arguments(command: Command, extra: tuple[Argument, ...], words: list[str]) -> Namespace:
+    """Return the values of a command's arguments, checked."""
     parser = _Parser(command.name, add_help=False, allow_abbrev=False)
     parser.usage_hint = _usage(command)
     known = [argument for argument in (*command.arguments, *extra) if argument.kind != "sql"]
@@ -271,13 +225,13 @@ def _arguments(command: Command, extra: tuple[Argument, ...], words: list[str]) 
         elif not argument.is_option:
             settings |= {"metavar": argument.metavar, "nargs": _count(argument)}
         parser.add_argument(*argument.names, **settings)
-    found, left = parser.parse_known_intermixed_args(words)
+    values, left = parser.parse_known_intermixed_args(words)
     for word in left:
-        _refuse(word, command, [name for argument in known if argument.is_option for name in argument.names])
+        _reject(word, command, [name for argument in known if argument.is_option for name in argument.names])
     for argument in known:
-        _check(argument, found, command)
-    check_together(command, found)
-    return found
+        _check_value(argument, values, command)
+    _check_together(command, values)
+    return values
 
 
 def _count(argument: Argument) -> str | None:
@@ -286,7 +240,7 @@ def _count(argument: Argument) -> str | None:
     return "?" if argument.optional or argument.unless else None
 
 
-def _refuse(word: str, command: Command, options: list[str]) -> NoReturn:
+def _reject(word: str, command: Command, options: list[str]) -> NoReturn:
     if word.startswith("-"):
         name = word.partition("=")[0]
         near = _near_options(name, options)
@@ -296,7 +250,7 @@ def _refuse(word: str, command: Command, options: list[str]) -> NoReturn:
 
 
 def _near_options(name: str, options: list[str]) -> list[str]:
-    """Return the long options that an unknown one may mean; a short one is never near to another short one."""
+    """Return the long options that an unknown one may mean; for a short one, those with its initial."""
     long = [option for option in options if option.startswith("--")]
     if name.startswith("--"):
         return difflib.get_close_matches(name, long, n=1, cutoff=0.7)
@@ -304,10 +258,10 @@ def _near_options(name: str, options: list[str]) -> list[str]:
     return [option for option in long if option.startswith(initial)][:3]
 
 
-def _check(argument: Argument, found: Namespace, command: Command) -> None:
-    """Raise for a value that is missing or no choice; turn the text of a number into one."""
-    value = getattr(found, argument.dest)
-    if value is None and argument.unless and not getattr(found, argument.unless):
+def _check_value(argument: Argument, values: Namespace, command: Command) -> None:
+    """Raise `InvalidInput` for a value that is missing or not a choice; convert the text of a number."""
+    value = getattr(values, argument.dest)
+    if value is None and argument.unless and not getattr(values, argument.unless):
         raise InvalidInput(f"{command.name} needs {argument.metavar}", hint=_usage(command))
     if argument.choices and value is not None and value not in argument.choices:
         kind = re.sub("[-_]", " ", argument.metavar or argument.dest)
@@ -317,8 +271,57 @@ def _check(argument: Argument, found: Namespace, command: Command) -> None:
         if not re.fullmatch(r"-?\d+", value, re.ASCII):
             name = argument.names[-1]
             raise InvalidInput(f"{command.name} {name} needs a whole number, not {value!r}", hint=_usage(command))
-        setattr(found, argument.dest, int(value))
+        setattr(values, argument.dest, int(value))
 
 
 def _usage(command: Command) -> str:
     return f"usage: {command.usage}"
+
+
+def _check_together(command: Command, arguments: Namespace) -> None:
+    """Raise `InvalidInput` for two options with different answers, and for one without the option that it needs."""
+    given = [a for a in command.arguments if a.is_option and getattr(arguments, a.dest) not in (None, False)]
+    answering = [argument for argument in given if argument.answer]
+    for other in answering[1:]:
+        if other.answer != answering[0].answer:
+            first, second = (f"{argument.names[-1]} {argument.answer}" for argument in (answering[0], other))
+            raise InvalidInput(f"{first}, but {second}", hint="give one of them")
+    names = {name for argument in given for name in argument.names}
+    for argument in given:
+        if argument.only_with and argument.only_with not in names:
+            with_it = f"{command.name} {command.options[argument.only_with].usage[1:-1]}"
+            hint = f"leave it out, or write {with_it} {argument.usage[1:-1]}"
+            raise InvalidInput(f"{argument.names[0]} needs {argument.only_with}", hint=hint)
+
+
+def _check_comment(sql: str, options: Collection[str], before: Sequence[str]) -> None:
+    """Raise `InvalidInput` when an option of the command stands after its SQL, where it would be a comment.
+
+    Parameters
+    ----------
+    sql
+        The statement.
+    options
+        The names of the options.
+    before
+        What was typed before it: the prefix, the command's name, and its words.
+    """
+    comment = "" if "\n" in sql.strip() else _last_comment(sql)
+    name = comment.partition(" ")[0].partition("=")[0]
+    if name in options:
+        prefix, command, *words = before
+        instead = " ".join(filter(None, (prefix, command, comment, shlex.join(words), sql.split(maxsplit=1)[0])))
+        raise InvalidInput(f"{name} after the SQL begins a comment", hint=f"write {instead} …")
+
+
+def _last_comment(sql: str) -> str:
+    """Return the ``--`` comment at the end of a statement, or nothing unless every engine reads it as one."""
+    comments = set()
+    for dialect in get_args(Dialect):
+        try:
+            tokens = tokenize(sql, dialect=dialect)
+        except InvalidInput:  # the engine reports a quote that is not closed
+            return ""
+        comments.add(sql[tokens[-1].end :].strip() if tokens else "")
+    comment = comments.pop()
+    return comment if not comments and comment.startswith("--") else ""

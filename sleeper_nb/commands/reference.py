@@ -103,7 +103,7 @@ def page() -> str:
     """Return the content of the page."""
     rule = ["## What deletes", *_rule()]
     casts = ["## Casts", *_casts()]
-    return "\n".join([_HEAD, *rule, "## Commands", *_commands(), *casts, _sql(), "## Properties", *_properties()])
+    return "\n".join([_HEAD, *rule, *_commands(), *casts, _sql(), "## Properties", *_properties()])
 
 
 def _sql() -> str:
@@ -128,14 +128,20 @@ def _rule() -> Iterator[str]:
 
 
 def _commands() -> Iterator[str]:
-    for command in COMMANDS.commands:
-        yield f"### {command.name}"
-        also = f" Also called {', '.join(f'`{name}`' for name in command.aliases)}." if command.aliases else ""
-        yield f"{command.summary[:1].upper()}{command.summary[1:]}.{also}\n"
-        yield f"    {command.usage}\n"
-        if command.arguments:
-            yield from _table(("argument", "what it is", "default"), map(_argument, command.arguments))
-        yield from _examples(command)
+    for group in COMMANDS.groups:
+        yield f"## Commands: {group.title}\n"
+        for command in group.commands:
+            yield from _command(command)
+
+
+def _command(command: Command) -> Iterator[str]:
+    yield f"### {command.name}"
+    also = f" Also called {', '.join(f'`{name}`' for name in command.aliases)}." if command.aliases else ""
+    yield f"{command.summary[:1].upper()}{command.summary[1:]}.{also}\n"
+    yield f"    {command.usage}\n"
+    if command.arguments:
+        yield from _table(("argument", "what it is", "default"), map(_argument, command.arguments))
+    yield from _examples(command)
 
 
 def _argument(argument: Argument) -> tuple[str, str, str]:

@@ -1,69 +1,166 @@
-"""`diff`: what changed between two versions of a table."""
+"""`history`, `show`, `diff`, `rollback`, `timeline` and savepoints: the versions of a table."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.command import (
     DRY_RUN,
+    LIMIT,
+    SCHEMA,
     TABLE,
     VERSION,
-    Command,
-    confirmed,
+    command,
     flag,
     option,
     positional,
 )
+from sleeper_nb.commands.confirm import delete_confirmed
 from sleeper_nb.commands.context import Context
-from sleeper_nb.commands.read import LIMIT
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.snapshots import SavepointReference
 
 if TYPE_CHECKING:
+    from sleeper_nb.display.listings import Pictured
     from sleeper_nb.model.savepoints import Savepoint
+    from sleeper_nb.model.snapshots import Snapshot
     from sleeper_nb.operations.versioning.create_savepoint import SavepointDeletion
     from sleeper_nb.operations.versioning.diff import Diff
     from sleeper_nb.operations.versioning.roll_back import RollbackReport
-    from sleeper_nb.report import Listing
+    from sleeper_nb.report import Listing, Stacked
     from sleeper_nb.table import Table
     from sleeper_nb.version import ChangedRows
 
 
-# `create-savepoint`, `savepoints` and `delete-savepoint`: versions that are kept until they are let go.
+@command(
+    "history",
+    "show the retained snapshots, newest first: a picture of rows, commits and savepoints, and a list",
+    TABLE,
+    option("--limit", text="list only the newest N", kind="number", metavar="N"),
+    examples=("history trips", "history trips --limit 10"),
+    words=("log", "snapshots", "versions"),
+    reads_only=True,
+)
+def history(context: Context, arguments: Namespace) -> Pictured[Snapshot]:
+    return context.table(arguments.table).snapshots(arguments.limit)
 
 
-def _create(context: Context, arguments: Namespace) -> Savepoint:
-    table, asked = context.table_and_version(arguments.table, arguments.snapshot)
-    snapshot = None if asked is None else table.at_reference(asked).resolved.snapshot_id
+@command(
+    "show",
+    "show one version: its commit or savepoint, the table at that time, and its first rows",
+    VERSION,
+    SCHEMA,
+    examples=("show trips@12", "show trips@before-fix"),
+    words=("card",),
+    reads_only=True,
+)
+def show(context: Context, arguments: Namespace) -> Stacked:
+    return context.table_at(arguments.table, arguments.schema).card()
+
+
+@command(
+    "diff",
+    "show what changed between two versions: rows, columns, files, partitions; with --rows the rows themselves",
+    VERSION,
+    positional("a", "one version: 12, a savepoint's name, a time; leave it out after T@REF", "reference",
+               metavar="A", optional=True),
+    positional("b", "the other version; the current one if not given", "reference", metavar="B", optional=True),
+    flag("--rows", "show rows, each with a column that says whether it was added or removed"),
+    LIMIT,
+    examples=("diff trips 12", "diff trips before-fix 15 --rows --limit 20", "diff trips@before-fix trips@15"),
+    words=("changes", "compare"),
+    reads_only=True,
+)  # fmt: skip
+def diff(context: Context, arguments: Namespace) -> Diff | ChangedRows:
+    name, at, reference = arguments.table.partition("@")
+    words = (reference if at else None, arguments.a, arguments.b)
+    versions = [word.removeprefix(f"{name}@") for word in words if word is not None]
+    if not 1 <= len(versions) <= 2:
+        raise InvalidInput(
+            f"diff compares two versions, not {len(versions)}",
+            hint=f"diff {name} 12 15; without the second, the current one",
+        )
+    if arguments.limit is not None and not arguments.rows:
+        raise InvalidInput("--limit needs --rows", hint=f"diff {' '.join((name, *versions))} --rows --limit 20")
+    table = context.table(name)
+    if not arguments.rows:
+        return table.diff(*versions)
+    return context.shown(replace(table.changes(*versions).rows(arguments.limit), display=context.display))
+
+
+@command(
+    "create-savepoint",
+    "keep a version until its savepoint is deleted",
+    VERSION,
+    option("--name", text="a name for it; not one that means a version, such as v1", metavar="NAME"),
+    option("--snapshot", text="which version; the current one if not given", metavar="N", kind="snapshot"),
+    option("-m", "--message", text="why it is kept", metavar="MSG"),
+    examples=(
+        "create-savepoint trips",
+        "create-savepoint trips@12",
+        'create-savepoint trips --name fix --snapshot 12 -m "fares were wrong"',
+    ),
+    words=("savepoint", "tag", "save"),
+)
+def create_savepoint(context: Context, arguments: Namespace) -> Savepoint:
+    table, reference = context.table_and_version(arguments.table, arguments.snapshot)
+    snapshot = None if reference is None else table.at_reference(reference).resolved.snapshot_id
     return table.create_savepoint(arguments.name, arguments.message, snapshot)
 
 
-def _list(context: Context, arguments: Namespace) -> Listing[Savepoint]:
+@command(
+    "savepoints",
+    "list the savepoints",
+    TABLE,
+    flag("--bytes", "also show the data files that only this savepoint keeps, and their size"),
+    examples=("savepoints trips", "savepoints trips --bytes"),
+    words=("tags",),
+    reads_only=True,
+)
+def savepoints(context: Context, arguments: Namespace) -> Listing[Savepoint]:
     return context.table(arguments.table).savepoints(arguments.bytes)
 
 
-def _delete(context: Context, arguments: Namespace) -> SavepointDeletion:
-    table, asked = context.table_and_version(arguments.table, arguments.savepoint)
-    if sum(given is not None for given in (asked, arguments.id, arguments.name)) != 1:
+@command(
+    "delete-savepoint",
+    "delete a savepoint; needs --force when nothing else keeps its version",
+    VERSION,
+    positional("savepoint", "its name, or savepoint.3; leave it out after T@REF", "savepoint", metavar="SAVEPOINT",
+               optional=True),
+    option("--id", text="its id", metavar="N", kind="number"),
+    option("--name", text="its name, whatever else it could mean", metavar="NAME", kind="savepoint"),
+    DRY_RUN,
+    flag("--force", "delete it even when nothing else keeps the version; without it, a console asks"),
+    examples=(
+        "delete-savepoint trips before-fix --dry-run",
+        "delete-savepoint trips@before-fix --force",
+        "delete-savepoint trips --id 1",
+    ),
+)  # fmt: skip
+def delete_savepoint(context: Context, arguments: Namespace) -> SavepointDeletion:
+    table, reference = context.table_and_version(arguments.table, arguments.savepoint)
+    if sum(given is not None for given in (reference, arguments.id, arguments.name)) != 1:
         raise InvalidInput("name one savepoint", hint=f"delete-savepoint {table.name} NAME, or savepoint.1")
     if arguments.name is not None:
-        which = _named(table, arguments.name)
+        which = _savepoint_named(table, arguments.name)
     elif arguments.id is not None:
         which = SavepointReference(arguments.id)
-    elif isinstance(asked, SavepointReference):
-        which = asked
+    elif isinstance(reference, SavepointReference):
+        which = reference
     else:
         hint = f"delete-savepoint {table.name} NAME, or savepoint.1: savepoints {table.name} lists them"
-        raise InvalidInput(f"{asked} is no savepoint", hint=hint)
+        raise InvalidInput(f"{reference} is not a savepoint", hint=hint)
     delete = partial(table.delete_savepoint, which)
-    return confirmed(context, context.opened(), arguments, delete, lambda plan: plan.savepoint.name or str(plan.id))
+    return delete_confirmed(
+        context, context.opened(), arguments, delete, lambda plan: plan.savepoint.name or str(plan.id)
+    )
 
 
-def _named(table: Table, name: str) -> SavepointReference:
-    """Return the savepoint of a name: what is typed as a name is never read as an id."""
+def _savepoint_named(table: Table, name: str) -> SavepointReference:
+    """Return the savepoint with a name: a word after ``--name`` is never read as an id."""
     points = table.savepoints()
     names = [point.name for point in points if point.name]
     if name not in names:
@@ -75,119 +172,37 @@ def _named(table: Table, name: str) -> SavepointReference:
     return SavepointReference(name)
 
 
-SAVING_COMMANDS = (
-    Command(
-        "create-savepoint",
-        "keep a version until its savepoint is deleted",
-        (
-            VERSION,
-            option("--name", text="a name for it, which means no other version as v1 does", metavar="NAME"),
-            option("--snapshot", text="which version; without it, the current one", metavar="N", kind="snapshot"),
-            option("-m", "--message", text="why it is kept", metavar="MSG"),
-        ),
-        _create,
-        (
-            "create-savepoint trips",
-            "create-savepoint trips@12",
-            'create-savepoint trips --name fix --snapshot 12 -m "fares were wrong"',
-        ),
-        words=("savepoint", "tag", "save"),
-    ),
-    Command(
-        "savepoints",
-        "list the savepoints",
-        (TABLE, flag("--bytes", "also show the data files that each alone keeps, and their bytes")),
-        _list,
-        ("savepoints trips", "savepoints trips --bytes"),
-        words=("tags",),
-    ),
-    Command(
-        "delete-savepoint",
-        "let a kept version go; with --force also when nothing else keeps it",
-        (
-            VERSION,
-            positional(
-                "savepoint",
-                "its name, or savepoint.3; left out behind T@REF",
-                "savepoint",
-                metavar="SAVEPOINT",
-                optional=True,
-            ),
-            option("--id", text="its id", metavar="N", kind="number"),
-            option("--name", text="its name, whatever else it could mean", metavar="NAME", kind="savepoint"),
-            DRY_RUN,
-            flag("--force", "do it also when nothing else keeps the version; without it a console asks then"),
-        ),
-        _delete,
-        (
-            "delete-savepoint trips before-fix --dry-run",
-            "delete-savepoint trips@before-fix --force",
-            "delete-savepoint trips --id 1",
-        ),
-    ),
-)
-
-
-# `rollback`: make a table what it was at an older version, as one more snapshot.
-
-
-def _run(context: Context, arguments: Namespace) -> RollbackReport:
-    table, asked = context.table_and_version(arguments.table, arguments.version)
-    if asked is None:
+@command(
+    "rollback",
+    "restore the contents of an older version, as a new snapshot; history is preserved",
+    VERSION,
+    positional("version", "12, a savepoint's name, or a time; leave it out after T@REF", "reference", metavar="REF",
+               optional=True),
+    option("-m", "--message", text="why", metavar="MSG"),
+    DRY_RUN,
+    examples=("rollback trips 12 --dry-run", "rollback trips before-fix -m 'fares were wrong'",
+              "rollback trips@before-fix"),
+    words=("restore", "revert", "undo", "reset"),
+)  # fmt: skip
+def rollback(context: Context, arguments: Namespace) -> RollbackReport:
+    table, reference = context.table_and_version(arguments.table, arguments.version)
+    if reference is None:
         hint = f"rollback {table.name} 12, or a savepoint's name; history {table.name} lists them"
         raise InvalidInput("rollback needs a version", hint=hint)
-    return table.rollback_to(asked, dry_run=arguments.dry_run, message=arguments.message)
+    return table.rollback_to(reference, dry_run=arguments.dry_run, message=arguments.message)
 
 
-ROLLING_BACK_COMMANDS = (
-    Command(
-        "rollback",
-        "make a table what it was at a version, by one more snapshot",
-        (
-            VERSION,
-            positional("version", "12, a savepoint's name, or a time; left out behind T@REF", "reference",
-                       metavar="REF", optional=True),
-            option("-m", "--message", text="why", metavar="MSG"),
-            DRY_RUN,
-        ),
-        _run,
-        ("rollback trips 12 --dry-run", "rollback trips before-fix -m 'fares were wrong'", "rollback trips@before-fix"),
-        words=("restore", "revert", "undo", "reset"),
-    ),
-)  # fmt: skip
+@command(
+    "timeline",
+    "compare two versions of a table with the mouse or keys; it also writes the line that rolls back",
+    TABLE,
+    examples=("timeline trips",),
+    words=("slider", "travel"),
+    reads_only=True,
+    warehouse="none",  # the console cannot show widgets, so it need not open one
+)
+def timeline(context: Context, arguments: Namespace) -> Any:
+    context.check_shows_widgets("timeline", f"sleeper history {arguments.table}")
+    from sleeper_nb import widgets
 
-
-def _diff(context: Context, arguments: Namespace) -> Diff | ChangedRows:
-    name, at, reference = arguments.table.partition("@")
-    words = (reference if at else None, arguments.a, arguments.b)
-    versions = [word.removeprefix(f"{name}@") for word in words if word is not None]
-    if not 1 <= len(versions) <= 2:
-        raise InvalidInput(
-            f"diff compares two versions, not {len(versions)}",
-            hint=f"diff {name} 12 15; without the second, the current",
-        )
-    if arguments.limit is not None and not arguments.rows:
-        raise InvalidInput("--limit is for rows", hint=f"diff {' '.join((name, *versions))} --rows --limit 20")
-    table = context.table(name)
-    if not arguments.rows:
-        return table.diff(*versions)
-    return context.shown(replace(table.changes(*versions).rows(arguments.limit), display=context.display))
-
-
-DIFFING_COMMANDS = (
-    Command(
-        "diff",
-        "show what changed between two versions: rows, columns, files, partitions; with --rows the rows themselves",
-        (
-            VERSION,
-            positional("a", "the one version: 12, a savepoint's name, a time; left out behind T@REF", "reference",
-                       metavar="A", optional=True),
-            positional("b", "the other one; the current one when not given", "reference", metavar="B", optional=True),
-            flag("--rows", "show rows, each with a column that says whether it was added or removed"),
-            LIMIT,
-        ),
-        _diff,
-        ("diff trips 12", "diff trips before-fix 15 --rows --limit 20", "diff trips@before-fix trips@15"),
-        words=("changes", "compare"),
-    ),
-)  # fmt: skip
+    return widgets.timeline(context.opened(), context.table(arguments.table).name)

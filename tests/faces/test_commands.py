@@ -11,13 +11,14 @@ import sleeper_nb as sl
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.command import option
 from sleeper_nb.commands.context import Context, split_reference
-from sleeper_nb.commands.help import WIDTH, HelpPage, describe, overview
+from sleeper_nb.commands.help import WIDTH, describe, overview
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.snapshots import (
     SavepointReference,
     SnapshotReference,
     parse_moment,
 )
+from sleeper_nb.report import escaped
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -43,16 +44,16 @@ def test_every_command_has_help_and_examples_that_parse(command):
         line, _, body = example.partition("\n")
         assert COMMANDS.parse_line(line, body).command is command
     for prefix in ("%sleeper", "sleeper"):
-        shown = describe(command, prefix).text()
+        shown = describe(command, prefix).grid().text()
         assert command.summary in shown
         assert all(argument.names[-1] in shown or argument.usage in shown for argument in command.arguments)
-    assert command.summary in overview(COMMANDS.commands, "%sleeper").text()
+    assert command.summary in overview(COMMANDS.groups, "%sleeper").grid().text()
 
 
 @pytest.mark.parametrize("prefix", ["%sleeper", "sleeper"])
 def test_help_reads_well_at_80_columns(prefix):
-    pages = {command.name: HelpPage(describe(command, prefix)) for command in COMMANDS.commands}
-    for name, page in {**pages, "": HelpPage(overview(COMMANDS.commands, prefix))}.items():
+    pages = {command.name: describe(command, prefix) for command in COMMANDS.commands}
+    for name, page in {**pages, "": overview(COMMANDS.groups, prefix)}.items():
         wide = [line for line in repr(page).splitlines() if len(line) > WIDTH]
         assert not wide, (name, wide)
     for command in COMMANDS.commands:
@@ -61,7 +62,7 @@ def test_help_reads_well_at_80_columns(prefix):
         assert f"usage {prefix} {command.name}" in words
         assert "examples" in words
         assert all(" ".join(argument.help.split()) in words for argument in command.arguments)
-    assert pages["compact"].to_dict()["--dry-run"] == "only show what would be done"
+    assert pages["compact"].to_dict()["--dry-run"] == "show the plan and change nothing"
 
 
 @pytest.mark.parametrize("command", COMMANDS.commands, ids=lambda command: command.name)
@@ -70,6 +71,20 @@ def test_dash_h_is_the_help_of_each_command(command):
         name, arguments = parsed(line)
         assert (name, arguments.command) == ("help", command.name)
     assert COMMANDS.parse_argv([command.name, "-h"]).arguments.command == command.name
+
+
+@pytest.mark.parametrize("prefix", ["%sleeper", "sleeper"])
+def test_help_shows_the_commands_by_group(prefix):
+    page = overview(COMMANDS.groups, prefix)
+    shown, in_a_notebook = repr(page), page._repr_html_()
+    assert sum(len(group.commands) for group in COMMANDS.groups) == len(COMMANDS.commands)
+    for group in COMMANDS.groups:
+        section = shown.partition(f"{group.title}\n")[2].partition("\n\n")[0]
+        names = [line.split()[0].rstrip(",") for line in section.splitlines() if line[2] != " "]
+        assert names == [command.name for command in group.commands]
+        assert escaped(group.title) in in_a_notebook
+    assert ("Options of every command" in shown) == (prefix == "sleeper")
+    assert page.to_dict()["rename"] == "rename a table; its data and history stay where they are"
 
 
 def test_names_and_words_of_commands_are_given_once():
@@ -190,10 +205,10 @@ def test_sql_is_never_touched(statement):
         ("sql select 1 --help", "--help", "sql --help select …"),
     ],
 )  # fmt: skip
-def test_an_option_behind_the_sql_is_told_where_to_stand(typed, name, hint):
+def test_an_option_after_the_sql_is_told_where_to_stand(typed, name, hint):
     error = refused(typed)
     assert isinstance(error, InvalidInput)
-    assert error.message == f"{name} stands behind the SQL, where it begins a comment"
+    assert error.message == f"{name} after the SQL begins a comment"
     assert error.hint == f"write %sleeper {hint}"
     assert COMMANDS.parse_line(hint.replace("…", "1"))
     assert parsed("sql", f"{typed}\n")[1].statement == f"{typed}\n"
@@ -209,7 +224,7 @@ def test_options_behind_a_statement_of_the_console_are_options():
     found = COMMANDS.parse_argv(["inspect", "t", "select 1", "--warehouse", "w"], (option("--warehouse", text="w"),))
     assert (found.arguments.statement, found.arguments.warehouse) == ("select 1", "w")
     assert COMMANDS.parse_argv(["sql", "select 1", "--help"]).command.name == "help"
-    with pytest.raises(InvalidInput, match=r"behind the SQL, .*\nhint: write sleeper sql --plot hist SELECT …"):
+    with pytest.raises(InvalidInput, match=r"after the SQL .*\nhint: write sleeper sql --plot hist SELECT …"):
         COMMANDS.parse_argv(["sql", "SELECT 1 --plot hist"])
     with pytest.raises(InvalidInput, match="sql has no option '--limit'"):
         COMMANDS.parse_argv(["sql", "SELECT 1", "--limit", "2"])
@@ -218,15 +233,15 @@ def test_options_behind_a_statement_of_the_console_are_options():
 @pytest.mark.parametrize(
     ("typed", "message", "hint"),
     [
-        ("sql --plot hist --as pandas select 1", "--as gives all rows, and --plot draws a chart", "give one of them"),
-        ("sql --interactive --as pandas select 1", "--as gives all rows, and --interactive goes through the rows",
+        ("sql --plot hist --as pandas select 1", "--as gives all rows, but --plot draws a chart", "give one of them"),
+        ("sql --interactive --as pandas select 1", "--as gives all rows, but --interactive pages through the rows",
          "give one of them"),
-        ("sql --dry-run --plot bar select 1", "--plot draws a chart, and --dry-run reads no row", "give one of them"),
-        ("scan t --explain --limit 1 --as pandas", "--as gives all rows, and --explain reads no row",
+        ("sql --dry-run --plot bar select 1", "--plot draws a chart, but --dry-run reads no row", "give one of them"),
+        ("scan t --explain --limit 1 --as pandas", "--as gives all rows, but --explain reads no row",
          "give one of them"),
-        ("get t 1 --explain --as arrow", "--as gives all rows, and --explain reads no row", "give one of them"),
-        ("sql -x k select 1", "-x is for --plot", "leave it out, or write sql --plot line|bar|hist -x COLUMN"),
-        ("sql -y k --as pandas select 1", "-y is for --plot", "leave it out, or write sql --plot line|bar|hist -y C"),
+        ("get t 1 --explain --as arrow", "--as gives all rows, but --explain reads no row", "give one of them"),
+        ("sql -x k select 1", "-x needs --plot", "leave it out, or write sql --plot line|bar|hist -x COLUMN"),
+        ("sql -y k --as pandas select 1", "-y needs --plot", "leave it out, or write sql --plot line|bar|hist -y C"),
     ],
 )  # fmt: skip
 def test_options_that_contradict_each_other_are_an_error(typed, message, hint):

@@ -100,8 +100,8 @@ def test_nothing_is_done_for_a_name_that_cannot_be_one(run, shell):
 
 def test_help_names_it_in_a_notebook_only_and_no_command_has_one_of_its_own():
     for command in COMMANDS.commands:
-        assert "-o, --output VAR" in describe(command, "%sleeper").text()
-        assert "--output" not in describe(command, "sleeper").text()
+        assert "-o, --output VAR" in describe(command, "%sleeper").grid().text()
+        assert "--output" not in describe(command, "sleeper").grid().text()
         assert not {"-o", "--output"} & set(command.options)
 
 

@@ -162,7 +162,7 @@ def test_a_savepoint_is_named_alike_by_every_method(run, word):
 
 @pytest.mark.parametrize("word", ["1", "v1", "snapshot.1", "2026-11-01"])
 def test_what_means_a_snapshot_deletes_no_savepoint(run, word):
-    with pytest.raises(InvalidInput, match="is no savepoint") as caught:
+    with pytest.raises(InvalidInput, match="is not a savepoint") as caught:
         run(f"%sleeper delete-savepoint trips {word} --force")
     assert "delete-savepoint trips NAME, or savepoint.1" in caught.value.hint
     for both in ("before-fix --id 1", "--id 1 --name before-fix"):

@@ -1,0 +1,149 @@
+"""`status`, `check`, `files`, `partitions`, `inspect`, `jobs` and `leases`: the state of a table and of its work."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sleeper_nb.commands.command import TABLE, VERSION, command, flag, option, positional
+from sleeper_nb.commands.context import Context
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.report import Answer, Grid
+
+if TYPE_CHECKING:
+    from sleeper_nb.display.listings import Pictured
+    from sleeper_nb.model.jobs import Lease
+    from sleeper_nb.operations.findings import CheckReport
+    from sleeper_nb.operations.job_tracking import Which
+    from sleeper_nb.operations.status import TableStatus
+    from sleeper_nb.report import Listing
+
+_POLL_SECONDS = 1.0
+
+
+@command(
+    "status",
+    "show a table's size, where its metadata is, pending work, and what to do next",
+    TABLE,
+    examples=("status trips",),
+    words=("stat", "stats", "health"),
+    reads_only=True,
+)
+def status(context: Context, arguments: Namespace) -> TableStatus:
+    return replace(context.table(arguments.table).status(), prefix=context.prefix)
+
+
+@command(
+    "check",
+    "look for damage in a table; changes nothing",
+    TABLE,
+    flag("--deep", "also read every data file: its rows, their order and their keys"),
+    examples=("check trips", "check trips --deep"),
+    words=("fsck", "verify", "validate"),
+    reads_only=True,
+)
+def check(context: Context, arguments: Namespace) -> CheckReport:
+    return context.table(arguments.table).check(deep=arguments.deep)
+
+
+@command(
+    "files",
+    "show the files of a version: a picture of their keys and of what a compaction would merge, and a list",
+    VERSION,
+    examples=("files trips", "files trips@before-fix"),
+    reads_only=True,
+)
+def files(context: Context, arguments: Namespace) -> Pictured[dict[str, Any]]:
+    return context.table_at(arguments.table).files()
+
+
+@command(
+    "partitions",
+    "show the leaf partitions of a version: a picture, and their key ranges",
+    VERSION,
+    examples=("partitions trips", "partitions trips@2026-11-01T10:00"),
+    words=("splits", "leaves"),
+    reads_only=True,
+)
+def partitions(context: Context, arguments: Namespace) -> Pictured[dict[str, Any]]:
+    return context.table_at(arguments.table).leaves()
+
+
+@command(
+    "inspect",
+    "query a version's files, partitions, snapshots and savepoints with DuckDB; :name is the value of a variable",
+    VERSION,
+    positional("statement", "one query, as it is", "sql", metavar="SQL"),
+    examples=(
+        "inspect trips select partition_id, count(*) from files group by all",
+        "inspect trips select count(*), sum(rows) from files@2",
+        "inspect trips\nselect f.filename from files f anti join files@2 using (filename)",
+    ),
+    words=("metadata",),
+    body=True,
+    reads_only=True,
+)
+def inspect(context: Context, arguments: Namespace) -> Answer:
+    return context.table_at(arguments.table).inspect(arguments.statement, context.own_variables())
+
+
+@command(
+    "jobs",
+    "list compactions, bulk imports and named ingests: their states, rates and errors",
+    positional("table", "the table; all tables if not given", "table", metavar="T", optional=True),
+    flag("--running", "only those that have not ended"),
+    flag("--failed", "only those that failed, or whose process is gone"),
+    flag("--watch", "follow running jobs until they end: in a notebook as a widget that leaves the next cells free, "
+         "on the console as a line"),
+    option("--limit", text="only the newest N", kind="number", metavar="N"),
+    examples=("jobs", "jobs trips --failed", "jobs trips --running --limit 10", "jobs trips --watch"),
+    words=("ps", "tasks", "progress"),
+    reads_only=True,
+)  # fmt: skip
+def jobs(context: Context, arguments: Namespace) -> Any:
+    if arguments.running and arguments.failed:
+        raise InvalidInput("a job cannot be both running and failed", hint="give --running or --failed")
+    which: Which = "running" if arguments.running else "failed" if arguments.failed else "all"
+    source = context.opened() if arguments.table is None else context.table(arguments.table)
+    if arguments.watch and (arguments.running or arguments.failed or arguments.limit is not None):
+        raise InvalidInput("--watch follows all running jobs", hint="leave out --running, --failed and --limit")
+    if arguments.watch:
+        return _watch_jobs(context, None if arguments.table is None else context.table(arguments.table).name)
+    if arguments.limit is not None and arguments.limit < 1:
+        message = f"jobs --limit {arguments.limit} would list nothing"
+        raise InvalidInput(message, hint="write --limit 1 or more; without it, the newest are listed")
+    limit = {} if arguments.limit is None else {"limit": arguments.limit}
+    return source.jobs(which, **limit)
+
+
+def _watch_jobs(context: Context, table: str | None) -> Any:
+    """Return a notebook's widget, or on the console wait until no job runs and return the last look."""
+    if context.face == "notebook":
+        from sleeper_nb import widgets
+
+        return widgets.watch(context.opened(), table)
+    from sleeper_nb.widgets.watch_model import JobsModel
+
+    model, clock = JobsModel(context.opened(), table), context.opened().components.clock
+    while (seen := model.look()).running:
+        context.progress.update(seen.said)
+        clock.sleep(_POLL_SECONDS)
+    context.progress.finish()
+    return seen
+
+
+@command(
+    "leases",
+    "list the versions that long reads keep from garbage collection, or release one",
+    TABLE,
+    option("--release", text="end this lease; its reader may then miss a file", metavar="ID"),
+    examples=("leases trips",),
+    words=("readers", "locks"),
+)
+def leases(context: Context, arguments: Namespace) -> Listing[Lease] | Answer:
+    table = context.table(arguments.table)
+    if arguments.release is None:
+        return table.leases()
+    ended = table.release_lease(arguments.release)
+    return Answer(Grid((), (), footer=f"released lease {ended.id} on snapshot {ended.snapshot_id} of {table.name}"))

@@ -1,0 +1,125 @@
+"""`properties`, `apply` and `migrate`: how tables and instances are configured."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from sleeper_nb.commands.command import DRY_RUN, MESSAGE, TABLE, command, flag, option, positional
+from sleeper_nb.commands.context import Context
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.properties import STATE_STORES
+
+if TYPE_CHECKING:
+    from sleeper_nb.model.snapshots import Snapshot
+    from sleeper_nb.operations.administration.apply import ApplyReport
+    from sleeper_nb.operations.administration.property_listing import PropertyGuide, PropertyValue
+    from sleeper_nb.report import Listing
+
+
+@command(
+    "properties",
+    "show or set the properties of a table or an instance",
+    positional("table", "the table; the instance if not given", "configured", metavar="T", optional=True),
+    positional("property", "only this property; KEY=VALUE sets it", "property", metavar="KEY[=VALUE]", many=True,
+               optional=True),
+    option("--unset", text="return to the instance's value or the default", metavar="KEY", kind="property", many=True),
+    flag("--accept", "accept the table's properties file as it is, after it was edited by hand"),
+    flag("--describe", "show the type, default and effect of each property"),
+    examples=(
+        "properties trips",
+        "properties trips 'snapshot.time-retained=30 d'",
+        "properties trips --unset snapshot.time-retained",
+        "properties trips --accept",
+        "properties sleeper.default.table.gc.delay.minutes=60",
+        "properties --describe",
+        "properties --describe sleeper.storage.sync",
+    ),
+    words=("settings", "config", "set", "options"),
+    free="describe",
+)  # fmt: skip
+def properties(context: Context, arguments: Namespace) -> Listing[PropertyValue] | PropertyGuide:
+    table, words = _table_and_words(arguments)
+    if arguments.describe:
+        return _describe_properties(words, arguments.unset)
+    if arguments.accept:
+        return _accept_file(context, table, words, arguments.unset)
+    target = context.opened() if table is None else context.table(table)
+    changes = _parse_changes(words, arguments.unset)
+    names = [*(text.partition("=")[0].strip() for text in words), *arguments.unset]
+    if not changes:
+        return target.property_values(names)
+    changed = target.set_properties(changes)
+    return changed if set(names) == set(changes) else target.property_values(names)
+
+
+def _accept_file(context: Context, table: str | None, words: list[str], unset: list[str]) -> Listing[PropertyValue]:
+    if table is None or words or unset:
+        raise InvalidInput("--accept takes one table and nothing else", hint="properties T --accept")
+    return context.table(table).accept_properties()
+
+
+def _table_and_words(arguments: Namespace) -> tuple[str | None, list[str]]:
+    """Return the table, if one is named, and the words about properties: these have a dot, and no table's name does."""
+    first, words = arguments.table, arguments.property
+    if first is not None and ("=" in first or "." in first.partition("@")[0]):
+        return None, [first, *words]
+    return first, words
+
+
+def _parse_changes(words: list[str], unset: list[str]) -> dict[str, str | None]:
+    """Return the new value of each property that is set, and None for each that is unset."""
+    changes: dict[str, str | None] = dict.fromkeys(unset)
+    last = ""
+    for text in words:
+        name, equals, value = text.partition("=")
+        if last and not equals and name.isalpha():  # no property is a word alone: a value was cut at its space
+            whole = f"{last}={changes[last]} {name}"
+            raise InvalidInput(f"{name!r} is not a valid property name", hint=f"write {whole!r}, with the quotes")
+        if name in changes:
+            raise InvalidInput(f"property {name} is given twice", hint="set it or unset it, once")
+        if equals:
+            last = name.strip()
+            changes[last] = value.strip()
+    return changes
+
+
+def _describe_properties(words: list[str], unset: list[str]) -> PropertyGuide:
+    from sleeper_nb.operations.administration.property_listing import guide
+
+    if unset or any("=" in text for text in words):
+        raise InvalidInput("--describe changes nothing", hint="leave out --describe, or the values")
+    return guide(words)
+
+
+@command(
+    "apply",
+    "create tables and set properties as declared in a TOML file; applying it again changes nothing",
+    positional("file", "the file: [tables.NAME] with schema, split-points and properties", "path", metavar="FILE"),
+    DRY_RUN,
+    flag("--skip-conflicts", "skip tables that cannot be made as declared, and apply the others"),
+    examples=("apply tables.toml --dry-run", "apply tables.toml"),
+    words=("deploy", "declare"),
+    warehouse="new",
+)
+def apply(context: Context, arguments: Namespace) -> ApplyReport:
+    return context.opened().apply(arguments.file, dry_run=arguments.dry_run, skip_conflicts=arguments.skip_conflicts)
+
+
+@command(
+    "migrate",
+    "move a table's metadata to another state store; history and savepoints stay",
+    TABLE,
+    option("--to", text="the new state store", metavar="state-store", choices=STATE_STORES),
+    MESSAGE,
+    examples=("migrate trips --to TransactionLogStateStore",),
+    words=("move", "convert"),
+)
+def migrate(context: Context, arguments: Namespace) -> Snapshot:
+    table = context.table(arguments.table)
+    if arguments.to is None:
+        raise InvalidInput(
+            f"migrate needs a state store; {table.name} has {table.state_store}",
+            hint=f"migrate {table.name} --to {next(name for name in STATE_STORES if name != table.state_store)}",
+        )
+    return context.opened().migrate_state_store(table.name, arguments.to, message=arguments.message)

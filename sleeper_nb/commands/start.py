@@ -1,0 +1,216 @@
+"""`use`, `help`, `why`, `demo` and `tour`: open a warehouse, and find out what can be typed."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sleeper_nb.commands.command import command, option, positional
+from sleeper_nb.commands.context import Context
+from sleeper_nb.commands.help import HelpPage, describe, overview
+from sleeper_nb.commands.home import Home, find_home
+from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.report import Grid, Report
+from sleeper_nb.storage.paths import CATALOG
+
+if TYPE_CHECKING:
+    from sleeper_nb.demo import DemoReport, TourReport
+    from sleeper_nb.session import Session
+
+MOST_LINES = 30
+"""An error's text is shown up to this many lines."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Opened(Report):
+    """The answer of `use`: an opened instance and its session.
+
+    `others` are the warehouse's other instances, listed when this one has no tables. `created` says what was created
+    by opening it: "new warehouse" or "new instance".
+    """
+
+    warehouse: str
+    instance: str
+    tables: tuple[str, ...]
+    session: Session
+    others: tuple[str, ...] = ()
+    created: str | None = None
+
+    def grid(self) -> Grid:
+        """Return where it is, and its tables."""
+        rows = (
+            ("warehouse", self.warehouse),
+            ("instance", self.instance),
+            ("tables", ", ".join(self.tables) or "none"),
+            *([("other instances", ", ".join(self.others))] if self.others else []),
+        )
+        footer = f"{self.created} at {Path(self.session.location)}" if self.created else ""
+        return Grid(("", ""), rows, footer=footer)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields but for the session."""
+        return {"warehouse": self.warehouse, "instance": self.instance, "tables": list(self.tables)}
+
+
+@command(
+    "use",
+    "open a warehouse; a new folder becomes a new warehouse",
+    positional(
+        "uri",
+        "its folder, s3://bucket/prefix, or $name for a session of Python; if not given: "
+        "SLEEPER_WAREHOUSE, then the nearest sleeper.toml, then ./warehouse",
+        "path",
+        metavar="URI",
+        optional=True,
+    ),
+    option("--instance", text="which of its instances", metavar="I", default="default"),
+    examples=("use ./warehouse", "use ./warehouse --instance test", "use"),
+    words=("open", "connect"),
+    warehouse="none",
+)
+def use(context: Context, arguments: Namespace) -> Opened:
+    from sleeper_nb.operations.administration.instances import instance_names
+    from sleeper_nb.session import Session
+
+    uri = arguments.uri or find_home(arguments.instance, None, os.environ, Path.cwd()).warehouse
+    given = context.value(uri)
+    if not isinstance(given, Session | str | Path):
+        kind = type(given).__name__
+        raise InvalidInput(f"{uri} is a {kind}, not a warehouse", hint="give a session, or the address of a warehouse")
+    created = None if isinstance(given, Session) else _created_by_opening(str(given), arguments.instance)
+    session = given if isinstance(given, Session) else context.connect(str(given), arguments.instance)
+    names = tuple(entry.name for entry in session.components.catalog.tables())
+    context.session = session
+    # An instance without tables may have been created just now, by a misspelt name.
+    others = () if names else tuple(each for each in instance_names(session.warehouse()) if each != session.instance)
+    return Opened(uri, session.instance, names, session, others, created)
+
+
+def _created_by_opening(uri: str, instance: str) -> str | None:
+    """Return what opening creates: ``new warehouse``, ``new instance`` or None.
+
+    Raises
+    ------
+    InvalidInput
+        When it would be created among other files, as happens after a slip in an address.
+    """
+    from sleeper_nb.operations.administration.instances import instance_names
+    from sleeper_nb.storage.filesystem import open_storage
+
+    folder = Home(uri).folder  # for a catalog in DynamoDB, the progress says that its tables are created
+    if folder is None or (folder / instance / CATALOG).exists() or folder.is_file():
+        return None
+    if not folder.is_dir():
+        return "new warehouse"
+    if instance_names(open_storage(str(folder))):
+        return "new instance"
+    others = sorted(each.name for each in folder.iterdir() if not each.name.startswith("."))
+    if others:
+        hint = f"choose a new or empty folder, such as {folder / 'warehouse'}"
+        raise InvalidInput(f"{uri} is not a warehouse: it contains other files, such as {others[0]}", hint=hint)
+    return "new warehouse"
+
+
+@command(
+    "help",
+    "list the commands, or show one with its arguments and examples",
+    positional("command", "the command", "command", metavar="COMMAND", optional=True),
+    examples=("help", "help ingest"),
+    words=("man", "?"),
+    reads_only=True,
+    warehouse="none",
+)
+def show_help(context: Context, arguments: Namespace) -> HelpPage:
+    from sleeper_nb.commands import COMMANDS  # here: the table contains this command
+
+    if arguments.command is not None:
+        return describe(COMMANDS.find(arguments.command), context.prefix)
+    return overview(COMMANDS.groups, context.prefix)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Causes(Report):
+    """An error and its causes, the root cause last; `error` is the exception itself, with its traceback."""
+
+    error: BaseException
+
+    def chain(self) -> Iterator[BaseException]:
+        """Yield the error, its cause, the cause of that, and so on."""
+        seen: set[int] = set()
+        error: BaseException | None = self.error
+        while error is not None and id(error) not in seen:
+            seen.add(id(error))
+            yield error
+            error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+    def grid(self) -> Grid:
+        """Return each error with its kind and the lines of its text."""
+        rows: list[tuple[object, ...]] = []
+        for number, error in enumerate(self.chain()):
+            lines = _lines(error)
+            left = len(lines) - MOST_LINES
+            lines = [*lines[:MOST_LINES], f"… and {left} more lines, in str(_.error)"] if left > 0 else lines
+            rows.append(("caused by" if number else "error", _kind(error), lines[0]))
+            rows += [("", "", line) for line in lines[1:]]
+        footer = "for the traceback: %config SleeperMagics.traceback='full'"
+        return Grid(("what", "kind", "message"), tuple(rows), footer=footer)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the kinds and the whole texts, in order."""
+        errors = list(self.chain())
+        return {"error": [_kind(error) for error in errors], "says": ["\n".join(_lines(error)) for error in errors]}
+
+
+def _kind(error: BaseException) -> str:
+    kind = type(error)
+    return kind.__name__ if isinstance(error, SleeperError) else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _lines(error: BaseException) -> list[str]:
+    return [line for line in str(error).splitlines() if line.strip()] or ["(no message)"]
+
+
+@command(
+    "why",
+    "show the causes of the last error, each in its own words",
+    examples=("why",),
+    words=("error", "traceback", "cause"),
+    reads_only=True,
+    warehouse="none",
+)
+def why(context: Context, _arguments: Namespace) -> Causes:
+    if context.failure is None:
+        raise NotFound("no command has failed yet", hint="run why after a command that failed, in the same notebook")
+    return Causes(context.failure)
+
+
+@command(
+    "demo",
+    "load, save, compact and query a year of flights in a new warehouse",
+    option("--folder", text="where to create it", metavar="FOLDER", kind="path", default="demo-warehouse"),
+    examples=("demo", "demo --folder demo-warehouse"),
+    words=("example",),
+    warehouse="none",
+)
+def run_demo(context: Context, arguments: Namespace) -> DemoReport:
+    from sleeper_nb import demo
+
+    return demo.run(arguments.folder, context.progress)
+
+
+@command(
+    "tour",
+    "write the flights that the README's tour loads, as Parquet files",
+    option("--folder", text="the folder of the files", metavar="FOLDER", kind="path", default="data"),
+    examples=("tour", "tour --folder data"),
+    words=("data",),
+    warehouse="none",
+)
+def tour(_context: Context, arguments: Namespace) -> TourReport:
+    from sleeper_nb import demo
+
+    return demo.write_tour(arguments.folder)

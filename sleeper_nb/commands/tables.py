@@ -1,0 +1,233 @@
+"""`tables`, `create`, `describe`, `alter`, `rename`, `delete` and `reinitialise`: tables and their columns."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sleeper_nb.commands.command import CONFIRMED, DRY_RUN, MESSAGE, TABLE, VERSION, command, flag, option, positional
+from sleeper_nb.commands.confirm import delete_confirmed
+from sleeper_nb.commands.context import Context
+from sleeper_nb.errors import InvalidInput, StorageError
+from sleeper_nb.model.properties import SPLITS_BASE64, SPLITS_FILE, STATE_STORES
+
+if TYPE_CHECKING:
+    from sleeper_nb.model.schema import Field, Schema
+    from sleeper_nb.operations.administration.alter import AlterReport
+    from sleeper_nb.operations.administration.delete import DeletionReport
+    from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
+    from sleeper_nb.report import Listing
+    from sleeper_nb.table import Table
+    from sleeper_nb.version import TableAt
+    from sleeper_nb.widgets.form import CreateForm
+
+OLD_NAME = positional("old", "the table", "table", metavar="OLD")
+NEW_NAME = positional("new", "its new name: letters, digits, - and _", metavar="NEW")
+SPLITS = option("--splits", text="split points: first row keys at which new partitions begin", metavar="g,n,t")
+SPLITS_FROM_FILE = option("--splits-file", text="a file of split points, one a line, ascending", metavar="FILE",
+                          kind="path")  # fmt: skip
+SPLITS_ENCODED = flag("--base64", "strings in that file are base64; byte arrays always are")
+
+
+@command("tables", "list the tables", examples=("tables",), words=("ls", "list"), reads_only=True)
+def tables(context: Context, _arguments: Namespace) -> Listing[Table]:
+    return context.opened().tables()
+
+
+@command(
+    "create",
+    "create a table from column definitions: name TYPE [KEY|SORT] [NULL]",
+    positional("table", "the table", "table", metavar="T", unless="form"),
+    flag("--form", "fill in a form, which writes the cell; in a notebook"),
+    SPLITS,
+    SPLITS_FROM_FILE,
+    SPLITS_ENCODED,
+    option("--schema", text="a file with the columns, as lines or as JSON; - reads them from standard input",
+           metavar="FILE", kind="path"),
+    option("--state-store", text="where its metadata is kept; the instance's default if not given",
+           choices=STATE_STORES, metavar="state-store"),
+    option("--set", text="a property of the table; can be repeated", metavar="NAME=VALUE", many=True),
+    examples=(
+        "create trips --splits g,n,t\ncity STRING KEY, pickup TIMESTAMP SORT, fare DOUBLE NULL",
+        "create trips --splits g,n,t --schema trips.ddl",
+        "create --form",
+        "create sales --set sleeper.table.aggregations=sum(fare)\ncity STRING KEY, fare DOUBLE",
+    ),
+    aliases=("add",),
+    words=("make", "new", "init"),
+    body=True,
+    warehouse="new",
+    free="form",
+)  # fmt: skip
+def create(context: Context, arguments: Namespace) -> Table | CreateForm:
+    if arguments.form:
+        return _create_form(context, arguments.table)
+    from sleeper_nb.model.keys import typed_split_points  # heavy: it brings pyarrow
+
+    session = context.opened()
+    points = typed_split_points(arguments.splits or "")
+    properties = dict(map(parse_property, arguments.set))
+    if arguments.splits_file:
+        properties[SPLITS_FILE] = arguments.splits_file
+    if arguments.base64:
+        properties[SPLITS_BASE64] = "true"
+    schema, store = _new_schema(context, arguments), arguments.state_store
+    return session.create_table(arguments.table, schema, points, state_store=store, properties=properties)
+
+
+def _create_form(context: Context, name: str | None) -> CreateForm:
+    context.check_shows_widgets("--form", "sleeper create T --schema FILE")
+    from sleeper_nb import widgets
+
+    return widgets.create_form(context.opened(), name)
+
+
+def parse_property(text: str) -> tuple[str, str]:
+    """Return the name and the value of ``--set NAME=VALUE``."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InvalidInput(f"--set {text!r} has no value", hint="write --set NAME=VALUE, once for each property")
+    return name.strip(), value.strip()
+
+
+def _new_schema(context: Context, arguments: Namespace) -> Schema:
+    """Return the schema in the cell or in ``--schema FILE``."""
+    from sleeper_nb.model.schema import Schema
+
+    if (arguments.body is None) == (arguments.schema is None):
+        line = "name TYPE [KEY|SORT] [NULL]"
+        hint = f"write lines below %%sleeper create: {line}; or give --schema FILE"
+        if context.face == "console":
+            hint = f"give --schema FILE, a file of lines: {line}; --schema - reads them from standard input"
+        raise InvalidInput("create needs the columns of the table, once", hint=hint)
+    text = arguments.body or _read_schema(arguments.schema)
+    return Schema.from_json(text) if text.lstrip().startswith("{") else Schema.from_ddl(text)
+
+
+def _read_schema(path: str) -> str:
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise StorageError(f"cannot read the schema {path}: {reason}", hint="give a file of lines or JSON") from error
+
+
+@command(
+    "describe",
+    "show the columns and the size of a table",
+    VERSION,
+    flag("--fields", "list the fields instead: roles, types, and which may be null"),
+    examples=("describe trips", "describe trips@12", "describe trips --fields"),
+    words=("desc", "schema", "info"),
+    reads_only=True,
+)
+def describe(context: Context, arguments: Namespace) -> TableAt | Listing[Field]:
+    at = context.table_at(arguments.table)
+    return at.fields() if arguments.fields else at
+
+
+@command(
+    "alter",
+    "add, rename and drop value columns; no file is rewritten, and older versions keep their columns",
+    TABLE,
+    option("--add-column", text="a new column, null in existing rows", metavar='"NAME TYPE?"', many=True),
+    option("--rename-column", text="a column and its new name", metavar="OLD=NEW", many=True),
+    option("--drop-column", text="a column to drop", metavar="NAME", kind="columns", many=True),
+    MESSAGE,
+    DRY_RUN,
+    examples=(
+        'alter trips --add-column "note string?" --dry-run',
+        "alter trips --rename-column fare=price --drop-column tip -m new",
+    ),
+    words=("evolve", "add-column", "rename-column", "drop-column"),
+)
+def alter(context: Context, arguments: Namespace) -> AlterReport:
+    added = [_parse_column(text) for text in arguments.add_column or ()]
+    renamed = _parse_renames(arguments.rename_column or ())
+    table = context.table(arguments.table)
+    return table.alter(
+        added, renamed, arguments.drop_column or (), dry_run=arguments.dry_run, message=arguments.message
+    )
+
+
+def _parse_column(text: str) -> Field:
+    from sleeper_nb.model.schema import fields_of
+
+    name, _, kind = text.strip().partition(" ")
+    if not kind:
+        hint = f'write --add-column "{name or "note"} string?"'
+        raise InvalidInput(f"column {name!r} has no type", hint=hint)
+    (field,) = fields_of({name: kind})
+    return field
+
+
+def _parse_renames(texts: Iterable[str]) -> dict[str, str]:
+    renames: dict[str, str] = {}
+    for text in texts:
+        old, equals, new = (part.strip() for part in text.partition("="))
+        if not (old and equals and new):
+            raise InvalidInput(f"cannot read {text!r}", hint="write --rename-column old=new")
+        if old in renames:
+            raise InvalidInput(f"column {old!r} is renamed twice", hint="give it one new name")
+        renames[old] = new
+    return renames
+
+
+@command(
+    "rename",
+    "rename a table; its data and history stay where they are",
+    OLD_NAME,
+    NEW_NAME,
+    examples=("rename trips journeys",),
+    words=("mv",),
+)
+def rename(context: Context, arguments: Namespace) -> Table:
+    return context.opened().rename_table(arguments.old, arguments.new)
+
+
+@command(
+    "delete",
+    "delete a table permanently; shows the plan, until --force",
+    TABLE,
+    DRY_RUN,
+    CONFIRMED,
+    examples=("delete trips", "delete trips --force"),
+    aliases=("drop",),
+    words=("rm", "remove", "destroy"),
+)
+def delete(context: Context, arguments: Namespace) -> DeletionReport:
+    session = context.opened()
+    delete_table = partial(session.delete_table, arguments.table)
+    return delete_confirmed(context, session, arguments, delete_table, lambda plan: plan.table)
+
+
+@command(
+    "reinitialise",
+    "delete all contents of a table; shows the plan, until --force",
+    TABLE,
+    flag("--delete-partitions", "create new partitions; without it the existing ones stay"),
+    SPLITS,
+    SPLITS_FROM_FILE,
+    SPLITS_ENCODED,
+    DRY_RUN,
+    CONFIRMED,
+    examples=("reinitialise trips", "reinitialise trips --delete-partitions --force"),
+    words=("truncate", "empty", "reinitialize"),
+)
+def reinitialise(context: Context, arguments: Namespace) -> ReinitialiseReport:
+    from sleeper_nb.model.keys import typed_split_points  # heavy: it brings pyarrow
+
+    session = context.opened()
+    reinitialise_table = partial(
+        session.reinitialise_table,
+        arguments.table,
+        arguments.delete_partitions,
+        typed_split_points(arguments.splits) if arguments.splits else None,
+        splits_file=arguments.splits_file,
+        strings_base64=arguments.base64,
+    )
+    return delete_confirmed(context, session, arguments, reinitialise_table, lambda plan: plan.table)
