@@ -159,7 +159,7 @@ def test_jobs_that_ended_are_let_go_of():
 ENDS = """
 import sys, threading
 import sleeper_nb as sl
-from sleeper_nb.operations.compacting import compaction
+from sleeper_nb.operations import compact as compaction
 
 table = sl.connect(sys.argv[1]).table("trips")
 real, reached = compaction.leaf_rows, threading.Event()
@@ -183,4 +183,4 @@ def test_a_process_that_ends_cancels_it_first(session: sl.Session, trips: sl.Tab
     assert {one.state for one in trips.jobs()} <= {"CANCELLED", "FINISHED"}
     assert "CANCELLED" in {one.state for one in trips.jobs()}
     assert data_files(session) == tracked(trips)
-    assert not trips._store.catalog.assignments(trips.entry.id, session.components.clock.now())
+    assert not trips.store.catalog.assignments(trips.entry.id, session.components.clock.now())
