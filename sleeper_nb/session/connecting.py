@@ -184,9 +184,8 @@ def _open(place: InstancePlace) -> Session:
         endpoint_url=place.endpoint_url,
         data_paths=place.permissions.data_paths,
     )
-    session.components.property_files.permissions = (
-        place.permissions
-    )  # with the functions, of which `connect` takes only the names
+    # Iterators included, as the session allowed them that this place comes from.
+    session.components.property_files.permissions = place.permissions
     return session
 
 
