@@ -1,4 +1,4 @@
-"""The types of public arguments: `checked` refuses a value of another type by the argument's name."""
+"""Check the types of public arguments: `checked` refuses a value of another type, naming the argument."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Sequence as AbstractSequence
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from numbers import Integral
@@ -41,52 +42,108 @@ _LONGEST = 60
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Refuse arguments whose types are not those of the function's annotations.
+    """Refuse arguments whose types do not match the function's annotations.
 
-    Types that are imported for annotations only, `Any` and type variables accept every value. A text is no sequence of
-    texts, and True and False are no numbers. A class whose `EXAMPLE` says how it is written gives the hint.
+    Types that are imported for annotations only, `Any` and type variables accept every value. A string is not accepted
+    as a sequence of strings, nor True and False as numbers. The hint of an error is the `EXAMPLE` of the expected
+    class, where it has one.
 
     Raises
     ------
     InvalidInput
-        By the function that is returned: names the argument, the types that it takes and the value that was given.
+        From the returned function: names the argument, the types that it takes and the value that was given.
     """
     signature = inspect.signature(function)
 
     @functools.cache
-    def hints() -> dict[str, Any]:
-        return _hints(function)
+    def expected() -> dict[str, _Argument]:
+        hints = _hints(function)
+        return {
+            name: _Argument.of(name, hints[name], several=parameter.kind is inspect.Parameter.VAR_POSITIONAL)
+            for name, parameter in signature.parameters.items()
+            if name in hints
+        }
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         bound = signature.bind(*args, **kwargs)
-        for name, value in bound.arguments.items():
-            hint = hints().get(name, Any)
-            take = functools.partial(_taken, name, hint, _example(hint, bound.arguments.get("self")))
-            several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
-            bound.arguments[name] = tuple(map(take, value)) if several else take(value)
+        for name, argument in expected().items():
+            if name in bound.arguments and not argument.plainly_fits(bound.arguments[name]):
+                bound.arguments[name] = argument.converted(bound.arguments[name], bound.arguments.get("self"))
         return function(*bound.args, **bound.kwargs)
 
     return call
 
 
-def _taken(name: str, hint: Any, example: str | None, value: Any) -> Any:
-    """Return an argument as its function takes it: numbers of NumPy as Python's, one-pass iterables as tuples."""
-    if type(value).__module__ == "numpy" and isinstance(value, Integral):
-        value = int(value)
-    elif type(value).__module__ == "numpy" and type(value).__name__ in {"bool", "bool_"}:
-        value = bool(value)
-    if _is_container(value, Iterable) and not isinstance(value, AbstractSequence) and not _fits_a_dict(value, hint):
-        origins = {get_origin(option) for option in _options(hint)}
-        value = tuple(value) if origins & {AbstractSequence, Iterable} else value
-    problem = _problem(value, hint) or _unstorable(value)
-    if problem:
-        raise InvalidInput(f"{name}{problem}", hint=example)
-    return value
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """The type of one argument, taken apart once so that most values are accepted at a glance.
+
+    Parameters
+    ----------
+    name, hint
+        The argument's name and annotation.
+    several
+        Whether it is a tuple of values, as ``*args`` are.
+    classes
+        The classes whose own instances fit.
+    choices
+        The strings that a `Literal` allows.
+    members
+        The class of the members of a list or tuple, where the annotation names exactly one.
+    """
+
+    name: str
+    hint: Any
+    several: bool
+    classes: frozenset[type]
+    choices: frozenset[str]
+    members: frozenset[type]
+
+    @classmethod
+    def of(cls, name: str, hint: Any, *, several: bool) -> _Argument:
+        options = _options(hint)
+        classes = frozenset(option for option in options if isinstance(option, type) and option is not int)
+        literals = (get_args(option) for option in options if get_origin(option) is Literal)
+        lists = [get_args(option)[0] for option in options if get_origin(option) in (AbstractSequence, Iterable)]
+        members = frozenset(lists) if len(lists) == 1 and isinstance(lists[0], type) else frozenset()
+        if several:
+            return cls(name, hint, several, frozenset(), frozenset(), classes)
+        return cls(name, hint, several, classes, frozenset(choice for each in literals for choice in each), members)
+
+    def plainly_fits(self, value: Any) -> bool:
+        """Return whether a value fits as it is; False when only a closer look can tell."""
+        kind = type(value)
+        if kind is str:
+            return value.isascii() and (str in self.classes or value in self.choices)
+        if kind is list or kind is tuple:
+            return bool(self.members) and self.members.issuperset(map(type, value))
+        return kind in self.classes
+
+    def converted(self, value: Any, owner: object) -> Any:
+        """Return a value as the function takes it, or raise; `owner` is the function's ``self``."""
+        if self.several:
+            return tuple(self._converted(each, owner) for each in value)
+        return self._converted(value, owner)
+
+    def _converted(self, value: Any, owner: object) -> Any:
+        """Return a number of NumPy as Python's, and a one-pass iterable as a tuple; any other value as it is."""
+        if type(value).__module__ == "numpy" and isinstance(value, Integral):
+            value = int(value)
+        elif type(value).__module__ == "numpy" and type(value).__name__ in {"bool", "bool_"}:
+            value = bool(value)
+        is_iterable = _is_container(value, Iterable) and not isinstance(value, AbstractSequence)
+        if is_iterable and not _fits_a_dict(value, self.hint):
+            origins = {get_origin(option) for option in _options(self.hint)}
+            value = tuple(value) if origins & {AbstractSequence, Iterable} else value
+        problem = _problem(value, self.hint) or _unstorable(value)
+        if problem:
+            raise InvalidInput(f"{self.name}{problem}", hint=_example(self.hint, owner))
+        return value
 
 
 def _example(hint: Any, owner: object) -> str | None:
-    """Return the hint that a type of an argument gives, or the type that is made."""
+    """Return the example that the expected class has, or the class that is being made."""
     makers = (*_options(hint), type(owner))
     return next((f"write {maker.EXAMPLE}" for maker in makers if hasattr(maker, "EXAMPLE")), None)
 
@@ -96,7 +153,7 @@ def _fits_a_dict(value: object, hint: Any) -> bool:
 
 
 def _unstorable(value: object) -> str:
-    """Return what keeps a text or a number out of every file and catalog; nothing where it can be kept."""
+    """Return why a text or a number cannot be stored in any file or catalog; the empty text when it can."""
     if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
         return f" takes valid Unicode, not {described(value)}"
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
@@ -105,7 +162,7 @@ def _unstorable(value: object) -> str:
 
 
 class _Unknown:
-    """A name that is imported for annotations only: any value fits it, and so does whatever is derived from it."""
+    """A name that is imported for annotations only: any value fits it, and any type that is made of it."""
 
     def __getattr__(self, name: str) -> Any:
         return Any
@@ -132,11 +189,11 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _problem(value: object, hint: Any) -> str:
-    """Return what to say after the argument's name; nothing when the value fits."""
+    """Return the message after the argument's name; the empty text when the value fits."""
     if _fits(value, hint):
         return ""
     options = _options(hint)
-    for option in options:  # a container of the right kind: name the member that is wrong
+    for option in options:  # of a container of the right kind, name the wrong member
         inner = _wrong_member(value, option)
         if inner:
             return inner
@@ -180,7 +237,7 @@ def _is_container(value: object, origin: Any) -> bool:
 
 
 def _members(value: Any, hint: Any) -> Iterator[tuple[str, object, Any]]:
-    """Yield the members of a container that can be looked at without using it up: where, value, and type."""
+    """Yield the members of a container that iteration does not use up: the place, the value, and the type."""
     of = get_args(hint)
     if isinstance(value, Mapping) and len(of) == 2:
         for key, each in value.items():
@@ -218,7 +275,7 @@ def _word(hint: Any) -> str:
 
 
 def described(value: object) -> str:
-    """Return a value for a message, in one short line: plain values as Python writes them, others by their type."""
+    """Return a value for a message, in one short line: plain values as Python writes them, others by type."""
     if isinstance(value, str):
         text = f"the string {value!r}"
     elif value is None or isinstance(value, (bool, int, float, Decimal, date, timedelta)):

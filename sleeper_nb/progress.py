@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import atexit
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from sleeper_nb.errors import Cancelled, SleeperError, StillRunning
@@ -36,6 +37,15 @@ class Silent:
 
 
 SILENT = Silent()
+
+
+@contextmanager
+def finishing(progress: Progress) -> Iterator[Progress]:
+    """Yield the progress of a piece of work, and clear it when the work ends or fails."""
+    try:
+        yield progress
+    finally:
+        progress.finish()
 
 
 # Work in the background: each piece in a thread of its own, with a handle that waits for it or cancels it.

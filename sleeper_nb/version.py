@@ -23,7 +23,7 @@ from sleeper_nb.display.listings import (
 )
 from sleeper_nb.display.partition_picture import partition_lines, partition_map
 from sleeper_nb.display.preview import DEFAULT_DISPLAY, FirstRows, Reads, preview
-from sleeper_nb.engines.components import Components, Engines
+from sleeper_nb.engines.components import Engines, OpenTable
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.evolution import mapped
 from sleeper_nb.model.partitions import PartitionTree, Region
@@ -71,7 +71,6 @@ from sleeper_nb.report import (
     counted,
 )
 from sleeper_nb.sql.statement import BoundSource, metadata_lookup
-from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
@@ -252,19 +251,10 @@ class TableAt(Report):
     that is too old by now.
     """
 
-    _read_with: Snapshot | None = None  # None for the version's own
-
-    def __init__(
-        self,
-        name: str,
-        resolved: Resolved,
-        store: StateStore,
-        components: Components,
-        properties: TableProperties,
-        read_with: Snapshot | None = None,
-    ) -> None:
-        self.name, self.resolved, self.properties = name, resolved, properties
-        self._store, self._components, self._read_with = store, components, read_with
+    def __init__(self, opened: OpenTable, resolved: Resolved, read_with: Snapshot | None = None) -> None:
+        self.name, self.resolved, self.properties = opened.name, resolved, opened.properties
+        self._opened, self._store = opened, opened.store
+        self._read_with = read_with  # the snapshot whose schema the rows are read with; None for the version's own
 
     @property
     def state(self) -> TableState:
@@ -282,7 +272,7 @@ class TableAt(Report):
         now = None if which == "own" else self._store.head()
         if now is not None:
             mapped(self.state.schema, self._store.load(now).schema)  # or raises
-        return TableAt(self.name, self.resolved, self._store, self._components, self.properties, now)
+        return TableAt(self._opened, self.resolved, now)
 
     @property
     def schema(self) -> Schema:
@@ -297,7 +287,7 @@ class TableAt(Report):
     @property
     def online(self) -> bool:
         """Whether maintenance may work on the table; rows are read and added all the same."""
-        return is_online(self._components.catalog, self._store.table_id)
+        return is_online(self._opened.components.catalog, self._store.table_id)
 
     @property
     def processing(self) -> DataProcessing:
@@ -309,8 +299,8 @@ class TableAt(Report):
         """Return the table at a version that was parsed already; at this one, whatever is committed, when None."""
         found = self.resolved
         if asked is not None:
-            found = versions.resolve(self._components.catalog, self._store.table_id, self.name, asked)
-        return TableAt(self.name, found, self._store, self._components, self.properties, self._read_with)
+            found = versions.resolve(self._opened.components.catalog, self._store.table_id, self.name, asked)
+        return TableAt(self._opened, found, self._read_with)
 
     @property
     def answering(self) -> TableProperties:
@@ -336,11 +326,11 @@ class TableAt(Report):
     @checked
     def guard(self, size: int) -> ReadGuard:
         """Return what keeps the version's files while so many bytes of them are read."""
-        is_old, leases = self.resolved.asked is not None, self._components.leases
+        is_old, leases = self.resolved.asked is not None, self._opened.components.leases
         return ReadGuard(leases, self._store.table_id, self.resolved.snapshot_id, is_old, size, self.name)
 
     def _processing(self, schema: Schema) -> DataProcessing:
-        return DataProcessing.of(self.answering, schema, self._components.clock.now())
+        return DataProcessing.of(self.answering, schema, self._opened.components.clock.now())
 
     @checked
     def scan(
@@ -376,7 +366,7 @@ class TableAt(Report):
         NotFound, InvalidInput
             When there is no such column, or the condition cannot be one of this schema; before any row is read.
         """
-        c, schema = self._components, self.schema
+        c, schema = self._opened.components, self.schema
         began = c.clock.now()
         regions: Sequence[Region] | None = regions_of(schema, keys, region)
         chosen = None if columns is None else tuple(columns)
@@ -405,7 +395,7 @@ class TableAt(Report):
 
         For a DataFrame instead: ``scan().to_pandas()``, ``to_polars()``, ``to_duckdb()``, ``to_spark()``.
         """
-        progress = self._components.progress
+        progress = self._opened.components.progress
         try:
             return self.scan(columns, where).export(
                 destination, file_format, delimiter=delimiter, null_text=null_text, header=header, progress=progress
@@ -471,8 +461,8 @@ class TableAt(Report):
             parameters=params or {},
             lookup=metadata_lookup(here),
             tables=lambda: tuple(definitions.SYSTEM_TABLES),
-            engines=self._components.engines,
-            clock=self._components.clock,
+            engines=self._opened.components.engines,
+            clock=self._opened.components.clock,
         )
         return result.answer(f"metadata of {self.name} at {here.resolved}")
 
@@ -503,7 +493,7 @@ class TableAt(Report):
                 ("bytes", Bytes(size)),
                 *offline,
                 ("id", self._store.table_id),
-                ("properties file", self._components.property_files.path(self._store.table_id)),
+                ("properties file", self._opened.components.property_files.path(self._store.table_id)),
                 *(("waits", note) for note in self._waiting()),
             ),
             title=f"table {self.name}",
@@ -537,7 +527,7 @@ class TableAt(Report):
         """Return what the file of the properties says that the current version does not do; nothing of older ones."""
         if self.resolved.asked is not None:
             return ()
-        files, table_id = self._components.property_files, self._store.table_id
+        files, table_id = self._opened.components.property_files, self._store.table_id
         written = files.of_table(table_id)  # the file of now: this handle may be older than the last change
         return property_state.waiting(written, self.state, self.name, files.path(table_id))
 

@@ -101,7 +101,7 @@ def test_who_uses_a_deleted_table_is_told(session, trips):
     for use in (scan.to_arrow, scan.head, result.to_arrow):
         with pytest.raises(sl.NotFound, match="'trips' was deleted while it was read"):
             use()
-    other._store.history.states = StateCache()  # as another session, which remembers nothing
+    trips.store.history.states = StateCache()  # as another session, which remembers nothing
     for use in (trips.snapshots, trips.compact, trips.create_savepoint, other.scan, lambda: trips.ingest(rows_of("b"))):
         with pytest.raises(sl.NotFound):
             use()
@@ -109,13 +109,13 @@ def test_who_uses_a_deleted_table_is_told(session, trips):
 
 
 def test_an_ingest_that_a_deletion_overtakes_fails_and_leaves_no_file(session, trips, monkeypatch):
-    commit = trips._store.commit
+    commit = trips.store.commit
 
     def late(*arguments, **options):
         session.delete_table("trips", force=True)
         return commit(*arguments, **options)
 
-    monkeypatch.setattr(trips._store, "commit", late)
+    monkeypatch.setattr(trips.store, "commit", late)
     with pytest.raises(sl.NotFound):
         trips.ingest(rows_of("b"))
     assert files_in(session) == set()
@@ -161,17 +161,17 @@ def test_a_damaged_table_can_be_deleted(session, trips):
 
 def test_listing_and_maintenance_pass_over_a_table_that_is_deleted_meanwhile(session, trips):
     session.create_table("other", KEYED)
-    catalog, opened = session.components.catalog, session._opened
+    catalog, opened = session.components.catalog, session._tables.open
 
     def late(entry):
         if entry.name == "trips":
             session.delete_table("trips", force=True)
         return opened(entry)
 
-    session._opened = late
+    session._tables.open = late
     assert [table.name for table in session.tables()] == ["other"]
-    session._opened = opened
+    session._tables.open = opened
     again = session.create_table("trips", KEYED)
-    session._opened = late
+    session._tables.open = late
     assert {step.table for step in session.maintain().steps} == {"other"}
     assert not catalog.has_table(again.entry.id)

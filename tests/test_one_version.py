@@ -127,6 +127,7 @@ TABLE: dict[str, Callable[[Any], Any]] = {
     "partitions": lambda t: str(t.partitions.leaves),
     "plan": lambda t: t.plan(),
     "processing": lambda t: t.processing.filters,
+    "properties": lambda t: dict(t.properties.texts),
     "property_values": lambda t: t.property_values(),
     "savepoint_manager": lambda t: t.savepoint_manager.latest_savepoint_id(),
     "resolved": lambda t: str(t.resolved),

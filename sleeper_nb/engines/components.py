@@ -1,20 +1,25 @@
-"""What a session hands to its tables: objects that do things, kept apart from settings."""
+"""What an open session, and each table that it has opened, works with: frozen values that are handed down."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sleeper_nb.catalog.catalog_base import Catalog
+from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.model.processing import DataProcessing
+from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.administration.property_files import PropertyFiles
 from sleeper_nb.operations.scanning.row_condition import Condition
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import BackgroundJobs, Progress
+from sleeper_nb.state_store.state_store_base import StateStore
 
 if TYPE_CHECKING:
     from sleeper_nb.engines.spark.engine import SparkEngine
@@ -22,14 +27,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """What runs Spark, started with its first work; the session's DuckDB; and whether SQL may read local files."""
+    """The engines that read tables: Spark and DuckDB.
+
+    Parameters
+    ----------
+    spark
+        Returns the session's Spark engine; Spark itself starts with its first work.
+    duckdb
+        The session's DuckDB database.
+    local_files
+        Whether SQL may read files of this machine.
+    """
 
     spark: Callable[[], SparkEngine]
     duckdb: Database
     local_files: bool = True
 
     def condition(self, text: str, schema: Schema) -> Condition:
-        """Return a condition of a user, checked against a schema; `InvalidInput` says what is wrong with it."""
+        """Return a user's condition, parsed and checked against a schema; `InvalidInput` says what is wrong with it."""
         from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
 
         return DuckDBCondition.of(text, schema, partial(self.duckdb.connect_confined, ()))
@@ -37,10 +52,20 @@ class Engines:
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """The catalog, the clock, who watches, what runs statements and jobs, and who history names.
+    """What a session shares with all of its tables.
 
-    `background` is the work that goes on beside the notebook's, `leases` what keeps the files of long readers,
-    `property_files` what tables and their instance are told.
+    Parameters
+    ----------
+    catalog, clock, progress, engines
+        The instance's catalog; the source of time and ids; the progress callback; Spark and DuckDB.
+    author
+        The name that history records for each commit.
+    background
+        The session's background jobs.
+    leases
+        The leases that keep the files of long readers.
+    property_files
+        The property files of the instance and its tables.
     """
 
     catalog: Catalog
@@ -51,3 +76,40 @@ class Components:
     background: BackgroundJobs
     leases: Leases
     property_files: PropertyFiles
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTable:
+    """One open table: what its reads, loads, maintenance and settings have in common.
+
+    Parameters
+    ----------
+    entry
+        Its id and name, as the catalog had them when the table was opened.
+    store
+        The state store that keeps its versions.
+    components
+        What it shares with the session's other tables.
+    properties
+        Its properties, as its file had them when the table was opened.
+    """
+
+    entry: TableEntry
+    store: StateStore
+    components: Components
+    properties: TableProperties
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.entry.name
+
+    @property
+    def properties_path(self) -> str:
+        """The address of the table's property file."""
+        return self.components.property_files.path(self.entry.id)
+
+    def processing_of(self, state: TableState, now: datetime | None = None) -> DataProcessing:
+        """Return the filters, iterator and aggregations that a version records; ages count at `now`."""
+        properties = self.properties.processed_as(state.processing)
+        return DataProcessing.of(properties, state.schema, now or self.components.clock.now())

@@ -222,7 +222,14 @@ Origin = Literal["table", "instance", "default"]
 
 @dataclass(frozen=True, slots=True)
 class _Properties:
-    """The values that somebody set; all others have their default.
+    """The values that were set; all others have their default.
+
+    Parameters
+    ----------
+    texts
+        The texts of the values, by name.
+    parsed
+        Values by name and text; a text that is not among them is parsed once, here.
 
     Raises
     ------
@@ -231,27 +238,33 @@ class _Properties:
     """
 
     texts: Mapping[str, str]
+    parsed: Mapping[tuple[str, str], Any] = field(default_factory=dict, kw_only=True, compare=False, repr=False)
 
     defined: ClassVar[Mapping[str, Property]]
 
     def __post_init__(self) -> None:
-        for name, text in self.texts.items():
-            self._check(name, text)
+        parsed = {}
+        for each in self.texts.items():
+            parsed[each] = self.parsed[each] if each in self.parsed else self._value(*each)
+        object.__setattr__(self, "parsed", parsed)
 
-    def _check(self, name: str, text: str) -> None:
-        if name not in self.defined:
-            raise NotFound.of("property", name, self.defined)
+    @classmethod
+    def _value(cls, name: str, text: str) -> Any:
+        if name not in cls.defined:
+            raise NotFound.of("property", name, cls.defined)
         try:
-            self.defined[name].parse(text)
+            return cls.defined[name].parse(text)
         except SleeperError as error:  # it says more than its kind does
             raise type(error)(f"property {name}: {error.message}", hint=error.hint) from error
         except ValueError as error:
             shown = repr(text) if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]!r}…"
-            hint = str(error) if isinstance(error, OutOfRangeError) else f"it is {self.defined[name].kind}"
+            hint = str(error) if isinstance(error, OutOfRangeError) else f"it is {cls.defined[name].kind}"
             raise InvalidInput(f"property {name} cannot be {shown}", hint=hint) from error
 
     def __getitem__(self, name: str) -> Any:
-        return self.defined[name].parse(self.text(name))
+        text = self.text(name)
+        key = name, text
+        return self.parsed[key] if key in self.parsed else self.defined[name].parse(text)
 
     def text(self, name: str) -> str:
         """Return the text of the value that counts."""
@@ -267,14 +280,14 @@ class _Properties:
 
         Errors name the line and the `source`, a file for instance.
         """
-        texts = {}
+        texts, parsed = {}, {}
         for entry in entries(content, source):
             try:
-                cls({entry.name: entry.value})
+                parsed[entry.name, entry.value] = cls._value(entry.name, entry.value)
             except SleeperError as error:
                 raise type(error)(f"line {entry.line} of {source}: {error.message}", hint=error.hint) from error
             texts[entry.name] = entry.value
-        return cls(texts)
+        return cls(texts, parsed=parsed)
 
 
 @dataclass(frozen=True, slots=True)

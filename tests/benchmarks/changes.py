@@ -37,7 +37,7 @@ def prepare(folder, rows):
 
 
 def addresses(table, version):
-    storage = table._store.storage
+    storage = table.store.storage
     return [storage.locate(file["filename"]) for file in table.at(version).files()]
 
 

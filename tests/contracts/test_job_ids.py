@@ -284,7 +284,7 @@ def test_the_same_job_again_returns_its_snapshot_and_says_so(trips: sl.Table):
 def test_a_job_whose_snapshot_expired_returns_the_current_one(trips: sl.Table):
     trips.ingest([{"city": "rome"}], job_id="once")
     trips.ingest([{"city": "oslo"}])
-    forget_all_but_newest(trips._store)
+    forget_all_but_newest(trips.store)
     again = trips.ingest([{"city": "rome"}], job_id="once")
     assert (again.id, trips.scan().count()) == (3, 2)
     assert "in snapshot 2, which has expired; the table is at snapshot 3. Nothing was added" in repr(again)
@@ -300,7 +300,7 @@ def test_an_id_is_a_line_of_text(trips: sl.Table, wrong: Any):
 def test_a_failed_job_may_be_run_again(trips: sl.Table):
     with pytest.raises(InvalidInput):
         trips.ingest([{"town": "rome"}], job_id="once")
-    trips._components.clock.sleep(1)
+    trips.store.clock.sleep(1)
     trips.ingest([{"city": "rome"}], job_id="once")
     assert [job.state for job in trips.jobs()] == ["FINISHED", "FAILED"]
     assert "town" in (trips.jobs()[1].reason or "") or "city" in (trips.jobs()[1].reason or "")

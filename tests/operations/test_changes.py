@@ -314,7 +314,7 @@ def test_an_expired_version_is_compared_through_its_savepoint(table):
     table.create_savepoint("kept")
     table.ingest(rows(("b", 1)))
     table.compact("all", engine="local")
-    table._components.clock.advance(timedelta(days=30))
+    table.store.clock.advance(timedelta(days=30))
     table.expire_snapshots(dry_run=False, num_retained_min=1)
     table.collect_garbage(dry_run=False, delay=timedelta(0))
     report = table.diff("kept")

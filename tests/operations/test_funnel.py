@@ -78,7 +78,7 @@ def test_footers_of_too_many_files_are_left_alone(table: Table, monkeypatch: pyt
 
 @pytest.mark.parametrize(("harm", "error"), [("gone", NotFound), ("cut", StorageError)])
 def test_a_file_that_is_gone_or_harmed_is_named(table: Table, harm: str, error: type):
-    storage = table._store.storage
+    storage = table.store.storage
     (path, *_) = (Path(storage.locate(name)) for name in table.state.files.active["filename"].to_pylist())
     path.unlink() if harm == "gone" else path.write_bytes(b"PAR1")
     with pytest.raises(error, match=path.name):

@@ -22,7 +22,7 @@ def _add(table, *loads):
 
 
 def _columns(table, strategy="size-ratio", **settings):
-    plan = plan_compaction(table.state, strategy, StrategySettings(**settings), (), table._components.clock)
+    plan = plan_compaction(table.state, strategy, StrategySettings(**settings), (), table.store.clock)
     return overlap(table.state, plan.jobs)
 
 

@@ -173,7 +173,7 @@ def test_a_load_that_was_done_before_and_a_dry_run_save_nothing(session: sl.Sess
 @pytest.mark.parametrize("call", ["savepoints", "reserve_savepoint_id", "add_savepoint", "write"])
 def test_a_savepoint_that_cannot_be_made_neither_fails_nor_repeats_the_load_and_is_told(session: sl.Session, call: str):
     table, trap = made(session), Trap(1, lose_answer, only=(call,))
-    store = table._store
+    store = table.store
     catalog, storage = store.catalog, store.storage
     store.catalog, store.storage = TrappedCatalog(catalog, trap), TrappedStorage(storage, trap)
     loaded = table.ingest(ROME, job_id="once")
@@ -200,11 +200,11 @@ def test_status_says_that_a_savepoint_is_due(session: sl.Session, clock: ManualC
 
 def test_an_interrupt_while_the_savepoint_is_made_leaves_the_load(session: sl.Session):
     table = made(session)
-    real = table._store.catalog
-    table._store.catalog = TrappedCatalog(real, Trap(1, interrupt, only=("add_savepoint",)))
+    real = table.store.catalog
+    table.store.catalog = TrappedCatalog(real, Trap(1, interrupt, only=("add_savepoint",)))
     with pytest.raises(KeyboardInterrupt):
         table.ingest(ROME)
-    table._store.catalog = real
+    table.store.catalog = real
     assert (table.scan().count(), saved(table)) == (1, [])
 
 

@@ -156,7 +156,7 @@ def test_jobs_lists_what_ran_newest_first(session: sl.Session, trips: sl.Table):
 
 
 def test_a_job_whose_process_is_gone_is_listed_so_and_counts_as_failed(session: sl.Session, trips: sl.Table):
-    clock, store = session.components.clock, trips._store
+    clock, store = session.components.clock, trips.store
     claim = Assignment("lost", "p", ("f",), clock.now() + CLAIM_TIME)
     job = Job(id="lost", kind="compaction", state="RUNNING", created=clock.now(), started=clock.now())
     assert store.catalog.assign(store.table_id, claim, clock.now(), job)
@@ -169,7 +169,7 @@ def test_a_job_whose_process_is_gone_is_listed_so_and_counts_as_failed(session: 
 
 
 def test_a_load_that_died_does_not_seem_to_run_when_its_job_has_been_done(session: sl.Session, trips: sl.Table):
-    clock, store = session.components.clock, trips._store
+    clock, store = session.components.clock, trips.store
     for kind in ("ingest", "bulk-import"):
         job = Job(id=f"{kind} 1", kind=kind, state="RUNNING", created=clock.now(), started=clock.now())
         store.catalog.put_job(store.table_id, job)

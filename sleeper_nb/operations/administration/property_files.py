@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
 from sleeper_nb.errors import InvalidInput, NotAllowed, NotFound, StorageError
@@ -182,7 +183,7 @@ class PropertyFiles:
 
     def new(self, texts: Mapping[str, str]) -> TableProperties:
         """Return the properties of a table that sets some; raise when they contradict each other."""
-        return self._whole(texts, "")
+        return self._whole(TableProperties(texts), "")
 
     def add(self, table_id: str, content: str) -> None:
         """Write the file of a new table."""
@@ -243,10 +244,10 @@ class PropertyFiles:
 
     def _parsed(self, content: str, path: str) -> TableProperties:
         source = self._storage.locate(path)
-        return self._whole(TableProperties.from_text(content, source).texts, source)
+        return self._whole(TableProperties.from_text(content, source), source)
 
-    def _whole(self, texts: Mapping[str, str], source: str) -> TableProperties:
-        found = TableProperties(texts, self.instance.table_defaults, self.permissions)
+    def _whole(self, properties: TableProperties, source: str) -> TableProperties:
+        found = replace(properties, defaults=self.instance.table_defaults, permissions=self.permissions)
         found.check_together(source)
         return found
 

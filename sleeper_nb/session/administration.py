@@ -1,0 +1,182 @@
+"""Create, rename, delete, reinitialise, migrate and declare the tables of an instance."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, OutcomeUnknown, SleeperError, StorageError
+from sleeper_nb.model.checksums import checksum_of
+from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.properties import STATE_STORE, TABLE_SCHEMA, TableProperties, schema_line
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.operations.administration import apply as declaring
+from sleeper_nb.operations.administration import delete as deletion
+from sleeper_nb.operations.administration import migrate as migration
+from sleeper_nb.operations.administration import reinitialise as reinitialising
+from sleeper_nb.operations.administration.apply import ApplyReport
+from sleeper_nb.operations.administration.delete import DeletionReport
+from sleeper_nb.operations.administration.instances import check_table_name
+from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
+from sleeper_nb.operations.split import initial_split_points, with_splits
+from sleeper_nb.report import CONFIRM
+from sleeper_nb.session.open_tables import OpenTables
+from sleeper_nb.table.configuring import check_fit, set_properties
+
+
+def create(
+    tables: OpenTables,
+    name: str,
+    schema: Schema,
+    split_points: Iterable[Any] | None,
+    state_store: str | None,
+    properties: Mapping[str, str],
+) -> None:
+    """Create a table; parameters and errors are those of `Session.create_table`."""
+    settings, tree = _planned(tables, name, schema, split_points, state_store, properties)
+    components, table_id = tables.components, tables.components.clock.new_id()[:8]
+    store = tables.store(table_id, settings, settings[STATE_STORE])
+    content = settings.to_text()
+    components.property_files.add(table_id, content)
+    try:
+        store.create(
+            name,
+            schema,
+            tree,
+            author=components.author,
+            processing=settings.processing,
+            properties_checksum=checksum_of(content.encode()),
+        )
+    except OutcomeUnknown:
+        raise  # the table may exist, and needs the file
+    except SleeperError:
+        with contextlib.suppress(StorageError):  # the first error is the one to report
+            components.property_files.remove(table_id)
+        raise
+
+
+def _planned(
+    tables: OpenTables,
+    name: str,
+    schema: Schema,
+    split_points: Iterable[Any] | None,
+    state_store: str | None,
+    properties: Mapping[str, str],
+) -> tuple[TableProperties, PartitionTree]:
+    """Return the properties and the partitions of a new table; raise when it cannot be created."""
+    components = tables.components
+    files, clock = components.property_files, components.clock
+    check_table_name(name, components.catalog.tables())
+    kind = properties.get(STATE_STORE) or state_store or files.new({})[STATE_STORE]
+    settings = files.new({STATE_STORE: kind, **properties, TABLE_SCHEMA: schema_line(schema)})
+    check_fit(settings, schema, clock)
+    points = initial_split_points(schema, split_points, settings, tables.storage)
+    return settings, PartitionTree.from_split_points(schema, points, clock.new_id)
+
+
+def rename(tables: OpenTables, old: str, new: str) -> None:
+    """Rename a table; errors are those of `Session.rename_table`."""
+    entry, catalog = tables.entry(old), tables.components.catalog
+    check_table_name(new, [other for other in catalog.tables() if other.id != entry.id])
+    catalog.rename_table(entry.id, entry.name, new)
+
+
+def delete(tables: OpenTables, name: str, *, force: bool, dry_run: bool) -> DeletionReport:
+    """Delete a table with `force`; return the plan with `dry_run`; otherwise raise `ConfirmationNeeded` with it."""
+    catalog, files, clock = tables.components.catalog, tables.components.property_files, tables.components.clock
+    if force and not dry_run:
+        deletion.finish_deletions(catalog, files, clock)
+    entry = tables.entry(name)
+    plan = deletion.plan_deletion(catalog, files, entry, clock)
+    if dry_run:
+        return plan
+    if not force:
+        message = f"this deletes table {plan.table!r} for good: {plan.summary}"
+        raise ConfirmationNeeded(message, hint=CONFIRM, plan=plan)
+    deletion.delete_table(catalog, files, entry, clock)
+    tables.forget(entry.id)
+    return replace(plan, dry_run=False)
+
+
+def reinitialise(
+    tables: OpenTables,
+    name: str,
+    *,
+    delete_partitions: bool,
+    split_points: Iterable[Any] | None,
+    splits_file: str | None,
+    strings_base64: bool,
+    force: bool,
+    dry_run: bool,
+) -> ReinitialiseReport:
+    """Delete the contents of a table; parameters and errors are those of `Session.reinitialise_table`."""
+    table, files = tables.named(name), tables.components.property_files
+    state = table.store.load()
+    written = table.properties[TABLE_SCHEMA]
+    schema = None if written in (None, state.schema) else written  # None: the schema stays
+    points = None
+    if delete_partitions:
+        if split_points is None and splits_file is None:
+            files.check_splits_file(table.properties)
+        settings = with_splits(table.properties, split_points is not None, splits_file, strings_base64)
+        points = initial_split_points(schema or state.schema, split_points, settings, tables.storage)
+    elif split_points is not None or splits_file is not None:
+        raise InvalidInput(
+            "split points are given, but the partitions stay", hint="set delete_partitions, or leave them out"
+        )
+    if schema:
+        check_fit(table.properties.processed_as(state.processing), schema, tables.components.clock)
+    fresh, author = reinitialising.Fresh(schema, points), tables.components.author
+    return reinitialising.reinitialise(table.store, table.name, fresh, force=force, dry_run=dry_run, author=author)
+
+
+def migrate(tables: OpenTables, name: str, to: str, *, message: str | None) -> Snapshot:
+    """Move the metadata of a table to another state store; errors are those of `Session.migrate_state_store`."""
+    table, files = tables.named(name), tables.components.property_files
+    # The file may name another store still: a process may have ended after its commit moved the table.
+    files.change(table.entry.id, {STATE_STORE: table.store.head().state_store}, lambda _: None)
+    author = tables.components.author
+    snapshot = migration.migrate_state_store(table.store, to, author=author, message=message)
+    tables.replace_store(table.store.named(snapshot.state_store))
+    try:
+        files.change(table.entry.id, {STATE_STORE: snapshot.state_store}, lambda _: None)
+    except StorageError as error:
+        raise StorageError(
+            f"table {name!r} has moved to {snapshot.state_store}, but its properties still name the state store"
+            f" before: {error.message}",
+            hint=f"nothing reads that line; set {STATE_STORE} in the file once it can be written",
+        ) from error
+    return snapshot
+
+
+def apply(
+    tables: OpenTables, declared: str | Path | Mapping[str, Any], *, dry_run: bool, skip_conflicts: bool
+) -> ApplyReport:
+    """Create and change tables as they are declared; errors are those of `Session.apply`."""
+    existing = {}
+    for entry in tables.components.catalog.tables():
+        table = tables.open_present(entry)
+        existing[table.name.casefold()] = declaring.Existing(table.name, table.store.load().schema, table.properties)
+    plans = tuple(
+        declaring.plan(
+            each,
+            existing.get(each.name.casefold()),
+            lambda new: _planned(tables, new.name, new.schema, new.split_points, None, new.properties),
+            lambda old, settings: check_fit(settings, old.schema, tables.components.clock),
+        )
+        for each in declaring.declarations_of(declared)
+    )
+    if not dry_run and not skip_conflicts:
+        declaring.check_all_can(plans)
+    for each in () if dry_run else plans:
+        new = each.declared
+        if each.action == "create":
+            create(tables, new.name, new.schema, new.split_points, None, new.properties)
+        elif each.action == "change":
+            set_properties(tables.named(new.name), each.changes)
+    names = {each.declared.name.casefold() for each in plans}
+    return ApplyReport(plans, tuple(old.name for key, old in existing.items() if key not in names), dry_run)

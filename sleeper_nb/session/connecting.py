@@ -1,0 +1,212 @@
+"""Open an instance: from the address of a warehouse to a session over its storage and catalog."""
+
+from __future__ import annotations
+
+import getpass
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sleeper_nb.arguments import checked
+from sleeper_nb.catalog.catalog_base import Catalog
+from sleeper_nb.catalog.sqlite import SqliteCatalog
+from sleeper_nb.clock import Clock
+from sleeper_nb.engines.spark.source_options import InstancePlace
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.permissions import IteratorNames, Permissions
+from sleeper_nb.model.properties import OWN_TABLES, SYNC, TRANSACTION_ITEMS, InstanceProperties
+from sleeper_nb.operations.administration.instances import check_instance_name
+from sleeper_nb.operations.administration.property_files import PropertyFiles, read_text
+from sleeper_nb.operations.versioning.leases import Leases
+from sleeper_nb.progress import SILENT, Progress
+from sleeper_nb.session.session import Session
+from sleeper_nb.storage import paths
+from sleeper_nb.storage.aws import Network
+from sleeper_nb.storage.filesystem import Storage, open_storage
+from sleeper_nb.storage.local import LocalPlace
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sleeper_nb.engines.spark.source_table import SourceTable
+
+logger = logging.getLogger(__name__)
+
+
+@checked
+def connect(
+    warehouse: str | Path,
+    instance: str = "default",
+    *,
+    region: str | None = None,
+    endpoint_url: str | None = None,
+    spark: SparkSession | None = None,
+    spark_config: Mapping[str, str] | None = None,
+    properties: Mapping[str, str] | None = None,
+    iterators: IteratorNames = (),
+    data_paths: Iterable[str | Path] = (),
+    author: str | None = None,
+    clock: Clock | None = None,
+    progress: Progress | None = None,
+) -> Session:
+    """Open an instance of a warehouse; an empty folder becomes a new warehouse.
+
+    Parameters
+    ----------
+    warehouse
+        A folder, with the catalog in it as a SQLite file; or ``s3://bucket/prefix``, with the catalog in DynamoDB.
+    instance
+        The instance's name in the warehouse; instances share nothing. With DynamoDB it is part of the names of its
+        tables, so a name can be used once in an account and region.
+    region, endpoint_url
+        Of S3 and DynamoDB; from the environment or the AWS profile when None. Credentials always come from there.
+    spark
+        A Spark session to use; otherwise one is started when it is first needed.
+    spark_config
+        Settings for a Spark session that is started.
+    properties
+        Values of instance properties (`sleeper_nb.model.properties`), for this session; the others are those of the
+        instance's file ``config/instance.properties``, or have their defaults.
+    iterators
+        The iterators that tables of the warehouse may run (``sleeper.table.iterator.class.name``), by name; or a
+        mapping of names to functions of (batch, config). Any other is refused: the properties of a warehouse that
+        someone else wrote could name any code on this machine.
+    data_paths
+        Folders and ``s3://`` addresses outside the warehouse where tables may keep their files
+        (``sleeper.table.data.path``). Any other place outside is refused.
+    author
+        The name that history records for commits; the operating system's user when None.
+    clock, progress
+        The source of time and ids, and the progress callback; for tests, magics and the console.
+    """
+    check_instance_name(instance)
+    clock, progress = clock or Clock(), progress or SILENT
+    permissions = Permissions.of(iterators, data_paths)
+    whole = _folder(warehouse, region, endpoint_url, Network(clock, progress))
+    storage = whole.below(instance)
+    PropertyFiles(storage, InstanceProperties({}), permissions).check_own_places()
+    settings = _settings(storage, properties or {})
+    place = InstancePlace(whole.root, instance, region, endpoint_url)
+    if storage.local:
+        storage = Storage(LocalPlace(storage.root, sync=settings[SYNC]))
+        catalog: Catalog = SqliteCatalog(Path(storage.locate(paths.CATALOG)), sync=settings[SYNC])
+    else:
+        catalog = _dynamodb(place, settings, clock, progress, whole.place.network)
+    logger.debug("opening instance %s at %s", instance, storage.root)
+    return Session(
+        instance,
+        storage,
+        catalog,
+        clock=clock,
+        progress=progress,
+        author=author or _user(),
+        spark=spark,
+        spark_config=spark_config or {},
+        on_spark=_registration(place, storage),
+        properties=settings,
+        permissions=permissions,
+    )
+
+
+def _dynamodb(
+    place: InstancePlace, settings: InstanceProperties, clock: Clock, progress: Progress, network: Network | None
+) -> Catalog:
+    from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
+
+    return DynamoDBCatalog(
+        place.instance,
+        region=place.region,
+        endpoint_url=place.endpoint_url,
+        clock=clock,
+        max_items=settings[TRANSACTION_ITEMS],
+        own_tables=settings[OWN_TABLES] == "own",
+        on_create=progress.finish,
+        network=network,
+    )
+
+
+def _registration(place: InstancePlace, storage: Storage) -> Callable[[SparkSession, Permissions], None]:
+    """Return a function that registers an instance, with the user's permissions, as Spark's ``format("sleeper")``."""
+
+    def register(spark: SparkSession, permissions: Permissions) -> None:
+        from sleeper_nb.engines.spark import source
+
+        source.register(spark, replace(place, permissions=permissions), open_source_table, storage)
+
+    return register
+
+
+def open_source_table(place: InstancePlace, name: str) -> SourceTable:
+    """Open a table for Spark's data source, in a Spark process; its `close` closes it.
+
+    Raises
+    ------
+    NotFound
+        When there is no such table, or no such instance: a reader creates neither.
+    """
+    from sleeper_nb.engines.spark.source_table import SourceTable
+
+    storage = open_storage(place.warehouse).below(place.instance)
+    if storage.local and not Path(storage.locate(paths.CATALOG)).exists():
+        raise NotFound(f"no instance {place.instance!r} in {place.warehouse}", hint="check both names")
+    session = _open(place)
+    try:
+        table = session.table(name)
+    except BaseException:
+        session.close()
+        raise
+    return SourceTable(
+        table.name,
+        table.store,
+        properties=lambda: session.table(table.name).properties,
+        leases=session.components.leases,
+        leases_elsewhere=partial(open_leases, place),
+        close=session.close,
+    )
+
+
+@contextmanager
+def open_leases(place: InstancePlace) -> Iterator[Leases]:
+    """Open the leases of an instance in a Spark process, and release those that it holds at the end."""
+    with _open(place) as session:
+        yield session.components.leases
+
+
+def _open(place: InstancePlace) -> Session:
+    session = connect(
+        place.warehouse,
+        place.instance,
+        region=place.region,
+        endpoint_url=place.endpoint_url,
+        data_paths=place.permissions.data_paths,
+    )
+    # Iterators included, as the session allowed them that this place comes from.
+    session.components.property_files.permissions = place.permissions
+    return session
+
+
+def _folder(warehouse: str | Path, region: str | None, endpoint_url: str | None, network: Network) -> Storage:
+    whole = open_storage(warehouse, region=region, endpoint_url=endpoint_url, network=network)
+    if whole.local and Path(whole.root).is_file():
+        raise InvalidInput(f"{warehouse} is a file, no folder", hint="give the folder of a warehouse, or a new one")
+    return whole
+
+
+def _settings(storage: Storage, given: Mapping[str, str]) -> InstanceProperties:
+    try:
+        content = read_text(storage, paths.INSTANCE_PROPERTIES)
+    except NotFound:
+        return InstanceProperties(given)
+    kept = InstanceProperties.from_text(content, storage.locate(paths.INSTANCE_PROPERTIES))
+    return InstanceProperties({**kept.texts, **given})
+
+
+def _user() -> str | None:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container without a user database
+        return None

@@ -1,0 +1,138 @@
+"""The tables of an open instance: found by name, opened, and listed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from sleeper_nb.catalog.catalog_base import TableEntry
+from sleeper_nb.clock import Retry
+from sleeper_nb.engines.components import Components, OpenTable
+from sleeper_nb.errors import CatalogDamaged, NotFound
+from sleeper_nb.model.properties import STATE_STORES, TableProperties
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.operations.scanning.scan_plan import files_of
+from sleeper_nb.report import Bytes, Listing, OnDemand
+from sleeper_nb.state_store.registry import open_state_store
+from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.table import Table
+
+T = TypeVar("T")
+
+
+class OpenTables:
+    """Finds and opens the tables of one instance.
+
+    A table has one store in a session, so that what the store remembers serves every use of the table.
+
+    Parameters
+    ----------
+    components
+        What the tables share.
+    storage
+        The instance's folder.
+    """
+
+    def __init__(self, components: Components, storage: Storage) -> None:
+        self.components, self.storage = components, storage
+        self._stores: dict[str, StateStore] = {}
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all tables."""
+        return tuple(entry.name for entry in self.components.catalog.tables())
+
+    def entry(self, name: str) -> TableEntry:
+        """Return the catalog's entry of a table; `NotFound` names the nearest."""
+        entry = self.components.catalog.find_table(name)
+        if entry is None:
+            raise NotFound.of("table", name, self.names())
+        return entry
+
+    def named(self, name: str) -> OpenTable:
+        """Open a table by its name, in any case; `NotFound` names the nearest."""
+        return self.open(self.entry(name))
+
+    def find(self, name: str) -> Table | None:
+        """Open a table by its name, in any case; None when there is none."""
+        entry = self.components.catalog.find_table(name)
+        return None if entry is None else Table(self.open(entry))
+
+    def open(self, entry: TableEntry) -> OpenTable:
+        """Open a table: read its property file, and take its store."""
+        properties = self.components.property_files.of_entry(entry)
+        return OpenTable(entry, self.store(entry.id, properties), self.components, properties)
+
+    def open_present(self, entry: TableEntry) -> OpenTable:
+        """Open a table; when it was deleted meanwhile, `NotFound` says so by its name."""
+        try:
+            return self.open(entry)
+        except NotFound:
+            if self.components.catalog.has_table(entry.id):
+                raise
+            raise NotFound(f"no table {entry.name!r}", hint="it was deleted meanwhile") from None
+
+    def each(self, entries: Iterable[TableEntry], use: Callable[[OpenTable], T]) -> Iterator[T]:
+        """Yield the result of `use` for each table; a table that is deleted meanwhile is left out."""
+        for entry in entries:
+            try:
+                yield use(self.open(entry))
+            except NotFound:
+                if self.components.catalog.has_table(entry.id):
+                    raise
+
+    def store(self, table_id: str, properties: TableProperties, kind: str | None = None) -> StateStore:
+        """Return the state store of a table, always the same one; `kind` is its class when that is known."""
+        if table_id not in self._stores:
+            c = self.components
+            storage = c.property_files.storage_of(table_id, properties)
+            kind = kind or self._kind_of(table_id)
+            self._stores[table_id] = open_state_store(kind, table_id, c.catalog, storage, c.clock, _retry(properties))
+        return self._stores[table_id]
+
+    def replace_store(self, store: StateStore) -> None:
+        """Use another store for its table from now on."""
+        self._stores[store.table_id] = store
+
+    def forget(self, table_id: str) -> None:
+        """Forget the store of a deleted table."""
+        self._stores.pop(table_id, None)
+
+    def _kind_of(self, table_id: str) -> str:
+        """Return the class of a table's state store."""
+        try:
+            return self.components.catalog.current(table_id).state_store
+        except (NotFound, CatalogDamaged):  # a table in a damaged catalog still opens, so that a check can report on it
+            return STATE_STORES[0]
+
+    def listing(self, instance: str) -> Listing[Table]:
+        """Return all tables by name, with the totals of each one's current snapshot; each is opened when it is used."""
+        catalog = self.components.catalog
+        entries, heads = catalog.tables(), catalog.current_of_all()
+        present = tuple(entry for entry in entries if entry.id in heads or self._is_damaged(entry))
+        tables = OnDemand(present, lambda entry: Table(self.open_present(entry)), NotFound)
+        cells = tuple(self._cells(entry, heads[entry.id]) for entry in present)
+        columns = ("table", "snapshot", "rows", "files", "bytes", "partitions", "last change", "id")
+        offline = ", ".join(entry.name for entry in present if not entry.online)
+        footer = f"offline, so no maintenance touches them: {offline} · " if offline else ""
+        footer += f"properties: {self.components.property_files.path('<id>')}"
+        return Listing(tables, columns, cells, f"tables of {instance}", footer)
+
+    def _is_damaged(self, entry: TableEntry) -> bool:
+        """Return False for a table that was deleted meanwhile; raise when the catalog has lost its newest snapshot."""
+        if self.components.catalog.has_table(entry.id):
+            self.components.catalog.current(entry.id)
+        return False
+
+    def _cells(self, entry: TableEntry, head: Snapshot) -> tuple[object, ...]:
+        files, size, leaves = head.files, head.bytes, head.leaves
+        if leaves is None or head.references is None:  # written by an earlier version, which counted each reference
+            state = Table(self.open_present(entry)).at(head.id).state
+            (files, size), leaves = files_of(state), len(state.tree.leaves)
+        return (entry.name, head.id, head.rows, files, Bytes(size), leaves, head.time, entry.id)
+
+
+def _retry(properties: TableProperties) -> Retry:
+    prefix = "sleeper.table.statestore.commit"
+    first, most = (properties[f"{prefix}.{name}.retry.wait.ceiling.ms"] / 1000 for name in ("first", "max"))
+    return Retry(properties[f"{prefix}.max.attempts"], first, most)

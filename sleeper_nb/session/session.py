@@ -1,0 +1,505 @@
+"""`Session`: what a user calls on an open instance. Its tables, their administration, SQL, and the engines."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from sleeper_nb.arguments import checked
+from sleeper_nb.catalog.catalog_base import Catalog
+from sleeper_nb.clock import Clock
+from sleeper_nb.engines.components import Components, Engines
+from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.errors import InvalidInput, SessionClosed
+from sleeper_nb.model.jobs import Job
+from sleeper_nb.model.permissions import NOTHING_ALLOWED, IteratorNames, Permissions
+from sleeper_nb.model.properties import INSTANCE_PROPERTIES, LOCAL_FILES, InstanceProperties
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.operations import job_tracking
+from sleeper_nb.operations.administration import property_listing
+from sleeper_nb.operations.administration.apply import ApplyReport
+from sleeper_nb.operations.administration.delete import DeletionReport, finish_deletions
+from sleeper_nb.operations.administration.property_files import PropertyFiles
+from sleeper_nb.operations.administration.property_listing import PropertyValue
+from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
+from sleeper_nb.operations.upkeep.maintain import MaintenanceReport
+from sleeper_nb.operations.versioning.leases import Leases
+from sleeper_nb.progress import BackgroundJobs, Progress
+from sleeper_nb.query import ENGINES, Engine, QueryResult, run_query
+from sleeper_nb.report import Listing
+from sleeper_nb.session import administration
+from sleeper_nb.session.open_tables import OpenTables
+from sleeper_nb.sql.statement import lookup_in
+from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.storage.filesystem import Storage, open_near
+from sleeper_nb.table import Table
+from sleeper_nb.table.maintaining import maintain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sleeper_nb.engines.spark.engine import SparkEngine
+
+
+class Session:
+    """An open instance: its tables, and the one Spark session that works on them. Made by `sleeper_nb.connect`."""
+
+    def __init__(
+        self,
+        instance: str,
+        storage: Storage,
+        catalog: Catalog,
+        *,
+        clock: Clock,
+        progress: Progress,
+        author: str | None,
+        spark: SparkSession | None,
+        spark_config: Mapping[str, str],
+        on_spark: Callable[[SparkSession, Permissions], object] = lambda *_: None,
+        properties: InstanceProperties | None = None,
+        permissions: Permissions = NOTHING_ALLOWED,
+    ) -> None:
+        self.instance = instance
+        self._storage = storage
+        self._given_spark, self._spark_config, self._on_spark = spark, dict(spark_config), on_spark
+        self._spark: SparkEngine | None = None
+        self._lock, self._closed = threading.Lock(), False
+        self._views: dict[Engine, dict[str, str]] = {engine: {} for engine in ENGINES}
+        self._database = Database()
+        settings = properties or InstanceProperties({})
+        components = Components(
+            catalog=catalog,
+            clock=clock,
+            progress=progress,
+            engines=Engines(self.spark, self._database, settings[LOCAL_FILES]),
+            author=author,
+            background=BackgroundJobs(),
+            leases=Leases(catalog, clock, author),
+            property_files=PropertyFiles(storage, settings, permissions, catalog),
+        )
+        self._tables = OpenTables(components, storage)
+        if spark is not None:
+            self.spark()  # so that the given Spark session knows ``format("sleeper")`` from now on
+
+    @property
+    def components(self) -> Components:
+        """What the session shares with its tables: catalog, clock, engines and more."""
+        return self._tables.components
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        tables = "closed" if self.closed else f"{len(self.components.catalog.tables())} tables"
+        return f"Session({self.location!r}, {tables})"
+
+    @property
+    def location(self) -> str:
+        """The instance's address: an absolute folder, or ``s3://bucket/prefix/instance``."""
+        return self._storage.root
+
+    def warehouse(self) -> Storage:
+        """Return the storage of the warehouse that the instance is in: its folder, or the bucket's prefix."""
+        return open_near(self._storage.root.removesuffix(f"/{self.instance}"), self._storage)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the session was closed; its tables can then no longer be read."""
+        return self._closed
+
+    def close(self) -> None:
+        """Cancel background work and wait for it, stop Spark if it was started here, and close all connections."""
+        self._closed = True
+        self.components.background.close()
+        if self._spark is not None:
+            self._spark.stop()
+        self._database.close()
+        self.components.leases.close()
+        self.components.catalog.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SessionClosed.of(f"the instance {self.location}")
+
+    # Tables.
+
+    @checked
+    def table(self, name: str) -> Table:
+        """Return a table by its name, in any case; `NotFound` names the nearest."""
+        return Table(self._tables.named(name))
+
+    def tables(self) -> Listing[Table]:
+        """Return all tables, by name."""
+        return self._tables.listing(self.instance)
+
+    @checked
+    def store_of(self, name: str) -> StateStore:
+        """Return the state store that keeps the versions of a table, for readers that plan by themselves."""
+        return self._tables.named(name).store
+
+    @checked
+    def create_table(
+        self,
+        name: str,
+        schema: Schema,
+        split_points: Iterable[Any] | None = None,
+        *,
+        state_store: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Table:
+        """Create a table.
+
+        Parameters
+        ----------
+        name
+            Starts with a letter; then letters, digits, - and _.
+        schema
+            Its row keys, sort keys and values.
+        split_points
+            Values of the first row key at which the table is split into partitions, in increasing order; numbers may be
+            given as text, and byte arrays in base64. They can be in a file instead, one a line: the properties
+            ``sleeper.table.splits.file`` and ``sleeper.table.splits.base64.encoded``. None gives one partition.
+        state_store
+            Where its metadata is kept: ``S3StateStore``, full metadata as Parquet with each commit;
+            ``TransactionLogStateStore``, a log with full metadata now and then, for many files or frequent commits; or
+            ``DynamoDBStateStore``, items of DynamoDB, in a warehouse at ``s3://…``. None: what the properties say, or
+            the instance, or ``S3StateStore``.
+        properties
+            Values of table properties (`sleeper_nb.model.properties`); the others are those that the instance sets
+            for its tables (``sleeper.default.table.…``), or have their defaults.
+
+        Raises
+        ------
+        AlreadyExists
+            When the name is taken. Nothing is changed by this or any other error.
+        InvalidInput, NotFound
+            When a property has no such value, or one that does not fit the schema.
+        """
+        administration.create(self._tables, name, schema, split_points, state_store, properties or {})
+        return self.table(name)
+
+    @checked
+    def rename_table(self, old: str, new: str) -> Table:
+        """Rename a table; data, history and savepoints stay where they are.
+
+        Parameters
+        ----------
+        old
+            Its name, in any case.
+        new
+            As in `create_table`; it may differ from the old one in case only.
+
+        Raises
+        ------
+        AlreadyExists
+            When another table has the name. Nothing is changed by this or any other error.
+        InvalidInput
+            When it is not a valid table name.
+        NotFound
+            When there is no such table, or another process has renamed or deleted it meanwhile: of two renames at the
+            same time one wins.
+        """
+        administration.rename(self._tables, old, new)
+        return self.table(new)
+
+    @checked
+    def delete_table(self, name: str, force: bool = False, dry_run: bool = False) -> DeletionReport:
+        """Delete a table for good, with all its data, metadata, snapshots and savepoints; its name is free again.
+
+        Commits and reads that are under way on the table fail, and their errors say why. A deletion that was
+        interrupted is finished by the next one, of any table, and by `Session.maintain`.
+
+        Parameters
+        ----------
+        name
+            The table.
+        force
+            Delete it.
+        dry_run
+            Only return what would be deleted: rows, files, snapshots, savepoints by name, and the current readers.
+
+        Raises
+        ------
+        ConfirmationNeeded
+            When neither `force` nor `dry_run` is set; it has the plan.
+        NotFound
+            When there is no such table, or another process has deleted or renamed it meanwhile.
+        StorageError
+            When files could not be deleted; the table is gone all the same.
+        """
+        return administration.delete(self._tables, name, force=force, dry_run=dry_run)
+
+    @checked
+    def reinitialise_table(
+        self,
+        name: str,
+        delete_partitions: bool = False,
+        split_points: Iterable[Any] | None = None,
+        *,
+        splits_file: str | None = None,
+        strings_base64: bool = False,
+        force: bool = False,
+        dry_run: bool = False,
+    ) -> ReinitialiseReport:
+        """Delete all contents of a table, in one commit; its name, id and properties stay.
+
+        When the schema in the table's properties file (``sleeper.table.schema``) was changed, the table has that one
+        from then on; other row keys need new partitions. Older snapshots are forgotten. Files are deleted by the next
+        garbage collection after its delay, so that queries under way can finish. Savepoints stay, keep their files, and
+        can be read and rolled back to. An ingest with a job id still counts as done: to load the same rows again, give
+        the job another id.
+
+        Parameters
+        ----------
+        name
+            The table.
+        delete_partitions
+            Create the partitions anew; otherwise they stay.
+        split_points
+            The split points of the new partitions, as `create_table` takes them; those of the table's properties when
+            None.
+        splits_file, strings_base64
+            Instead, a file of them, and whether strings in it are in base64.
+        force
+            Delete the contents.
+        dry_run
+            Only return what would be done.
+
+        Raises
+        ------
+        NotAllowed
+            When only the table's properties name the file of split points, and it is outside the warehouse.
+        ConfirmationNeeded
+            When neither `force` nor `dry_run` is set; it has the plan. Nothing is changed by this or any other error.
+        InvalidInput, NotFound, StateRuleBroken
+            When the split points or the schema are not valid.
+        """
+        return administration.reinitialise(
+            self._tables,
+            name,
+            delete_partitions=delete_partitions,
+            split_points=split_points,
+            splits_file=splits_file,
+            strings_base64=strings_base64,
+            force=force,
+            dry_run=dry_run,
+        )
+
+    @checked
+    def migrate_state_store(self, name: str, to: str, *, message: str | None = None) -> Snapshot:
+        """Move the metadata of a table to another state store; sessions that use the table follow by themselves.
+
+        One commit moves it. Snapshots and savepoints stay, and can be read as before.
+
+        Parameters
+        ----------
+        name
+            The table.
+        to
+            The class of the state store: as `create_table` takes it.
+        message
+            The commit's message in history.
+
+        Raises
+        ------
+        InvalidInput
+            When the table uses that state store already; nothing is changed.
+        NotFound
+            When there is no such class; the nearest one is named.
+        """
+        return administration.migrate(self._tables, name, to, message=message)
+
+    @checked
+    def apply(
+        self, declared: str | Path | Mapping[str, Any], *, dry_run: bool = False, skip_conflicts: bool = False
+    ) -> ApplyReport:
+        """Create the declared tables that do not exist yet, and set the declared properties that differ.
+
+        Everything is checked before anything is changed, and a second run changes nothing. Tables that are not
+        declared, properties that are not named, and the partitions of existing tables are left alone.
+
+        Parameters
+        ----------
+        declared
+            The path of a TOML file, or its content: ``{"tables": {"trips": {"schema": "city STRING KEY",
+            "split-points": ["g"], "properties": {"snapshot.time-retained": "30 d"}}}}``. Instead of ``schema``:
+            ``row-keys``, ``sort-keys`` and ``values``, types by names.
+        dry_run
+            Only return what would be done.
+        skip_conflicts
+            When a table cannot be made as declared, leave it alone and continue with the others.
+
+        Raises
+        ------
+        InvalidInput
+            When the file cannot be read, naming the line; or, without `skip_conflicts`, when a table cannot be made as
+            declared: its schema differs, for instance. Nothing is changed then.
+        """
+        return administration.apply(self._tables, declared, dry_run=dry_run, skip_conflicts=skip_conflicts)
+
+    # The instance.
+
+    @checked
+    def property_values(self, names: Iterable[str] = ()) -> Listing[PropertyValue]:
+        """Return properties of the instance, their defaults, and where each was set.
+
+        Parameters
+        ----------
+        names
+            Which; without names, the instance's own, and the defaults that it sets for its tables.
+        """
+        return self._property_values(names, "")
+
+    @checked
+    def set_properties(self, changes: Mapping[str, str | None]) -> Listing[PropertyValue]:
+        """Set properties of the instance, all or none, and return those that were named.
+
+        Other lines of its file ``config/instance.properties`` stay as they are. Defaults of tables apply from now on in
+        this session, and all others when the warehouse is opened the next time.
+
+        Parameters
+        ----------
+        changes
+            Texts by the names of properties; None unsets one, so that its default applies.
+
+        Raises
+        ------
+        NotFound
+            When no instance has such a property; the hint names the nearest.
+        InvalidInput
+            When a value is not valid for its property. Nothing is changed then.
+        """
+        self._check_open()
+        self.components.property_files.change_instance(changes)
+        own = [name for name in changes if name in INSTANCE_PROPERTIES]
+        verb = "counts" if len(own) == 1 else "count"
+        footer = f"{', '.join(own)} {verb} when the warehouse is opened the next time" if own else ""
+        return self._property_values(changes, footer)
+
+    def _property_values(self, names: Iterable[str], footer: str) -> Listing[PropertyValue]:
+        self._check_open()
+        values = property_listing.instance_values(self.components.property_files.instance, names)
+        return property_listing.listing(values, f"properties of instance {self.instance}", footer)
+
+    @checked
+    def allow(self, iterators: IteratorNames = (), data_paths: Iterable[str | Path] = ()) -> None:
+        """Allow more iterators and places outside the warehouse, for the tables that are opened from now on.
+
+        Parameters
+        ----------
+        iterators, data_paths
+            As `sleeper_nb.connect` takes them.
+        """
+        self._check_open()
+        files = self.components.property_files
+        files.permissions = files.permissions.with_more(Permissions.of(iterators, data_paths))
+        if self._spark is not None and self._spark.started:
+            self._register(self._spark.session())
+
+    @checked
+    def jobs(self, which: job_tracking.Which = "all", *, limit: int = job_tracking.SHOWN) -> Listing[Job]:
+        """Return the newest runs of the jobs of all tables, newest first; otherwise as `Table.jobs`."""
+        catalog, now = self.components.catalog, self.components.clock.now()
+        runs = (
+            (entry, job)
+            for entry in catalog.tables()
+            for job in job_tracking.jobs_of(catalog, entry.id, which, limit, now)
+        )
+        newest = job_tracking.newest(runs, limit)
+        return job_tracking.listing(f"jobs of {self.instance}", newest, now, with_table=True)
+
+    @checked
+    def maintain(self, dry_run: bool = False) -> MaintenanceReport:
+        """Do on each table that is online what is due now; otherwise as `Table.maintain`.
+
+        Interrupted deletions of tables are finished first.
+        """
+        if not dry_run:
+            finish_deletions(self.components.catalog, self.components.property_files, self.components.clock)
+        entries = self.components.catalog.tables()
+        online = [entry for entry in entries if entry.online]
+        reports = self._tables.each(online, lambda table: maintain(table, dry_run=dry_run))
+        steps = tuple(step for report in reports for step in report.steps)
+        return MaintenanceReport(steps, dry_run, tuple(entry.name for entry in entries if not entry.online))
+
+    # SQL and the engines.
+
+    @checked
+    def sql(
+        self,
+        statement: str,
+        *,
+        engine: Engine = "spark",
+        params: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+    ) -> QueryResult:
+        """Run a query over tables at any version.
+
+        Parameters
+        ----------
+        statement
+            One statement of the engine's SQL. After a table: ``VERSION AS OF 12``, ``'snapshot.12'``,
+            ``'savepoint.1'`` or ``'savepoint.<name>'``, or ``TIMESTAMP AS OF '2026-11-01 10:00:00'``. After its name,
+            without a space, a system table (`sleeper_nb.operations.system_tables`): ``flights$savepoints``,
+            ``$snapshots``, ``$files``, ``$partitions``, ``$schemas``, ``$properties``, ``$jobs``; a version may follow.
+            ``CREATE TEMP VIEW v AS …`` creates a view that the session keeps, for the engine that created it.
+            Statements that could write are refused (``REFERENCE.md``, "What SQL reads").
+        engine
+            ``"spark"`` or ``"duckdb"``.
+        params
+            Values of ``:name`` in the statement; they are bound, never pasted.
+        dry_run
+            Refuse a statement that changes a view: for callers that only want `QueryResult.cost` or
+            `QueryResult.explain`, neither of which reads rows.
+        """
+        self._check_open()
+        if engine not in ENGINES:
+            raise InvalidInput(f"no engine {engine!r}", hint="the engines are spark and duckdb")
+        return run_query(
+            statement,
+            engine=engine,
+            parameters=params or {},
+            lookup=lookup_in(self._tables.find),
+            tables=self._tables.names,
+            engines=self.components.engines,
+            clock=self.components.clock,
+            views=self._views[engine],
+            dry_run=dry_run,
+        )
+
+    def spark(self) -> SparkEngine:
+        """Return the Spark engine; Spark itself starts with its first work."""
+        self._check_open()
+        with self._lock:
+            if self._spark is None:
+                from sleeper_nb.engines.spark.engine import SparkEngine
+
+                self._spark = SparkEngine(
+                    self._given_spark,
+                    config=self._spark_config,
+                    clock=self.components.clock,
+                    progress=self.components.progress,
+                    on_session=self._register,
+                )
+            return self._spark
+
+    @property
+    def spark_session(self) -> SparkSession:
+        """The session's `pyspark.sql.SparkSession`, started by the first use; it knows ``format("sleeper")``.
+
+        A JVM that is started here is set up for long jobs. If one runs already that was started for a quick first
+        answer, a warning names the setting that changes this: ``spark.sleeper.jit``.
+        """
+        return self.spark().handed_out()
+
+    def _register(self, spark: SparkSession) -> None:
+        self._on_spark(spark, self.components.property_files.permissions)

@@ -1,0 +1,126 @@
+"""Change how a table is set up: its properties and their file, and its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from sleeper_nb.clock import Clock
+from sleeper_nb.engines.components import OpenTable
+from sleeper_nb.errors import ConfirmationNeeded, SleeperError
+from sleeper_nb.model.evolution import SchemaChange
+from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
+from sleeper_nb.model.properties import TABLE_SCHEMA, TableProperties, schema_line
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.state import TableState
+from sleeper_nb.model.transactions import SetProcessing
+from sleeper_nb.operations.administration import alter as altering
+from sleeper_nb.operations.administration import property_files, property_listing
+from sleeper_nb.operations.administration.alter import AlterReport
+from sleeper_nb.operations.administration.property_listing import PropertyValue
+from sleeper_nb.operations.findings import Finding
+from sleeper_nb.operations.row_processing import Processor
+from sleeper_nb.report import Listing
+
+
+def property_values(table: OpenTable, names: Iterable[str]) -> Listing[PropertyValue]:
+    """Return some properties of a table, or all when no name is given."""
+    values = property_listing.values_of(table.properties, names)
+    return property_listing.listing(values, f"properties of {table.name}")
+
+
+def set_properties(table: OpenTable, changes: Mapping[str, str | None]) -> OpenTable:
+    """Set properties as `Table.set_properties` does, and return the table with them."""
+    property_files.check_changes(table.name, table.properties, changes)
+    processing = {name: text for name, text in changes.items() if name in PROCESSING_PROPERTIES}
+
+    def record(written: TableProperties) -> None:
+        """Check the new properties, and commit how they process rows, before their file is replaced."""
+        state = table.store.load()
+        check_fit(written, state.schema, table.components.clock)
+        if processing:
+            _record_processing(table, state, written, processing)
+
+    files = table.components.property_files
+    return replace(table, properties=files.change(table.entry.id, changes, record))
+
+
+def accept_properties(table: OpenTable) -> OpenTable:
+    """Accept the property file as it is, as `Table.accept_properties` does, and return the table with it."""
+    files = table.components.property_files
+    written, state = files.of_entry(table.entry), table.store.load()
+    check_fit(written, state.schema, table.components.clock)
+    _record_processing(table, state, written, {name: written.texts.get(name) for name in PROCESSING_PROPERTIES})
+    files.accept(table.entry.id)
+    return replace(table, properties=written)
+
+
+def _record_processing(
+    table: OpenTable, state: TableState, written: TableProperties, changes: Mapping[str, str | None]
+) -> None:
+    """Commit changes of how rows are processed, unless the current version records them already."""
+
+    def changed(state: TableState) -> str:
+        texts = {**written.processed_as(state.processing).texts, **changes}
+        return replace(written, texts={name: text for name, text in texts.items() if text is not None}).processing
+
+    if changed(state) != state.processing:
+        table.store.commit(lambda state: SetProcessing(changed(state)), author=table.components.author)
+
+
+def check_fit(properties: TableProperties, schema: Schema, clock: Clock) -> None:
+    """Raise when a table's filters, iterator or aggregations do not fit its schema."""
+    Processor.of(DataProcessing.of(properties, schema, clock.now()), schema)
+
+
+def property_notes(table: OpenTable, state: TableState) -> tuple[str, ...]:
+    """Return what the property file says that a version does not do, and whether the file was edited by hand."""
+    files = table.components.property_files
+    edited = _note_of_edit(table)
+    waiting = property_files.waiting(files.of_entry(table.entry), state, table.name, table.properties_path)
+    return waiting if edited is None else (edited, *waiting)
+
+
+def property_findings(table: OpenTable) -> Iterator[Finding]:
+    """Yield what is wrong with the property file, for a check; the check itself reports an unreadable version."""
+    effect = "what the file says and what the table does differ"
+    try:
+        table.components.property_files.of_entry(table.entry)
+        state = table.store.load()
+    except SleeperError as error:
+        if table.properties_path in error.message:
+            yield Finding("properties", error.message, "", effect)
+        return
+    for note in property_notes(table, state):
+        yield Finding("properties", note, "", effect)
+
+
+def check_not_edited(table: OpenTable) -> None:
+    """Raise before versions or files are deleted by properties that may be damaged, such as those of a cut file."""
+    if _note_of_edit(table) is not None:
+        raise ConfirmationNeeded(
+            f"{table.properties_path} was changed by hand, or damaged: nothing is deleted by what it says",
+            hint=f"look through it, then: properties {table.name} --accept",
+        )
+
+
+def _note_of_edit(table: OpenTable) -> str | None:
+    files, table_id = table.components.property_files, table.entry.id
+    return property_files.edited(files.content(table_id), files.recorded(table_id), table.name, table.properties_path)
+
+
+def alter(table: OpenTable, changes: Sequence[SchemaChange], *, dry_run: bool, message: str | None) -> AlterReport:
+    """Change the columns of a table, and note the new schema in its property file."""
+    report = altering.alter(
+        table.store,
+        table.name,
+        changes,
+        table.processing_of(table.store.load()),
+        dry_run=dry_run,
+        author=table.components.author,
+        message=message,
+    )
+    if report.snapshot is not None:  # `reinitialise` compares with it; after a crash here the next change mends it
+        schema = {TABLE_SCHEMA: schema_line(table.store.load().schema)}
+        table.components.property_files.change(table.entry.id, schema, lambda _: None)
+    return report

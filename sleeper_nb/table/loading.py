@@ -1,0 +1,137 @@
+"""Load rows into a table, in process or through Spark; a dry run returns the plan."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from sleeper_nb.engines.components import OpenTable
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.jobs import JobKind, check_job_id
+from sleeper_nb.model.properties import INGEST_STRATEGY, SAVEPOINT_INTERVAL
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.state import TableState
+from sleeper_nb.operations import job_tracking
+from sleeper_nb.operations.administration import property_files
+from sleeper_nb.operations.loading import ingest, sources
+from sleeper_nb.operations.loading.conform import A_TABLE
+from sleeper_nb.operations.loading.ingest import IngestPlan, IngestSettings, plan_ingest
+from sleeper_nb.operations.loading.source_files import CsvFormat
+from sleeper_nb.operations.loading.sources import IngestSource
+from sleeper_nb.operations.versioning.periodic_savepoints import saved_if_due
+from sleeper_nb.progress import finishing
+
+logger = logging.getLogger(__name__)
+
+SPARK_BYTES = 256 * 2**20
+"""From this size on, ingested files go through Spark, and so does compaction with ``engine="auto"``."""
+
+
+def load(
+    table: OpenTable,
+    data: Any,
+    csv: CsvFormat,
+    *,
+    message: str | None,
+    job_id: str | None,
+    dry_run: bool,
+    always_spark: bool = False,
+) -> Snapshot | IngestPlan:
+    """Add rows to a table, or return what would be added; parameters, result and errors are those of `Table.ingest`."""
+    rows = sources.gather(data, table.store.storage, csv)
+    through_spark = always_spark or sources.is_spark(rows) or sources.bytes_of(rows) >= SPARK_BYTES
+    state = table.store.load()
+    if dry_run:
+        return _plan(table, state, rows, through_spark=through_spark)
+    notes = property_files.waiting(table.properties, state, table.name, table.properties_path)
+    with _table_named_in_hints(table.name):
+        if through_spark:
+            loaded = _bulk_import(table, rows, message, job_id)
+        else:
+            loaded = _ingest(table, state.schema, rows, message, job_id)
+    # From here on the rows are in the table: an error would make the caller load them again.
+    for note in notes:
+        table.components.progress.finish(f"note: {note}")
+    return saved_if_due(table.store, loaded, table.properties[SAVEPOINT_INTERVAL], table.components.author)
+
+
+def _plan(table: OpenTable, state: TableState, rows: Sequence[IngestSource], *, through_spark: bool) -> IngestPlan:
+    strategy = table.properties[INGEST_STRATEGY]
+    if sources.is_spark(rows):
+        from sleeper_nb.engines.spark import pipeline
+
+        plan = pipeline.plan_frame(table.components.engines.spark(), state, rows, strategy=strategy)
+    else:
+        plan = plan_ingest(state, rows, strategy=strategy, through_spark=through_spark)
+    name = shlex.quote(table.name)
+    differences = tuple(replace(each, change=each.change.replace(A_TABLE, name)) for each in plan.differences)
+    return replace(plan, differences=differences)
+
+
+def _ingest(
+    table: OpenTable, schema: Schema, given: Sequence[IngestSource], message: str | None, job_id: str | None
+) -> Snapshot:
+    def add() -> Snapshot:
+        with finishing(table.components.progress) as progress:
+            progress.update("reading")
+            rows, notes = sources.rows_and_notes(given, schema)
+            progress.update(f"writing {rows.num_rows:,} rows")
+            snapshot = ingest.ingest_arrow(
+                table.store,
+                rows,
+                message=message,
+                author=table.components.author,
+                job_id=job_id,
+                settings=IngestSettings.of(table.properties),
+                rows_schema=schema,
+            )
+            if notes:
+                progress.finish("; ".join(notes))
+            return snapshot
+
+    return add() if job_id is None else _once(table, "ingest", job_id, add)
+
+
+def _bulk_import(table: OpenTable, given: Sequence[IngestSource], message: str | None, job_id: str | None) -> Snapshot:
+    def add() -> Snapshot:
+        from sleeper_nb.engines.spark import pipeline
+
+        return pipeline.bulk_import(
+            table.components.engines.spark(),
+            table.store,
+            given,
+            message=message,
+            author=table.components.author,
+            job_id=job_id,
+            settings=IngestSettings.of(table.properties),
+            progress=table.components.progress,
+        )
+
+    if job_id is None:
+        return _tracked(table, "bulk-import", table.components.clock.new_id(), add)
+    return _once(table, "bulk-import", job_id, add)
+
+
+def _once(table: OpenTable, kind: JobKind, job_id: str, add: Callable[[], Snapshot]) -> Snapshot:
+    """Add rows, unless the job id has added some before."""
+    check_job_id(job_id)
+    return job_tracking.added_once(table.store, job_id, lambda: _tracked(table, kind, job_id, add))
+
+
+def _tracked(table: OpenTable, kind: JobKind, job_id: str, add: Callable[[], Snapshot]) -> Snapshot:
+    return job_tracking.tracked(table.store, kind, job_id, table.components.author, add)
+
+
+@contextmanager
+def _table_named_in_hints(name: str) -> Iterator[None]:
+    """Put the table's name into the hint of an error about its data."""
+    try:
+        yield
+    except InvalidInput as error:
+        error.hint = error.hint and error.hint.replace(A_TABLE, shlex.quote(name))
+        raise

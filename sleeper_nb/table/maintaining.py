@@ -1,0 +1,193 @@
+"""Maintain a table: compact, split, expire, collect garbage, sweep orphans. No answer of a query changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from datetime import timedelta
+from typing import Any, Literal
+
+from sleeper_nb.catalog.catalog_base import steady
+from sleeper_nb.engines.components import OpenTable
+from sleeper_nb.model.properties import SPLITTING_THRESHOLD
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations import compact as compaction
+from sleeper_nb.operations import split as splitting
+from sleeper_nb.operations.check import ORPHAN_AGE
+from sleeper_nb.operations.compact import CompactionReport, JobRunner
+from sleeper_nb.operations.compaction_plan import CompactionJob, StrategySettings
+from sleeper_nb.operations.job_tracking import JobTracker
+from sleeper_nb.operations.split import SplitReport
+from sleeper_nb.operations.upkeep import collect_garbage as garbage
+from sleeper_nb.operations.upkeep import expire as expiry
+from sleeper_nb.operations.upkeep import maintain as maintenance
+from sleeper_nb.operations.upkeep import sweep_orphans as orphans
+from sleeper_nb.operations.upkeep.collect_garbage import GarbageReport
+from sleeper_nb.operations.upkeep.expire import ExpiryReport, Retention
+from sleeper_nb.operations.upkeep.maintain import MaintenanceReport, MaintenanceStep
+from sleeper_nb.operations.upkeep.online import check_online
+from sleeper_nb.operations.upkeep.sweep_orphans import OrphanReport
+from sleeper_nb.operations.versioning.periodic_savepoints import SavepointSchedule
+from sleeper_nb.progress import BackgroundJob, Progress, finishing, unchecked
+from sleeper_nb.storage.data_files import DataFileSettings
+from sleeper_nb.table.configuring import check_not_edited
+from sleeper_nb.table.loading import SPARK_BYTES
+
+CompactionEngine = Literal["auto", "spark", "local"]
+
+
+def compact(
+    table: OpenTable,
+    strategy: str | None,
+    engine: CompactionEngine,
+    *,
+    dry_run: bool,
+    partition: str | None,
+) -> CompactionReport:
+    """Merge the files of leaves, and return when that is done."""
+    _check_online(table, "compacted", dry_run=dry_run)
+    with finishing(table.components.progress) as progress:
+        return _compact(table, strategy, engine, progress, unchecked, dry_run=dry_run, partition_id=partition)
+
+
+def compact_in_background(
+    table: OpenTable, strategy: str | None, engine: CompactionEngine, *, dry_run: bool, partition: str | None
+) -> BackgroundJob[CompactionReport]:
+    """Start to merge the files of leaves, and return the handle on that work."""
+    _check_online(table, "compacted", dry_run=dry_run)
+    return table.components.background.start(
+        f"compaction of {table.name}",
+        lambda watch: _compact(table, strategy, engine, watch, watch.check, dry_run=dry_run, partition_id=partition),
+        table.entry.id,
+    )
+
+
+def _compact(
+    table: OpenTable,
+    strategy: str | None,
+    engine: CompactionEngine,
+    progress: Progress,
+    check: Callable[[], None],
+    **options: Any,
+) -> CompactionReport:
+    """Merge files; `check` is called with each job and batch, and ends the work when it raises."""
+    tracker = JobTracker(table.store, table.components.author)
+
+    def begin(job: CompactionJob) -> None:
+        check()
+        tracker.began(job.id)
+
+    return compaction.compact(
+        table.store,
+        _job_runner(table, engine, begin, check),
+        strategy=strategy or table.properties["sleeper.table.compaction.strategy.class"],
+        settings=StrategySettings.of(table.properties),
+        progress=progress,
+        author=table.components.author,
+        tracker=tracker,
+        processing=table.processing_of(table.store.load()),
+        **options,
+    )
+
+
+def _job_runner(
+    table: OpenTable, engine: CompactionEngine, begin: Callable[[CompactionJob], None], check: Callable[[], None]
+) -> JobRunner:
+    """Return what runs compaction jobs: in process, or on Spark; ``auto`` decides by the size of the inputs."""
+    storage, writing = table.store.storage, DataFileSettings.of(table.properties)
+
+    def run(jobs: Sequence[CompactionJob], schema: Schema) -> Any:
+        size = sum(file.bytes for job in jobs for file in job.inputs)
+        if engine == "local" or (engine == "auto" and size < SPARK_BYTES):
+            return compaction.run_in_process(storage, writing, begin, check)(jobs, schema)
+        from sleeper_nb.engines.spark import pipeline
+
+        spark = table.components.engines.spark()
+        return pipeline.run_on_spark(spark, storage, writing, begin, check)(jobs, schema)
+
+    return run
+
+
+def split_partitions(
+    table: OpenTable,
+    *,
+    dry_run: bool,
+    at: Any = None,
+    key: str | None = None,
+    partition: str | None = None,
+    threshold: int | None = None,
+) -> SplitReport:
+    """Split leaves with too many rows, or at a given value of a row key."""
+    _check_online(table, "split", dry_run=dry_run)
+    most = table.properties[SPLITTING_THRESHOLD] if threshold is None else threshold
+    request = splitting.request_of(table.store.load(), most, at=at, key=key, partition_id=partition)
+    author = table.components.author
+    with finishing(table.components.progress) as progress:
+        return splitting.split_partitions(table.store, request, dry_run=dry_run, progress=progress, author=author)
+
+
+def expire_snapshots(
+    table: OpenTable,
+    *,
+    dry_run: bool,
+    time_retained: timedelta | None,
+    num_retained_min: int | None,
+    num_retained_max: int | None,
+) -> ExpiryReport:
+    """Forget the snapshots that the given retention, or that of the properties, no longer keeps."""
+    _check_may_delete(table, "rid of snapshots", dry_run=dry_run)
+    retention = Retention.of(table.properties, time_retained, num_retained_min, num_retained_max)
+    return expiry.expire_snapshots(table.store, retention, dry_run=dry_run)
+
+
+def collect_garbage(table: OpenTable, *, dry_run: bool, delay: timedelta | None) -> GarbageReport:
+    """Delete the files that no version needs, once they are older than `delay`."""
+    _check_may_delete(table, "rid of garbage", dry_run=dry_run)
+    wait = garbage.delay_of(table.properties) if delay is None else delay
+    return garbage.collect_garbage(table.store, delay=wait, dry_run=dry_run, author=table.components.author)
+
+
+def sweep_orphans(table: OpenTable, *, dry_run: bool, older_than: timedelta | None) -> OrphanReport:
+    """Delete the files that no version has ever named, once they are older than `older_than`."""
+    _check_online(table, "rid of orphans", dry_run=dry_run)
+    age = ORPHAN_AGE if older_than is None else older_than
+    with finishing(table.components.progress) as progress:
+        return orphans.sweep_orphans(table.store, table.name, older_than=age, dry_run=dry_run, progress=progress)
+
+
+def maintain(table: OpenTable, *, dry_run: bool) -> MaintenanceReport:
+    """Do each step of maintenance that is due."""
+    _check_may_delete(table, "maintained", dry_run=dry_run)
+    if not dry_run:
+        return maintenance.run_steps(table.name, _steps(table), dry_run=False)
+    plan, _ = steady(
+        lambda: maintenance.run_steps(table.name, _steps(table), dry_run=True),
+        lambda: (table.store.head(), table.components.catalog.savepoints(table.entry.id)),
+    )
+    return plan
+
+
+def _steps(table: OpenTable) -> tuple[MaintenanceStep, ...]:
+    def compact_others(dry_run: bool, split_leaves: Collection[str]) -> CompactionReport:
+        with finishing(table.components.progress) as progress:
+            return _compact(table, None, "auto", progress, unchecked, dry_run=dry_run, but=split_leaves)
+
+    return maintenance.steps_of(
+        table.store,
+        lambda dry_run: split_partitions(table, dry_run=dry_run),
+        compact_others,
+        SavepointSchedule.of(table.properties),
+        Retention.of(table.properties),
+        garbage.delay_of(table.properties),
+        table.components.author,
+    )
+
+
+def _check_may_delete(table: OpenTable, work: str, *, dry_run: bool) -> None:
+    _check_online(table, work, dry_run=dry_run)
+    if not dry_run:
+        check_not_edited(table)
+
+
+def _check_online(table: OpenTable, work: str, *, dry_run: bool) -> None:
+    if not dry_run:
+        check_online(table.components.catalog, table.entry.id, table.name, work)

@@ -1,0 +1,829 @@
+"""`Table`: what a user calls on an open table. Each method hands its work to the part of the table that does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal, overload
+
+from sleeper_nb.arguments import checked
+from sleeper_nb.catalog.catalog_base import steady
+from sleeper_nb.display.listings import Pictured
+from sleeper_nb.engines.components import OpenTable
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.evolution import AddColumn, DropColumn, RenameColumn, SchemaChange
+from sleeper_nb.model.jobs import Job, Lease
+from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.processing import DataProcessing
+from sleeper_nb.model.properties import TableProperties
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.schema import Field, Schema, fields_of
+from sleeper_nb.model.snapshots import (
+    SavepointReference,
+    Snapshot,
+    VersionReference,
+    parse_moment,
+    parse_reference,
+    parse_version,
+)
+from sleeper_nb.model.state import TableState
+from sleeper_nb.operations.administration.alter import AlterReport
+from sleeper_nb.operations.administration.property_listing import PropertyValue
+from sleeper_nb.operations.compact import CompactionReport
+from sleeper_nb.operations.findings import CheckReport
+from sleeper_nb.operations.job_tracking import SHOWN, Which
+from sleeper_nb.operations.loading.ingest import IngestPlan
+from sleeper_nb.operations.loading.source_files import CsvFormat
+from sleeper_nb.operations.scanning.export import ExportReport
+from sleeper_nb.operations.scanning.scan_plan import ScanPlan
+from sleeper_nb.operations.split import SplitReport
+from sleeper_nb.operations.status import TableStatus
+from sleeper_nb.operations.upkeep.collect_garbage import GarbageReport
+from sleeper_nb.operations.upkeep.expire import ExpiryReport
+from sleeper_nb.operations.upkeep.maintain import MaintenanceReport
+from sleeper_nb.operations.upkeep.online import is_online
+from sleeper_nb.operations.upkeep.sweep_orphans import OrphanReport
+from sleeper_nb.operations.versioning import create_savepoint as savepoints
+from sleeper_nb.operations.versioning.create_savepoint import SavepointDeletion, SavepointManager
+from sleeper_nb.operations.versioning.diff import Diff
+from sleeper_nb.operations.versioning.resolve import Resolved, resolve
+from sleeper_nb.operations.versioning.roll_back import RollbackReport, roll_back
+from sleeper_nb.progress import BackgroundJob
+from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked
+from sleeper_nb.sql.statement import BoundSource
+from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.table import configuring, loading, maintaining, monitoring, version_history
+from sleeper_nb.version import Changes, Scan, TableAt
+
+
+class Table(Report):
+    """A table: every call reads or changes its current version.
+
+    Made by `Session.create_table` and `Session.table`. A table has versions: each read takes one with `at`, and all of
+    its answer comes from that version. Two calls may read two versions; to ask several things of one version, keep
+    what `at` returns.
+    """
+
+    def __init__(self, opened: OpenTable) -> None:
+        self._opened = opened
+        self.entry, self.name = opened.entry, opened.name
+
+    @property
+    def properties(self) -> TableProperties:
+        """The table's properties, as of when it was opened or when this object last set them."""
+        return self._opened.properties
+
+    @property
+    def store(self) -> StateStore:
+        """The state store that keeps the table's versions, for readers that plan by themselves."""
+        return self._opened.store
+
+    @property
+    def state_store(self) -> str:
+        """The class of the state store, as the current snapshot names it."""
+        return self.store.head().state_store
+
+    # The current version, and others.
+
+    @checked
+    def at(
+        self,
+        version: int | str | None = None,
+        *,
+        timestamp: datetime | str | None = None,
+        schema: Literal["own", "current"] = "own",
+    ) -> TableAt:
+        """Return the table at one version.
+
+        Parameters
+        ----------
+        version
+            What can follow ``@``: ``12``, ``"snapshot.12"``, a savepoint's name, or ``"savepoint.3"``. The current
+            version when None.
+        timestamp
+            Instead: the newest version at or before a moment; UTC unless it has a zone.
+        schema
+            ``"own"`` reads the version with the schema that it had; ``"current"`` with the current one.
+        """
+        return self.at_reference(_reference(version, timestamp), schema)
+
+    @checked
+    def at_reference(self, asked: VersionReference | None, schema: Literal["own", "current"] = "own") -> TableAt:
+        """Return the table at a version whose reference is parsed already; the current one when None. See `at`."""
+        at = TableAt(self._opened, resolve(self.store.catalog, self.entry.id, self.name, asked))
+        # The current version has the current schema: looking that up again could find a later one.
+        return at if asked is None else at.in_schema(schema)
+
+    def _current(self) -> TableAt:
+        return TableAt(self._opened, self.resolved)
+
+    def _version(self, version: int | str | None) -> TableAt:
+        return self._current() if version is None else self.at_reference(parse_reference(version))
+
+    @property
+    def resolved(self) -> Resolved:
+        """The current version, looked up each time."""
+        return Resolved(self.store.head())
+
+    @property
+    def state(self) -> TableState:
+        """The partitions and file references of the current version."""
+        return self._current().state
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the current version."""
+        return self._current().schema
+
+    @property
+    def partitions(self) -> PartitionTree:
+        """The partition tree of the current version."""
+        return self._current().partitions
+
+    @property
+    def processing(self) -> DataProcessing:
+        """The filters, iterator and aggregations that queries apply to the rows."""
+        return self._current().processing
+
+    # Read the current version.
+
+    @checked
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+        *,
+        keys: Any = None,
+        region: Mapping[str, tuple[Any, Any]] | str | None = None,
+        limit: int | None = None,
+        version: int | str | None = None,
+        timestamp: datetime | str | None = None,
+        schema: Literal["own", "current"] = "own",
+    ) -> Scan:
+        """Return rows, not read yet: of the current version, or of the one that `version` or `timestamp` names.
+
+        Those two and `schema` are as in `at`, the other parameters as in `TableAt.scan`.
+        """
+        at = self.at(version, timestamp=timestamp, schema=schema)
+        return at.scan(columns, where, keys=keys, region=region, limit=limit)
+
+    @checked
+    def export(
+        self,
+        destination: str | Path,
+        file_format: Literal["parquet", "csv", "tsv"] | None = None,
+        *,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+    ) -> ExportReport:
+        """Write the rows of the current version to files, as `TableAt.export` does."""
+        return self._current().export(
+            destination, file_format, columns=columns, where=where,
+            delimiter=delimiter, null_text=null_text, header=header,
+        )  # fmt: skip
+
+    def plan(self) -> ScanPlan:
+        """Return which files a query of the whole current version opens."""
+        return self._current().plan()
+
+    def fields(self) -> Listing[Field]:
+        """Return the fields of the current version: their roles and types, and which may be null."""
+        return self._current().fields()
+
+    def files(self) -> Pictured[dict[str, Any]]:
+        """Return the files that the current version reads, as `TableAt.files` does."""
+        catalog, now = self.store.catalog, self.store.clock.now()
+        # A compaction that commits in between would leave its old inputs without the claim on them.
+        at, claims = steady(self._current, lambda: catalog.assignments(self.entry.id, now))
+        return at.files_beside(claims)
+
+    def leaves(self) -> Pictured[dict[str, Any]]:
+        """Return the leaf partitions of the current version, as `TableAt.leaves` does."""
+        return self._current().leaves()
+
+    def source(self) -> BoundSource:
+        """Return the rows of the current version as SQL reads them."""
+        return self._current().source()
+
+    @checked
+    def system_table(self, suffix: str) -> BoundSource:
+        """Return the rows of a system table at the current version, as `TableAt.system_table` does."""
+        return self._current().system_table(suffix)
+
+    @checked
+    def inspect(self, sql: str, params: Mapping[str, Any] | None = None) -> Answer:
+        """Query the metadata of the current version on DuckDB, as `TableAt.inspect` does."""
+        return self._current().inspect(sql, params)
+
+    def card(self) -> Stacked:
+        """Return the newest commit, the totals of its version, and the first ten rows."""
+        return self._current().card()
+
+    def grid(self) -> Grid:
+        """Return the totals of the current version."""
+        return self._current().grid()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the schema and the totals of the current version."""
+        return self._current().to_dict()
+
+    # List, pin, restore and compare versions.
+
+    @checked
+    def snapshots(self, limit: int | None = None) -> Pictured[Snapshot]:
+        """Return the retained snapshots, newest first, below a timeline of all snapshots and savepoints.
+
+        Parameters
+        ----------
+        limit
+            The most snapshots to list; all when None.
+
+        Raises
+        ------
+        InvalidInput
+            When the limit is less than 1.
+        """
+        return version_history.snapshots(self._opened, limit)
+
+    @property
+    def savepoint_manager(self) -> SavepointManager:
+        """Finds savepoints by id, and their files (the proposal of savepoints for Paimon)."""
+        return SavepointManager(self)
+
+    @checked
+    def savepoints(self, with_bytes: bool = False) -> Listing[Savepoint]:
+        """Return the savepoints, oldest first.
+
+        Parameters
+        ----------
+        with_bytes
+            Show how many data files, and bytes, only this savepoint keeps: what deleting it would free. This reads the
+            current metadata.
+        """
+        return savepoints.list_savepoints(self.store, self.name, with_bytes=with_bytes)
+
+    @checked
+    def create_savepoint(
+        self, name: str | None = None, message: str | None = None, snapshot: int | str | None = None
+    ) -> Savepoint:
+        """Pin a version: it does not expire until you delete the savepoint.
+
+        Parameters
+        ----------
+        name
+            Starts with a letter, was never used before in this table, and is not a reference to another version, such
+            as ``v1`` or ``savepoint.1``.
+        message
+            Why it was made.
+        snapshot
+            The snapshot to save; the current one when None.
+        """
+        author = self._opened.components.author
+        if snapshot is None:
+            return savepoints.save_current(self.store, name=name, message=message, author=author)
+        saved = self._version(snapshot).resolved
+        return savepoints.create_savepoint(self.store, saved, name=name, message=message, author=author)
+
+    @checked
+    def delete_savepoint(
+        self, savepoint: int | str | SavepointReference, dry_run: bool = False, *, force: bool = False
+    ) -> SavepointDeletion:
+        """Delete a savepoint by its id or name; neither is used again.
+
+        Parameters
+        ----------
+        savepoint
+            ``3``, ``"before-fix"`` or ``"savepoint.3"``; a `SavepointReference` when the text is a name in any case.
+        dry_run
+            Only return what would be deleted.
+        force
+            Delete it even when nothing else keeps its version, which can then never be read again.
+
+        Raises
+        ------
+        ConfirmationNeeded
+            When nothing else keeps the version, and neither `force` nor `dry_run` is set; it has the plan.
+        """
+        reference: VersionReference
+        if isinstance(savepoint, SavepointReference):
+            reference = savepoint
+        else:
+            text = str(savepoint)
+            reference = parse_version(text if text.startswith("savepoint.") else f"savepoint.{text}")
+        version = self.at_reference(reference).resolved.version
+        assert isinstance(version, Savepoint)  # noqa: S101 - a savepoint's reference resolves to nothing else
+        return version_history.delete(self._opened, version, dry_run=dry_run, force=force)
+
+    @checked
+    def rollback(
+        self,
+        version: int | str | None = None,
+        *,
+        timestamp: datetime | str | None = None,
+        dry_run: bool = False,
+        message: str | None = None,
+    ) -> RollbackReport:
+        """Restore a version's contents by one more snapshot; history is preserved, and no file is rewritten.
+
+        Rows, files and partitions become those of the version; properties and columns stay. Commits that others make
+        meanwhile are undone too. An ingest with a job id still counts as done: to load the same rows again, give the
+        job another id.
+
+        Parameters
+        ----------
+        version
+            What can follow ``@``: ``12``, ``"snapshot.12"``, a savepoint's name, or ``"savepoint.3"``.
+        timestamp
+            Instead: the newest version at or before a moment.
+        dry_run
+            Only return what would change.
+        message
+            The commit's message in history; it names the version when None.
+        """
+        reference = _reference(version, timestamp)
+        if reference is None:
+            raise InvalidInput("no version to roll back to", hint=f"%sleeper history {self.name} shows them")
+        return self.rollback_to(reference, dry_run=dry_run, message=message)
+
+    @checked
+    def rollback_to(
+        self, asked: VersionReference, *, dry_run: bool = False, message: str | None = None
+    ) -> RollbackReport:
+        """Roll back to a version whose reference is parsed already; otherwise as `rollback`."""
+        target, author = self.at_reference(asked).resolved, self._opened.components.author
+        return roll_back(self.store, target, dry_run=dry_run, author=author, message=message)
+
+    @checked
+    def changes(self, from_version: int | str, to_version: int | str | None = None) -> Changes:
+        """Return the rows that were added and removed from one version to another, not read yet.
+
+        Compaction, splitting, garbage collection and migration change no rows. The rows are those that queries return
+        at the moment of this call; with the versions swapped, added and removed are swapped.
+
+        Parameters
+        ----------
+        from_version, to_version
+            What can follow ``@``: ``12``, ``"snapshot.12"``, ``"savepoint.3"``, a savepoint's name, or a time such as
+            ``"2026-11-01 10:00"``, which is UTC. The current version when `to_version` is None.
+
+        Raises
+        ------
+        NotFound
+            When there is no such version; the error names those that exist.
+        """
+        return version_history.changes(self._opened, self._version(from_version), self._version(to_version))
+
+    @checked
+    def diff(self, a: int | str, b: int | str | None = None) -> Diff:
+        """Return what changed from one version to another: rows, columns, files and partitions, by number and name.
+
+        Row counts are exact. Where files were only added, as by ingests, metadata is enough; where each version has
+        files that the other does not, as after a compaction, those are read and compared. Versions and errors are those
+        of `changes`.
+        """
+        return version_history.difference(self._opened, self._version(a), self._version(b))
+
+    # Load rows.
+
+    @overload
+    def ingest(
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: Literal[False] = False,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
+    ) -> Snapshot: ...
+
+    @overload
+    def ingest(
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: Literal[True],
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
+    ) -> IngestPlan: ...
+
+    @checked
+    def ingest(
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: bool = False,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
+    ) -> Snapshot | IngestPlan:
+        """Add rows: in process when they are in memory or small, through Spark otherwise.
+
+        Parameters
+        ----------
+        data
+            pandas, Arrow, Polars, DuckDB or Spark rows, a list of dictionaries; the path, folder, glob or ``s3://``
+            address of Parquet, CSV or JSON files (one object a line, or one array); or a list of any of these. Files of
+            256 MiB and more in all, and Spark DataFrames, go through Spark.
+        message
+            The commit's message in history.
+        job_id
+            A name for this load, such as ``2026-11-21/flights``. A load whose id has added rows before adds nothing,
+            however often it runs, whoever runs it, and wherever an earlier run failed. Ids are kept as long as the
+            table is. A load without rows does not use up its id.
+        dry_run
+            Only return what would be done: rows, leaves, files, and every difference between data and schema.
+        delimiter
+            What separates the values of CSV files: one character, or ``"tab"``; a comma when None, a tab in ``.tsv``.
+        null_text
+            The text, without quotes, that stands for NULL in CSV files; the empty text when None.
+        header
+            Whether the first line of CSV files names the columns; otherwise they are the table's, in its order.
+
+        Returns
+        -------
+        The snapshot that holds the rows; the current one when there were none. For a job that was done before, a
+        `MadeBefore` with the snapshot that it made then, or with the current one where that has expired. When the
+        property ``savepoint.create-interval`` made a savepoint due, a `LoadedAndSaved` that says what became of it. For
+        a dry run the plan.
+
+        Raises
+        ------
+        InvalidInput
+            When a column is missing, unknown, has a value that its type cannot hold exactly, or nulls where it must
+            not. Nothing is added. A dry run returns all such differences instead.
+        """
+        csv = CsvFormat(delimiter, null_text, header)
+        return loading.load(self._opened, data, csv, message=message, job_id=job_id, dry_run=dry_run)
+
+    @overload
+    def bulk_import(
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: Literal[False] = False,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
+    ) -> Snapshot: ...
+
+    @overload
+    def bulk_import(
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: Literal[True],
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
+    ) -> IngestPlan: ...
+
+    @checked
+    def bulk_import(
+        self,
+        data: Any,
+        *,
+        message: str | None = None,
+        job_id: str | None = None,
+        dry_run: bool = False,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
+    ) -> Snapshot | IngestPlan:
+        """Add rows through Spark, whatever their size; otherwise as `ingest`."""
+        csv = CsvFormat(delimiter, null_text, header)
+        return loading.load(self._opened, data, csv, message=message, job_id=job_id, dry_run=dry_run, always_spark=True)
+
+    # Change properties and columns.
+
+    @property
+    def online(self) -> bool:
+        """Whether maintenance may work on the table; offline, it can still be read and loaded."""
+        return is_online(self.store.catalog, self.entry.id)
+
+    @checked
+    def set_online(self, online: bool = True) -> None:
+        """Set whether maintenance may work on the table.
+
+        An offline table can be read and loaded as usual. Compaction, splitting, expiry, garbage collection and the
+        sweep of orphans refuse to run, except as dry runs; those that run already are not stopped. This is Sleeper's
+        ``sleeper.table.online``.
+        """
+        self.store.catalog.set_online(self.entry.id, online)
+
+    @checked
+    def property_values(self, names: Iterable[str] = ()) -> Listing[PropertyValue]:
+        """Return properties with their values, their defaults, and where each was set; all when no name is given."""
+        return configuring.property_values(self._opened, names)
+
+    @checked
+    def set_properties(self, changes: Mapping[str, str | None]) -> Listing[PropertyValue]:
+        """Set properties of the table, all or none, and return those that were named.
+
+        Comments, order and other lines of its file stay as they are. Of two changes at the same time the later one may
+        undo the earlier. The new values apply to this object, and to every `Session.table` from now on; how often
+        commits are tried applies from the next session on.
+
+        Parameters
+        ----------
+        changes
+            Texts by the names of properties; None unsets one, so that the instance's value or the default applies.
+
+        Raises
+        ------
+        NotFound
+            When there is no such property; the hint names the nearest.
+        InvalidInput
+            When a value is not valid or does not fit the schema, or when the property cannot be changed by itself, such
+            as the class of the state store: the hint says what to do instead. Nothing is changed then.
+        """
+        self._opened = configuring.set_properties(self._opened, changes)
+        return self.property_values(changes)
+
+    def accept_properties(self) -> Listing[PropertyValue]:
+        """Accept the table's property file as it is, after it was changed by hand; return what it sets.
+
+        Filters, iterator and aggregations apply from a new snapshot on; older versions keep theirs.
+
+        Raises
+        ------
+        InvalidInput, NotFound
+            When the file cannot be read, or does not fit the schema. Nothing is changed then.
+        """
+        self._opened = configuring.accept_properties(self._opened)
+        set_here = [name for name in self.properties.defined if name in self.properties.texts]
+        return self.property_values(set_here)
+
+    def property_notes(self) -> tuple[str, ...]:
+        """Return what the table's property file says that does not apply, and whether it was changed by hand.
+
+        The file is read anew.
+        """
+        return configuring.property_notes(self._opened, self.store.load())
+
+    @checked
+    def alter(
+        self,
+        add_columns: Mapping[str, str] | Iterable[Field] | None = None,
+        rename_columns: Mapping[str, str] | None = None,
+        drop_columns: Iterable[str] = (),
+        *,
+        dry_run: bool = False,
+        message: str | None = None,
+    ) -> AlterReport:
+        """Add, rename and drop value columns, by one commit that changes only metadata.
+
+        Older versions keep their columns, and so do queries of them; `at` with ``schema="current"`` reads them with the
+        current ones. Loads and compactions that run meanwhile are not disturbed.
+
+        Parameters
+        ----------
+        add_columns
+            Names with their types, which must be nullable: ``{"note": "string?"}``. Existing rows have NULL there.
+        rename_columns
+            New names by current names.
+        drop_columns
+            Names. Columns are dropped first, then renamed, then added: so a name can be used again.
+        dry_run
+            Only return what would change.
+        message
+            The commit's message in history.
+
+        Raises
+        ------
+        NotFound
+            When there is no such column; the hint names the nearest.
+        AlreadyExists
+            When the new name is taken, in any case of its letters.
+        InvalidInput
+            When no change is given; when a key is named, or a column that the table's filters or aggregations use; or
+            when a new column is not nullable. Nothing is changed by this or any other error.
+        """
+        changes: list[SchemaChange] = [DropColumn(name) for name in drop_columns]
+        changes += [RenameColumn(name, to) for name, to in (rename_columns or {}).items()]
+        changes += [AddColumn(field) for field in fields_of({} if add_columns is None else add_columns)]
+        return configuring.alter(self._opened, changes, dry_run=dry_run, message=message)
+
+    # Maintain the table.
+
+    @overload
+    def compact(
+        self,
+        strategy: str | None = None,
+        *,
+        engine: Literal["auto", "spark", "local"] = "auto",
+        dry_run: bool = False,
+        partition: str | None = None,
+        background: Literal[False] = False,
+    ) -> CompactionReport: ...
+
+    @overload
+    def compact(
+        self,
+        strategy: str | None = None,
+        *,
+        engine: Literal["auto", "spark", "local"] = "auto",
+        dry_run: bool = False,
+        partition: str | None = None,
+        background: bool,
+    ) -> CompactionReport | BackgroundJob[CompactionReport]: ...
+
+    @checked
+    def compact(
+        self,
+        strategy: str | None = None,
+        *,
+        engine: Literal["auto", "spark", "local"] = "auto",
+        dry_run: bool = False,
+        partition: str | None = None,
+        background: bool = False,
+    ) -> CompactionReport | BackgroundJob[CompactionReport]:
+        """Merge the files of leaves; no query result changes, and older versions still read the old files.
+
+        Rows that the table's filters drop are removed for good, and rows of equal keys are combined, if its properties
+        say so (`sleeper_nb.model.processing`).
+
+        Parameters
+        ----------
+        strategy
+            ``"size-ratio"``, ``"basic"`` or ``"all"``; the table's property when None.
+        engine
+            ``"spark"`` runs each job as a Spark task, ``"local"`` in process, ``"auto"`` by the size of the inputs.
+        dry_run
+            Only return what would be merged.
+        partition
+            Only the leaf with this id.
+        background
+            Return at once, with a handle: ``done``, ``result()``, ``cancel()``. The work ends with the session.
+        """
+        compact = maintaining.compact_in_background if background else maintaining.compact
+        return compact(self._opened, strategy, engine, dry_run=dry_run, partition=partition)
+
+    @checked
+    def split_partitions(
+        self,
+        dry_run: bool = False,
+        *,
+        at: Any = None,
+        key: str | None = None,
+        partition: str | None = None,
+        threshold: int | None = None,
+    ) -> SplitReport:
+        """Split leaves with too many rows at the median of a row key, in one commit; no data file is rewritten.
+
+        The first row key whose median differs from its least value is used; the parts are split again until each has
+        fewer rows than the threshold (Sleeper's rule, which splits once a run).
+
+        Parameters
+        ----------
+        dry_run
+            Only return what would be split.
+        at
+            Instead, split here whatever the rows: every leaf whose keys lie on both sides of the value.
+        key
+            The row key that `at` is a value of; the first when None.
+        partition
+            Only the leaf with this id.
+        threshold
+            A leaf with so many rows is split; the property ``sleeper.table.partition.splitting.threshold`` when None.
+
+        Raises
+        ------
+        InvalidInput, NotFound
+            When the value splits no leaf, or the row key or partition is unknown. Nothing is changed.
+        """
+        return maintaining.split_partitions(
+            self._opened, dry_run=dry_run, at=at, key=key, partition=partition, threshold=threshold
+        )
+
+    @checked
+    def expire_snapshots(
+        self,
+        dry_run: bool = True,
+        *,
+        time_retained: timedelta | None = None,
+        num_retained_min: int | None = None,
+        num_retained_max: int | None = None,
+    ) -> ExpiryReport:
+        """Expire old snapshots; by default only return which.
+
+        What is None is the table's property: ``snapshot.time-retained`` (7 d), ``snapshot.num-retained.min`` (10) and
+        ``snapshot.num-retained.max``. Savepoints stay, and so do the files that they need.
+        """
+        return maintaining.expire_snapshots(
+            self._opened,
+            dry_run=dry_run,
+            time_retained=time_retained,
+            num_retained_min=num_retained_min,
+            num_retained_max=num_retained_max,
+        )
+
+    @checked
+    def collect_garbage(self, dry_run: bool = True, *, delay: timedelta | None = None) -> GarbageReport:
+        """Delete files that no version needs any more; by default only return which.
+
+        Parameters
+        ----------
+        dry_run
+            Only return what would be deleted.
+        delay
+            How long a file stays after the last reference to it; the property ``sleeper.table.gc.delay.minutes`` (15)
+            when None.
+        """
+        return maintaining.collect_garbage(self._opened, dry_run=dry_run, delay=delay)
+
+    @checked
+    def sweep_orphans(self, dry_run: bool = True, *, older_than: timedelta | None = None) -> OrphanReport:
+        """Delete files that no version ever named, left by failed writers; by default only return which.
+
+        Parameters
+        ----------
+        dry_run
+            Only return what would be deleted.
+        older_than
+            Younger files stay, as a commit under way may need them: 3 days when None, and at least a day.
+        """
+        return maintaining.sweep_orphans(self._opened, dry_run=dry_run, older_than=older_than)
+
+    @checked
+    def maintain(self, dry_run: bool = False) -> MaintenanceReport:
+        """Do what is due now: splitting, compaction as the strategy proposes, a savepoint, expiry, garbage collection.
+
+        Last, periodic savepoints that are too old or too many are deleted.
+
+        A step that fails does not stop the others; the report shows it, and its `failed` has the errors. Each step uses
+        the table's properties. Leaves that one run splits are compacted by the next.
+
+        Parameters
+        ----------
+        dry_run
+            Only return what would be done.
+        """
+        return maintaining.maintain(self._opened, dry_run=dry_run)
+
+    # Monitor the table.
+
+    @checked
+    def jobs(self, which: Which = "all", *, limit: int = SHOWN) -> Listing[Job]:
+        """Return the newest runs of the table's jobs, newest first: compactions, bulk imports, ingests with a job id.
+
+        Parameters
+        ----------
+        which
+            ``"all"``, ``"running"``, or ``"failed"``: those that failed, and those whose process is gone.
+        limit
+            The most runs to return. Records are kept for 7 days.
+        """
+        return monitoring.jobs(self._opened, which, limit)
+
+    def leases(self) -> Listing[Lease]:
+        """Return the versions that long readers hold, oldest first; garbage collection keeps their files."""
+        return monitoring.leases(self._opened)
+
+    @checked
+    def release_lease(self, lease: str) -> Lease:
+        """End a lease by its id and return it; a reader that still needs it may find a file gone.
+
+        Raises
+        ------
+        NotFound
+            When there is no such lease, or its reader has just renewed it.
+        """
+        return monitoring.release_lease(self._opened, lease)
+
+    def status(self) -> TableStatus:
+        """Return the table's state, what is due, and what to do next. Nothing is changed, and Spark is not started."""
+        return monitoring.status(self._opened)
+
+    @checked
+    def check(self, deep: bool = False) -> CheckReport:
+        """Check every retained version and its files for damage; change nothing.
+
+        Parameters
+        ----------
+        deep
+            Also read every data file: its rows, their order and their keys.
+        """
+        return monitoring.check(self._opened, deep=deep)
+
+
+def _reference(version: int | str | None, timestamp: datetime | str | None) -> VersionReference | None:
+    if version is not None and timestamp is not None:
+        raise InvalidInput("a version and a timestamp were given", hint="give one of them")
+    if timestamp is not None:
+        return parse_moment(timestamp)
+    return None if version is None else parse_reference(version)

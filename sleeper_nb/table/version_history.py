@@ -1,0 +1,90 @@
+"""The versions of a table: list them, pin one by a savepoint, and compare two."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sleeper_nb.catalog.catalog_base import retained
+from sleeper_nb.display.listings import Pictured
+from sleeper_nb.display.timeline_picture import timeline, timeline_lines
+from sleeper_nb.engines.components import OpenTable
+from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.operations.versioning import row_changes
+from sleeper_nb.operations.versioning.comparison import VersionComparison, compare
+from sleeper_nb.operations.versioning.create_savepoint import SavepointDeletion, delete_savepoint, plan_deletion
+from sleeper_nb.operations.versioning.diff import Diff, diff
+from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
+from sleeper_nb.progress import finishing
+from sleeper_nb.report import CONFIRM, Listing
+from sleeper_nb.version import Changes, TableAt
+
+
+def snapshots(table: OpenTable, limit: int | None) -> Pictured[Snapshot]:
+    """Return the retained snapshots, newest first, below a timeline of them and of the savepoints."""
+    if limit is not None and limit < 1:
+        raise InvalidInput(f"cannot list {limit} snapshots", hint="give a limit of 1 or more")
+    versions = retained(table.components.catalog, table.entry.id)
+    shown, total = versions.snapshots[:limit], len(versions.snapshots)
+    saved: dict[int, list[str]] = {}
+    for point in versions.savepoints:
+        saved.setdefault(point.saved_snapshot_id, []).append(point.name or str(point.id))
+    cells = tuple(
+        (s.id, s.time, s.operation, s.added_files, s.removed_files, s.added_rows, s.rows, s.files,
+         s.references, ", ".join(saved.get(s.id, ())), s.message)
+        for s in shown
+    )  # fmt: skip
+    columns = ("snapshot", "time", "operation", "+files", "−files", "+rows", "rows", "files",
+               "references", "savepoint", "message")  # fmt: skip
+    footer = f"the newest {len(shown):,} of {total:,} snapshots" if len(shown) < total else ""
+    listing = Listing(shown, columns, cells, f"history of {table.name}", footer)
+    picture = timeline(versions.snapshots, versions.savepoints, name=table.name)
+    lines = timeline_lines(versions.snapshots, versions.savepoints, name=table.name)
+    return Pictured(listing, picture, lines)
+
+
+def delete(table: OpenTable, savepoint: Savepoint, *, dry_run: bool, force: bool) -> SavepointDeletion:
+    """Delete a savepoint; when that loses its version, only with `force`."""
+    plan = plan_deletion(table.store, savepoint)
+    if dry_run:
+        return plan
+    if plan.loses_version and not force:
+        raise ConfirmationNeeded(
+            f"this deletes snapshot {savepoint.saved_snapshot_id} of table {table.name!r} for good: "
+            f"nothing but savepoint {savepoint.name or savepoint.id!r} keeps it",
+            hint=CONFIRM,
+            plan=plan,
+        )
+    delete_savepoint(table.store, savepoint)
+    return replace(plan, dry_run=False)
+
+
+def changes(table: OpenTable, before: TableAt, after: TableAt) -> Changes:
+    """Return the rows that differ between two versions, not read yet."""
+    comparison, guards = _comparison(table, before, after), _guards(before, after)
+    return Changes(table.name, before.resolved, after.resolved, comparison, table.store.storage, guards)
+
+
+def difference(table: OpenTable, before: TableAt, after: TableAt) -> Diff:
+    """Return what changed between two versions, by numbers and names; rows are read where metadata cannot tell."""
+    comparison = _comparison(table, before, after)
+    with finishing(table.components.progress) as progress, guarded(_guards(before, after), "diff"):
+        rows = row_changes.count(comparison, table.store.storage, progress=progress)
+    return diff(
+        table.name,
+        (before.resolved, before.state),
+        (after.resolved, after.state),
+        rows,
+        processed=after.is_processed,
+    )
+
+
+def _comparison(table: OpenTable, before: TableAt, after: TableAt) -> VersionComparison:
+    old, new = before.state, after.state
+    now = table.components.clock.now()  # one moment for both: a row must not become too old between them
+    return compare(old, new, table.processing_of(old, now), table.processing_of(new, now))
+
+
+def _guards(before: TableAt, after: TableAt) -> tuple[ReadGuard, ...]:
+    return tuple(version.guard(version.state.totals().bytes) for version in (before, after))
