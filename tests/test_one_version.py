@@ -208,10 +208,10 @@ SESSION_WRITES = {
 SESSION_OTHERS = {"allow", "components", "instance", "spark", "spark_session"}
 
 EXPLORED: dict[str, Callable[[Session], Any]] = {
-    "versions": lambda s: ExploreModel(s).versions("t"),
-    "timeline": lambda s: ExploreModel(s).timeline("t", 3, 2),
-    "static": lambda s: ExploreModel(s).static("t", 3),
-    **{f"preview of {tab}": lambda s, tab=tab: ExploreModel(s).preview("t", 3, tab) for tab in TABS},
+    "versions": lambda s: ExploreModel(s).open("t").versions,
+    "timeline": lambda s: ExploreModel(s).open("t").timeline(3, 2),
+    "static": lambda s: ExploreModel(s).open("t").static(3),
+    **{f"preview of {tab}": lambda s, tab=tab: ExploreModel(s).open("t").at(3).preview(tab) for tab in TABS},
 }
 
 

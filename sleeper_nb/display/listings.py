@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.display.preview import MAX_BYTES, bounded
+from sleeper_nb.display.preview import MAX_BYTES, bounded_with_html
 from sleeper_nb.model.files import KEY_COLUMNS, Totals
 from sleeper_nb.model.schema import Field
 from sleeper_nb.model.state import TableState
@@ -154,7 +154,8 @@ class Pictured(Report, Sequence[T], Generic[T]):
         return f"{self.lines}\n{replace(self.grid(), title='').text()}"
 
     def _repr_html_(self) -> str:
-        return f"{self.picture}{bounded(self.grid(), MAX_BYTES - len(self.picture.encode())).html()}"
+        _, listing = bounded_with_html(self.grid(), MAX_BYTES - len(self.picture.encode()))
+        return f"{self.picture}{listing}"
 
     def __len__(self) -> int:
         return len(self.listing)

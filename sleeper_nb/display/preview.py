@@ -5,18 +5,18 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
+from types import NoneType
 from typing import TYPE_CHECKING, Self
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.display.figure import (
-    clip,
-)
+from sleeper_nb.display.figure import clip
 from sleeper_nb.operations.job_tracking import duration
 from sleeper_nb.operations.scanning.scan_plan import ScanPlan
 from sleeper_nb.report import (
     MOST_SHOWN,
     Bytes,
+    Data,
     Display,
     Grid,
     cell_text,
@@ -118,6 +118,8 @@ def preview(rows: pa.Table, footer: str, *, limit: int = DEFAULT_DISPLAY.rows, t
 
 
 _LONGEST = 200  # characters of a value, where longer ones would make the answer too large
+_SURELY_SHORT = _LONGEST // 2  # a line break is shown as two characters
+_SHORT_TYPES = (int, float, date, Bytes, NoneType)
 MAX_BYTES = 65_536  # of HTML, about, are saved for one answer
 _LEAST_ROWS = 5  # of an answer that is too wide; then columns are left out
 
@@ -129,15 +131,18 @@ def largest(count: int, fits: Callable[[int], bool]) -> int:
 
 def bounded(grid: Grid, limit: int = MAX_BYTES) -> Grid:
     """Return a grid whose HTML has at most about `limit` bytes; its footer says what was left out."""
-    cells = tuple(
-        tuple(v if len(t := cell_text(v)) <= _LONGEST else clip(t, _LONGEST) for v in row) for row in grid.rows
-    )
+    return bounded_with_html(grid, limit)[0]
+
+
+def bounded_with_html(grid: Grid, limit: int = MAX_BYTES) -> tuple[Grid, str]:
+    """Return what `bounded` does, and its HTML."""
+    cells = tuple(tuple(map(_cut, row)) for row in grid.rows)
     if cells != grid.rows:
         words = f"values cut to {_LONGEST} characters (output limit)"
-        grid = replace(grid, footer=" · ".join(filter(None, (grid.footer, words))))
-    shown = replace(grid, rows=cells)
-    if _fits(shown, limit):
-        return shown
+        grid = replace(grid, rows=cells, footer=" · ".join(filter(None, (grid.footer, words))))
+    whole = grid.html()
+    if len(whole.encode()) <= limit:
+        return grid, whole
 
     def first(rows: int, across: int) -> Grid:
         counts = ((rows, len(cells), "rows"), (across, len(grid.columns), "columns"))
@@ -148,7 +153,17 @@ def bounded(grid: Grid, limit: int = MAX_BYTES) -> Grid:
     least = min(len(cells), _LEAST_ROWS)
     across = largest(len(grid.columns), lambda columns: _fits(first(least, columns), limit))
     rows = largest(len(cells), lambda rows: _fits(first(rows, across), limit))
-    return first(rows, across)
+    shown = first(rows, across)
+    return shown, shown.html()
+
+
+def _cut(value: object) -> object:
+    """Return a cell as it is, or the beginning of its text when that is long."""
+    inner = value.value if isinstance(value, Data) else value
+    if isinstance(inner, _SHORT_TYPES) or (isinstance(inner, str) and len(inner) < _SURELY_SHORT):
+        return value
+    text = cell_text(value)
+    return value if len(text) <= _LONGEST else clip(text, _LONGEST)
 
 
 def _fits(grid: Grid, limit: int) -> bool:

@@ -50,9 +50,10 @@ class _DrawnVersion:
     def tip(self) -> str:
         if self.snapshot is None:
             return f"snapshot {self.number} · {self.rows:,} rows"
-        of = self.snapshot
-        said = (cell_text(of.time), change_text(of), f"{of.rows:,} rows", clip(of.message or "", 40))
-        return " · ".join(filter(None, (f"snapshot {self.number}", *said)))
+        snapshot = self.snapshot
+        message = clip(snapshot.message, 40) if snapshot.message else ""
+        parts = (cell_text(snapshot.time), change_text(snapshot), f"{snapshot.rows:,} rows", message)
+        return " · ".join(filter(None, (f"snapshot {self.number}", *parts)))
 
 
 @dataclass(frozen=True, slots=True)

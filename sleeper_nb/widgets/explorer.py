@@ -17,6 +17,9 @@ from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.widgets.explorer_model import (
     TABS,
     ExploreModel,
+    ListedVersion,
+    OpenedTable,
+    OpenedVersion,
     Preview,
     Ranges,
     Tab,
@@ -181,8 +184,9 @@ class Explorer(LiveWidget):
     statement = traitlets.Unicode()
 
     def __init__(self, session: Session, table: str | None = None) -> None:
-        self._source = ExploreModel(session)
-        self._labels: dict[int, str] = {}
+        self._model = ExploreModel(session)
+        self._opened: OpenedTable | None = None
+        self._travel_shown: tuple[tuple[ListedVersion, ...], int] | None = None
         self._suggested = ""
         self._choice = FilteredList("Tables", "table", self._asked("table"), self._quietly, 12)
         self._picker = self._choice.list
@@ -213,7 +217,7 @@ class Explorer(LiveWidget):
         self.observe(self._to_newest, "table")
         self.observe(lambda _: self._show(), ["version", "tab"])
         self.observe(lambda _: None if self._syncing else self._show(), ["partition", "statement"])
-        self._names = self._source.tables()
+        self._names = self._model.tables()
         if table is not None or self._names:
             self.table = table or self._names[0]
         else:
@@ -224,30 +228,31 @@ class Explorer(LiveWidget):
 
     def refresh(self) -> None:
         """Look for new tables and versions; the newest version is followed, an older one stays while it is kept."""
-        self._names = self._source.tables()
+        self._names = self._model.tables()
         if self.table not in self._names:
             self.table = next(iter(self._names), "")
             return
-        followed = not self._labels or self.version == max(self._labels)
-        self._labels = {version.number: version.label for version in self._source.versions(self.table)}
-        if followed or self.version not in self._labels:
-            self.version = max(self._labels)
-        self._show()
+        was_newest = self._opened is None or self.version == max(self._opened.labels)
+        self._opened = self._model.open(self.table)
+        newest = max(self._opened.labels)
+        if self.version != newest and (was_newest or self.version not in self._opened.labels):
+            self.version = newest
+        else:
+            self._show()
 
     def run(self) -> None:
         """Run the statement of the SQL tab; its rows, or what is wrong with it, become what is shown."""
         self.tab = "sql"
-        self.preview = _answer(
-            sql_line(self.statement), lambda: self._source.sql(self.statement, self.table, self.version)
-        )
+        line = sql_line(self.statement)
+        self.preview = _answer(line, lambda: self._open_table().sql(self.statement, self.version))
         self._sql.show(self.statement, self.preview)
 
     def _static(self) -> Preview | None:
         if not self.table:
             return None
-        found = (self.partition_rows,) if self.tab == "partitions" and self.partition_rows is not None else ()
-        tab = () if self.tab == "rows" else (self.preview, *found)
-        return self._source.static(self.table, self.version, *tab)
+        rows = (self.partition_rows,) if self.tab == "partitions" and self.partition_rows is not None else ()
+        tab = () if self.tab == "rows" else (self.preview, *rows)
+        return self._open_table().static(self.version, *tab)
 
     def _say(self, error: str) -> None:
         self._error.value = error
@@ -255,9 +260,9 @@ class Explorer(LiveWidget):
     def _told(self, error: Exception) -> Exception:
         if not isinstance(error, NotFound):
             return error
-        there = self._source.tables()
-        if self.table in ("", *there):
-            is_old = not set(self._names) <= set(there)
+        names = self._model.tables()
+        if self.table in ("", *names):
+            is_old = not set(self._names) <= set(names)
             again = "press Refresh: a table of the list was renamed or deleted"
             return NotFound(error.message, hint="; ".join(filter(None, (error.hint, again)))) if is_old else error
         self._travel.children = ()
@@ -267,16 +272,17 @@ class Explorer(LiveWidget):
 
     @traitlets.validate("table")  # type: ignore[untyped-decorator]  # traitlets has no types here
     def _check_table(self, proposal: Any) -> str:
-        return self._source.name(proposal["value"]) if proposal["value"] else ""
+        self._opened = self._model.open(proposal["value"]) if proposal["value"] else None
+        return "" if self._opened is None else self._opened.name
 
     @traitlets.validate("version")  # type: ignore[untyped-decorator]
     def _check_version(self, proposal: Any) -> int | None:
-        return self._source.number(self.table, proposal["value"]) if self.table else None
+        return self._open_table().at(proposal["value"]).number if self.table else None
 
     @traitlets.validate("partition")  # type: ignore[untyped-decorator]
     def _check_partition(self, proposal: Any) -> str:
         partition_id = proposal["value"]
-        if partition_id and not (self.table and self._source.has_leaf(self.table, self.version, partition_id)):
+        if partition_id and not (self.table and self._open_version().has_leaf(partition_id)):
             hint = f"%sleeper partitions {self.table}@{self.version} lists them"
             raise NotFound(f"no leaf partition {partition_id!r}", hint=hint)
         return str(partition_id)
@@ -288,9 +294,7 @@ class Explorer(LiveWidget):
         return str(proposal["value"])
 
     def _to_newest(self, _: Any) -> None:
-        versions = self._source.versions(self.table) if self.table else ()
-        self._labels = {version.number: version.label for version in versions}
-        newest = max(self._labels, default=None)
+        newest = None if self._opened is None else max(self._opened.labels)
         if self.version == newest:
             self._show()  # the other table has a version of that number too, so no change of it will be noticed
         else:
@@ -308,31 +312,43 @@ class Explorer(LiveWidget):
 
     def _fill(self) -> None:
         """Set the controls and fill the open tab; the others are filled when they are opened."""
-        if self.table and self.version not in self._labels:  # it was committed after the last look
-            self._labels = {version.number: version.label for version in self._source.versions(self.table)}
-        self._set_controls()
         if not self.table:
+            self._set_controls()
             self.preview = _EMPTY
         else:
-            self._picture.value = self._source.timeline(self.table, self.version)
-            self._label.value = f'<b role="status">{html.escape(self._labels[self.version])}</b>'
-            self._follow()
-            self.preview = self._asked_for()
+            opened = self._opened = self._model.reopened_if_changed(self._open_table())
+            version = opened.opened(self.version)
+            opened.list_if_unlisted(version.number)
+            self._set_controls()
+            self._show_travel(opened)
+            self._follow(version)
+            is_sql = self.tab == "sql"
+            self.preview = Preview(sql_line(self.statement), "", "not run yet") if is_sql else version.preview(self.tab)
         self._show_page(self.preview)
 
-    def _follow(self) -> None:
-        """Let go of a partition that the version does not have, and of a statement that is of another version."""
-        first = self._source.statement(self.table, self.version)
+    def _open_table(self) -> OpenedTable:
+        """Return the table that is open; it is opened again when the last attempt failed."""
+        if self._opened is None:
+            self._opened = self._model.open(self.table)
+        return self._opened
+
+    def _open_version(self) -> OpenedVersion:
+        return self._open_table().opened(self.version)
+
+    def _show_travel(self, opened: OpenedTable) -> None:
+        """Draw the versions above the slider, unless they are drawn already with this one pointed out."""
+        if self._travel_shown != (opened.versions, self.version):
+            self._picture.value = opened.timeline(self.version)
+            self._label.value = f'<b role="status">{html.escape(opened.labels[self.version])}</b>'
+            self._travel_shown = opened.versions, self.version
+
+    def _follow(self, version: OpenedVersion) -> None:
+        """Drop a partition that the version does not have, and a suggested statement of another version."""
         with self._quietly():
-            if self.partition and not self._source.has_leaf(self.table, self.version, self.partition):
+            if self.partition and not version.has_leaf(self.partition):
                 self.partition = ""
             if self.statement == self._suggested:
-                self.statement = self._suggested = first
-
-    def _asked_for(self) -> Preview:
-        if self.tab == "sql":
-            return Preview(sql_line(self.statement), "", "not run yet")
-        return self._source.preview(self.table, self.version, self.tab)
+                self.statement = self._suggested = version.statement
 
     def _show_page(self, shown: Preview) -> None:
         page = self._pages[TABS.index(self.tab)]
@@ -345,10 +361,10 @@ class Explorer(LiveWidget):
                 page.value = f"{same_as(shown.line)}{shown.html}" if shown.line else ""
 
     def _show_partitions(self, shown: Preview) -> None:
-        ranges = self._source.ranges(self.table, self.version) if self.table and shown.line else None
+        ranges = self._open_version().ranges() if self.table and shown.line else None
         rows = None
         if ranges and self.partition:
-            rows = _answer("", lambda: self._source.rows_of(self.table, self.version, self.partition))
+            rows = _answer("", lambda: self._open_version().rows_of(self.partition))
         self.partition_rows = rows
         self._partitions.show(shown, ranges, self.partition, rows)
 
@@ -356,12 +372,13 @@ class Explorer(LiveWidget):
         """Make the controls say what the traits say."""
         with self._quietly():
             if self.table and self.table not in self._names:
-                self._names = self._source.tables()
+                self._names = self._model.tables()
             self._choice.show(tuple((name, name) for name in self._names), self.table or None)
             shown = (self._travel, self._error, self._tabs) if self.table else (self._error, self._empty)
             self._right.children = shown
             self._tabs.selected_index = TABS.index(self.tab)
-            stops = tuple((label, number) for number, label in self._labels.items())
+            labels = {} if self._opened is None else self._opened.labels
+            stops = tuple((label, number) for number, label in labels.items())
             if len(stops) < 2:  # the front-end cannot draw a slider with a single stop
                 self._travel.children = (self._label,) if stops else ()
                 return
@@ -369,7 +386,7 @@ class Explorer(LiveWidget):
                 self._slider.options = stops
                 # Its handle stands below the bar of its version, whose middle is half a bar from the edge.
                 self._slider.layout = {"width": f"calc({100 - 100 / len(stops):.3f}% + 10px)", "margin": "0 auto"}
-            if self.version in self._labels:
+            if self.version in labels:
                 self._slider.value = self.version
             self._travel.children = (self._picture, self._slider, self._chosen)
 

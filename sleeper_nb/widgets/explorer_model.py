@@ -1,18 +1,24 @@
-"""What the explorer knows and says, without any widget: tables, their versions, and a preview of each."""
+"""The model of the explorer and the timeline: tables that stay open, their versions, and a preview of each tab.
+
+A move of the slider asks the catalog for one version and reads its metadata once; a click on a tab reads no metadata.
+Each asks the catalog whether the table is still there, and is opened again by Refresh. No widget is needed here.
+"""
 
 from __future__ import annotations
 
 import html
+import logging
 import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from sleeper_nb.catalog.catalog_base import Retained, retained
 from sleeper_nb.display.partition_picture import drawn_leaves, partition_map
-from sleeper_nb.display.preview import MAX_BYTES, bounded
+from sleeper_nb.display.preview import MAX_BYTES, bounded_with_html
 from sleeper_nb.display.timeline_picture import change_text, timeline
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.files import Totals
@@ -24,17 +30,23 @@ from sleeper_nb.sql.references import table_references
 from sleeper_nb.sql.tokens import quote_name
 
 if TYPE_CHECKING:
+    from sleeper_nb.model.state import TableState
     from sleeper_nb.report import Grid
     from sleeper_nb.session import Session
     from sleeper_nb.table import Table
+    from sleeper_nb.version import TableAt
+
+logger = logging.getLogger(__name__)
 
 Tab = Literal["schema", "rows", "partitions", "files", "history", "savepoints", "sql"]
 TABS: tuple[Tab, ...] = ("schema", "rows", "partitions", "files", "history", "savepoints", "sql")
 SHOWN_ROWS, STATIC_ROWS = 20, 5
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-"""What begins a statement that only reads."""
+"""Names that SQL takes without quotes."""
 COMPARED_BYTES = 64 << 20
-"""Versions of more bytes are compared when somebody asks, not at each move of a handle."""
+"""Versions with more bytes are compared by a command, not at each move of a handle."""
+_HELD_VERSIONS = 2
+"""The timeline compares two."""
 _SCROLL = '<div style="overflow-x:auto;margin-top:4px;">'
 
 
@@ -110,7 +122,7 @@ class Ranges:
     named
         For each leaf, by its id, its keys and rows in words.
     top, drawn
-        Where the picture shows the leaves (`sleeper_nb.render.drawn_leaves`), and the id of the first in each box.
+        Where the picture shows the leaves (`drawn_leaves`), and the id of the first in each box.
     """
 
     named: Mapping[str, str]
@@ -119,7 +131,7 @@ class Ranges:
 
 
 class ExploreModel:
-    """The tables of a session as the explorer sees them; it reads in process and never starts Spark."""
+    """Opens tables of a session for the explorer and the timeline; it reads in process and never starts Spark."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -128,68 +140,203 @@ class ExploreModel:
         """Return the names of all tables."""
         return tuple(entry.name for entry in self._session.components.catalog.tables())
 
-    def is_there(self, table: str) -> bool:
-        """Return whether there is a table of that name still."""
-        return table in self.tables()
+    def has_table(self, name: str) -> bool:
+        """Return whether a table of that name exists now."""
+        return name in self.tables()
 
-    def name(self, table: str) -> str:
-        """Return a table's name as it was given to it; `NotFound` names the nearest."""
-        return self._session.table(table).name
+    def open(self, name: str) -> OpenedTable:
+        """Open a table: its entry in the catalog and its properties are read now; `NotFound` names the nearest."""
+        return OpenedTable(self._session, self._session.table(name))
 
-    def number(self, table: str, version: int | str) -> int:
-        """Return the number of the version that ``12``, ``"savepoint.half-year"`` and so on name."""
-        return self._session.table(table).at(version).resolved.snapshot_id
+    def reopened_if_changed(self, opened: OpenedTable) -> OpenedTable:
+        """Return an opened table while its entry in the catalog is the same; otherwise open its name again.
 
-    def versions(self, table: str) -> tuple[ListedVersion, ...]:
-        """Return what can be chosen, oldest first: the snapshots, and what only savepoints still hold."""
-        kept = self._retained(self._session.table(table))
-        names: dict[int, tuple[str, ...]] = {}
-        for point in kept.savepoints:
-            held = names.get(point.saved_snapshot_id, ())
-            names[point.saved_snapshot_id] = (*held, point.name or str(point.id))
-        versions = {
-            point.saved_snapshot_id: ListedVersion(
-                point.saved_snapshot_id, point.snapshot_time, "", point.record_count, names[point.saved_snapshot_id]
-            )
-            for point in kept.savepoints
-        }
-        for s in kept.snapshots:
-            versions[s.id] = ListedVersion(s.id, s.time, change_text(s), s.rows, names.get(s.id, ()))
-        return tuple(versions[number] for number in sorted(versions))
-
-    def preview(self, table: str, version: int, tab: Tab) -> Preview:
-        """Return what a tab shows of a table at the version of that number.
+        This costs one request to the catalog. The entry changes when the table is renamed, deleted or made anew, goes
+        on- or offline, or gets other properties.
 
         Raises
         ------
         NotFound
-            When the table or version is gone.
+            When no table has that name any more.
         """
-        found = self._session.table(table)
-        at = found.at(version)
-        of = f"{found.name}@{version}"
-        if tab == "schema":
-            return _shown(f"%sleeper describe {of} --fields", at.fields().grid())
-        if tab == "rows":
-            return _shown(f"%sleeper scan {of}", at.scan().grid())
-        if tab == "files":
-            files = at.files()
-            return _shown(f"%sleeper files {of}", files.grid(), files.picture)
-        if tab == "partitions":
-            leaves = at.leaves()
-            return _shown(f"%sleeper partitions {of}", leaves.grid(), leaves.picture)
-        if tab == "history":
-            return _shown(f"%sleeper history {found.name}", found.snapshots().grid())
-        if tab == "savepoints":
-            return _shown(f"%sleeper savepoints {found.name}", found.savepoints().grid())
-        if tab == "sql":
-            return Preview(sql_line(self.statement(table, version)), "", "not run yet")
+        entry = opened.table.entry
+        now = self._session.components.catalog.entry(entry.id)
+        if now == entry and now.properties_checksum == entry.properties_checksum:
+            return opened
+        logger.debug("table %s changed in the catalog; a widget opens it again", opened.name)
+        return self.open(opened.name)
+
+
+class OpenedTable:
+    """A table that a widget holds open: its versions as they were listed last, and the last two that were opened.
+
+    Parameters
+    ----------
+    session
+        Runs queries.
+    table
+        As it was opened; its properties are not read again.
+
+    Attributes
+    ----------
+    name
+        The table's name.
+    versions
+        What can be chosen, oldest first: the snapshots, and the versions that only savepoints still hold.
+    labels
+        The label of each of them, by its number.
+    """
+
+    versions: tuple[ListedVersion, ...]
+    labels: Mapping[int, str]
+
+    def __init__(self, session: Session, table: Table) -> None:
+        self._session, self.table, self.name = session, table, table.name
+        self._opened: dict[int, OpenedVersion] = {}
+        self.list_versions()
+
+    def list_versions(self) -> None:
+        """Ask the catalog again for the versions that can be chosen."""
+        self._retained = retained(self._session.components.catalog, self.table.entry.id)
+        self.versions = _listed(self._retained)
+        self.labels = {version.number: version.label for version in self.versions}
+
+    def list_if_unlisted(self, *numbers: int) -> None:
+        """Ask the catalog again when one of some versions was committed after the last list."""
+        if not self.labels.keys() >= set(numbers):
+            self.list_versions()
+
+    def at(self, version: int | str) -> OpenedVersion:
+        """Open the version that ``12`` or ``"savepoint.half-year"`` names; one that has expired is `NotFound`."""
+        number = version if isinstance(version, int) else self.table.at(version).resolved.snapshot_id
+        at = self.table.at(number)
+        held = self._opened.pop(number, None)
+        if held is None or held.resolved != at.resolved:
+            held = OpenedVersion(self.table, at, number)
+        self._opened[number] = held
+        while len(self._opened) > _HELD_VERSIONS:
+            del self._opened[next(iter(self._opened))]
+        return held
+
+    def opened(self, number: int) -> OpenedVersion:
+        """Return a version as it was opened last; it is opened if it is not held any more."""
+        return self._opened.get(number) or self.at(number)
+
+    def timeline(self, version: int, before: int | None = None) -> str:
+        """Return a picture of the rows over all listed versions.
+
+        It points out one version, and one that it is compared with.
+        """
+        return timeline(self._retained.snapshots, self._retained.savepoints, version, before, name=self.name)
+
+    def difference(self, before: int, after: int) -> Preview:
+        """Return what changed between two versions; of large versions only the line that compares them."""
+        line = f"%sleeper diff {self.name} {before} {after}"
+        size = sum(self.opened(number).bytes for number in {before, after})
+        if size > COMPARED_BYTES:
+            text = f"{cell_text(Bytes(size))} may have to be read to compare them"
+            return Preview(line, f"<div>{text}</div>", text)
+        return _shown(line, self.table.diff(before, after).grid())
+
+    def sql(self, statement: str, number: int) -> Preview:
+        """Return the first rows of a query, which DuckDB answers; every table is opened for it.
+
+        Where the query names this table without a version, it reads the version `number`.
+
+        Raises
+        ------
+        InvalidInput
+            When the statement is not a query: making a view, writing a file or changing a setting is refused before it
+            runs.
+        """
+        statement = _at_version(statement, self.name, number)
+        return _shown(sql_line(statement), self._session.sql(statement, engine="duckdb", dry_run=True).grid())
+
+    def static(self, number: int, *tab: Preview) -> Preview:
+        """Return the picture that stays in a saved notebook: a tab's content, or partitions and first rows."""
+        opened = self.opened(number)
+        self.list_if_unlisted(number)
+        label = html.escape(self.labels[number])
+        head = f'<div style="margin-bottom:4px;"><b>{html.escape(self.name)}</b> · {label}</div>'
+        if tab:
+            body = "".join(f"<pre>{html.escape(each.line)}</pre>{each.html}" for each in tab)
+        else:
+            body = opened.first_rows_below_partitions().html
+        # The moment stays out of the text: two runs of one notebook are compared by it.
+        return Preview(f"%sleeper explore {self.name}", head + body, opened.summary)
+
+
+class OpenedVersion:
+    """One version of a table that a widget holds open; its metadata is read once.
+
+    Parameters
+    ----------
+    table
+        Lists what is not of one version: snapshots and savepoints.
+    at
+        The version.
+    number
+        Of its snapshot.
+
+    Attributes
+    ----------
+    resolved
+        The version's entry in the catalog.
+    """
+
+    def __init__(self, table: Table, at: TableAt, number: int) -> None:
+        self._table, self._at, self.resolved, self.number = table, at, at.resolved, number
+
+    @cached_property
+    def state(self) -> TableState:
+        """The partitions and file references of the version."""
+        return self._at.state
+
+    @property
+    def bytes(self) -> int:
+        """The size of the files of the version."""
+        return files_of(self.state)[1]
+
+    @property
+    def summary(self) -> str:
+        """``flights at snapshot 4: 180 rows, 9 files, 3 partitions``."""
+        files, rows, leaves = files_of(self.state)[0], self.state.totals().rows, len(self.state.tree.leaves)
+        counts = ", ".join((counted(rows, "row"), counted(files, "file"), counted(leaves, "partition")))
+        return f"{self._at.name} at {self.resolved}: {counts}"
+
+    @property
+    def statement(self) -> str:
+        """The query that the SQL tab begins with: the first rows of the version."""
+        name = self._at.name
+        name = name if _PLAIN.fullmatch(name) else quote_name(name, dialect="duckdb")
+        return f"SELECT * FROM {name} VERSION AS OF {self.number} LIMIT {SHOWN_ROWS}"  # noqa: S608 - the user's to run
+
+    def preview(self, tab: Tab) -> Preview:
+        """Return what a tab shows of the version; `InvalidInput` when there is no such tab."""
+        name, at = self._at.name, self._at
+        reference = f"{name}@{self.number}"
+        match tab:
+            case "schema":
+                return _shown(f"%sleeper describe {reference} --fields", at.fields().grid())
+            case "rows":
+                return _shown(f"%sleeper scan {reference}", at.scan().grid())
+            case "partitions":
+                leaves = at.leaves()
+                return _shown(f"%sleeper partitions {reference}", leaves.grid(), leaves.picture)
+            case "files":
+                files = at.files()
+                return _shown(f"%sleeper files {reference}", files.grid(), files.picture)
+            case "history":
+                return _shown(f"%sleeper history {name}", self._table.snapshots().grid())
+            case "savepoints":
+                return _shown(f"%sleeper savepoints {name}", self._table.savepoints().grid())
+            case "sql":
+                return Preview(sql_line(self.statement), "", "not run yet")
         raise InvalidInput(f"no tab {tab!r}", hint=f"the tabs are {', '.join(TABS)}")
 
-    def ranges(self, table: str, version: int) -> Ranges:
-        """Return the leaves of a version, each to be chosen by its keys."""
-        at = self._session.table(table).at(version)
-        state = at.state
+    def ranges(self) -> Ranges:
+        """Return the leaves of the version, each to be chosen by its keys."""
+        state = self.state
         totals, leaves = state.files.by_partition(), state.tree.leaves
         named = {
             leaf.id: f"{leaf.region.text(state.schema)} · {counted(totals.get(leaf.id, Totals()).rows, 'row')}"
@@ -198,74 +345,41 @@ class ExploreModel:
         top, drawn = drawn_leaves(state.tree)
         return Ranges(named, top, tuple(leaf.id for leaf in drawn))
 
-    def has_leaf(self, table: str, version: int, partition_id: str) -> bool:
-        """Return whether a version has a leaf partition of that id."""
-        tree = self._session.table(table).at(version).partitions
+    def has_leaf(self, partition_id: str) -> bool:
+        """Return whether the version has a leaf partition of that id."""
+        tree = self.state.tree
         return partition_id in tree and tree[partition_id].is_leaf
 
-    def rows_of(self, table: str, version: int, partition_id: str) -> Preview:
+    def rows_of(self, partition_id: str) -> Preview:
         """Return the first rows of one leaf."""
-        found = self._session.table(table)
-        at = found.at(version)
-        region = write_region(at.schema, at.partitions[partition_id].region)
-        asked = f" --region {_word(region)}" if region else ""
-        return _shown(f"%sleeper scan {found.name}@{version}{asked}", at.scan(region=region or None).grid())
+        state = self.state
+        region = write_region(state.schema, state.tree[partition_id].region)
+        option = f" --region {_word(region)}" if region else ""
+        grid = self._at.scan(region=region or None).grid()
+        return _shown(f"%sleeper scan {self._at.name}@{self.number}{option}", grid)
 
-    def statement(self, table: str, version: int) -> str:
-        """Return the query to begin with: the first rows of a version."""
-        name = self.name(table)
-        name = name if _PLAIN.fullmatch(name) else quote_name(name, dialect="duckdb")
-        return f"SELECT * FROM {name} VERSION AS OF {version} LIMIT {SHOWN_ROWS}"  # noqa: S608 - the user's to run
+    def first_rows_below_partitions(self) -> Preview:
+        """Return the partitions as a picture, and below it a few rows."""
+        rows = self.state.totals().rows
+        footer = f"first {min(STATIC_ROWS, rows)} of {rows:,} rows"
+        first = replace(self._at.scan(limit=STATIC_ROWS).grid(), footer=footer)
+        return _shown("", first, partition_map(self._at))
 
-    def sql(self, statement: str, table: str, version: int) -> Preview:
-        """Return the first rows of a query, which DuckDB answers.
 
-        Where the query names `table` without a version, it reads `version`.
-
-        Raises
-        ------
-        InvalidInput
-            When it is no query: what makes a view, writes a file or changes a setting is refused, before it is run.
-        """
-        statement = _at_version(statement, table, version)
-        return _shown(sql_line(statement), self._session.sql(statement, engine="duckdb", dry_run=True).grid())
-
-    def timeline(self, table: str, version: int, before: int | None = None) -> str:
-        """Return the rows over all versions as a picture that points one out, and one that it is compared with."""
-        found = self._session.table(table)
-        kept = self._retained(found)
-        return timeline(kept.snapshots, kept.savepoints, version, before, name=found.name)
-
-    def _retained(self, table: Table) -> Retained:
-        return retained(self._session.components.catalog, table.entry.id)
-
-    def difference(self, table: str, before: int, after: int) -> Preview:
-        """Return what changed between two versions; where much would have to be read for it, only how to ask."""
-        found = self._session.table(table)
-        line = f"%sleeper diff {found.name} {before} {after}"
-        size = sum(files_of(found.at(number).state)[1] for number in {before, after})
-        if size > COMPARED_BYTES:
-            text = f"{cell_text(Bytes(size))} may have to be read to compare them"
-            return Preview(line, f"<div>{text}</div>", text)
-        return _shown(line, found.diff(before, after).grid())
-
-    def static(self, table: str, version: int, *tab: Preview) -> Preview:
-        """Return the picture that stays in a saved notebook: what a tab shows, or else partitions and first rows."""
-        found = self._session.table(table)
-        at = found.at(version)
-        label = next(v.label for v in self.versions(table) if v.number == at.resolved.snapshot_id)
-        head = f'<div style="margin-bottom:4px;"><b>{html.escape(found.name)}</b> · {html.escape(label)}</div>'
-        files, count = files_of(at.state)[0], at.state.totals().rows
-        if tab:
-            shown = "".join(f"<pre>{html.escape(each.line)}</pre>{each.html}" for each in tab)
-        else:
-            footer = f"first {min(STATIC_ROWS, count)} of {count:,} rows"
-            first = replace(at.scan(limit=STATIC_ROWS).grid(), footer=footer)
-            shown = _shown("", first, partition_map(at)).html
-        leaves = len(at.partitions.leaves)
-        # The moment stays out of the text: two runs of one notebook are compared by it.
-        what = ", ".join((counted(count, "row"), counted(files, "file"), counted(leaves, "partition")))
-        return Preview(f"%sleeper explore {found.name}", head + shown, f"{found.name} at {at.resolved}: {what}")
+def _listed(found: Retained) -> tuple[ListedVersion, ...]:
+    """Return the versions of a table, oldest first, each with the savepoints that hold it."""
+    names: dict[int, tuple[str, ...]] = {}
+    for point in found.savepoints:
+        names[point.saved_snapshot_id] = (*names.get(point.saved_snapshot_id, ()), point.name or str(point.id))
+    versions = {
+        point.saved_snapshot_id: ListedVersion(
+            point.saved_snapshot_id, point.snapshot_time, "", point.record_count, names[point.saved_snapshot_id]
+        )
+        for point in found.savepoints
+    }
+    for s in found.snapshots:
+        versions[s.id] = ListedVersion(s.id, s.time, change_text(s), s.rows, names.get(s.id, ()))
+    return tuple(versions[number] for number in sorted(versions))
 
 
 def _at_version(statement: str, table: str, version: int) -> str:
@@ -284,8 +398,9 @@ def sql_line(statement: str) -> str:
 
 
 def _shown(line: str, grid: Grid, picture: str = "") -> Preview:
-    grid = bounded(grid, MAX_BYTES - len(picture.encode()))
-    return Preview(line, f"{_SCROLL}{grid.html()}</div>", grid.text(), picture)
+    """Return a grid below a picture as what a tab shows, small enough to be saved."""
+    grid, listing = bounded_with_html(grid, MAX_BYTES - len(picture.encode()))
+    return Preview(line, f"{_SCROLL}{listing}</div>", grid.text(), picture)
 
 
 def _word(text: str) -> str:

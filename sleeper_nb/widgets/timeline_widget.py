@@ -50,9 +50,9 @@ class Timeline(LiveWidget):
     rollback_line = traitlets.Unicode()
 
     def __init__(self, session: Session, table: str) -> None:
-        self._source = ExploreModel(session)
-        self.table = self._source.name(table)
-        self._labels: dict[int, str] = {}
+        self._model = ExploreModel(session)
+        self._opened = self._model.open(table)
+        self.table = self._opened.name
         self._picture, self._label, self._error = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
         self._handles = ipywidgets.SelectionRangeSlider(
             options=[("", 0), ("", 1)], continuous_update=False, readout=False
@@ -76,8 +76,7 @@ class Timeline(LiveWidget):
         )
         for widget, name in names:
             widget.add_class(f"sleeper-{name}")
-        self._look()
-        numbers = list(self._labels)
+        numbers = list(self._opened.labels)
         self.after, self.before = numbers[-1], numbers[-2] if len(numbers) > 1 else numbers[-1]
         self._handles.observe(lambda change: self._attempt(lambda: self._moved(change["new"])), "value")
         self._again.on_click(lambda _: self._attempt(self.refresh))
@@ -90,21 +89,19 @@ class Timeline(LiveWidget):
 
     def refresh(self) -> None:
         """Look for new versions; a handle at the newest follows it, others stay while their version is kept."""
-        followed = self.after == max(self._labels)
-        self._look()
+        was_newest = self.after == max(self._opened.labels)
+        self._opened = self._model.open(self.table)
+        labels = self._opened.labels
         with self.hold_trait_notifications():
-            if followed or self.after not in self._labels:
-                self.after = max(self._labels)
-            if self.before not in self._labels:
-                self.before = min(self._labels)
+            if was_newest or self.after not in labels:
+                self.after = max(labels)
+            if self.before not in labels:
+                self.before = min(labels)
         self._show()
-
-    def _look(self) -> None:
-        self._labels = {version.number: version.label for version in self._source.versions(self.table)}
 
     @traitlets.validate("before", "after")  # type: ignore[untyped-decorator]  # traitlets has no types here
     def _check(self, proposal: Any) -> int:
-        return self._source.number(self.table, proposal["value"])
+        return self._opened.at(proposal["value"]).number
 
     def _moved(self, handles: tuple[int, int]) -> None:
         if not self._syncing:
@@ -114,20 +111,20 @@ class Timeline(LiveWidget):
     def _step(self, handle: int, by: int) -> None:
         """Move one handle, as far as the other and the ends let it."""
         stops = [*self._handles.index]
-        least, most = ((0, stops[1]), (stops[0], len(self._labels) - 1))[handle]
+        least, most = ((0, stops[1]), (stops[0], len(self._opened.labels) - 1))[handle]
         stops[handle] = min(max(stops[handle] + by, least), most)
         self._handles.index = tuple(stops)
 
     def write_rollback(self) -> None:
         """Show the line that makes the table what it was at `before`, as its button does; nothing is run."""
-        if len(self._labels) < 2:
+        if len(self._opened.labels) < 2:
             raise InvalidInput("there is nothing to roll back to", hint="the table has one version")
         self.rollback_line = f"%sleeper rollback {self.table} {self.before}"
         look = f"{self.rollback_line} --dry-run"
         self._line.value = same_as(look, "to look at first") + same_as(self.rollback_line, "to do")
 
     def _static(self) -> Preview:
-        picture = self._source.timeline(self.table, self.after, self.before)
+        picture = self._opened.timeline(self.after, self.before)
         text = f"{self.table} from snapshot {self.before} to {self.after}\n{self.difference.text}"
         return Preview(f"%sleeper timeline {self.table}", picture + self.difference.html, text)
 
@@ -135,7 +132,7 @@ class Timeline(LiveWidget):
         self._error.value = error
 
     def _told(self, error: Exception) -> Exception:
-        if not isinstance(error, NotFound) or self._source.is_there(self.table):
+        if not isinstance(error, NotFound) or self._model.has_table(self.table):
             return error
         self._travel.children = ()
         self._back.disabled = True
@@ -157,21 +154,21 @@ class Timeline(LiveWidget):
             self._clear()
 
     def _fill(self) -> None:
-        if not {self.before, self.after} <= self._labels.keys():  # committed after the last look
-            self._look()
+        self._opened = self._model.reopened_if_changed(self._opened)
+        self._opened.list_if_unlisted(self.before, self.after)
         self._set_controls()
-        self._picture.value = self._source.timeline(self.table, self.after, self.before)
-        ends = (html.escape(self._labels[number]) for number in (self.before, self.after))
+        self._picture.value = self._opened.timeline(self.after, self.before)
+        ends = (html.escape(self._opened.labels[number]) for number in (self.before, self.after))
         self._label.value = f'<b role="status">{" → ".join(ends)}</b>'
-        self.difference = self._source.difference(self.table, self.before, self.after)
-        self.preview = self._source.preview(self.table, self.after, "rows")
+        self.difference = self._opened.difference(self.before, self.after)
+        self.preview = self._opened.opened(self.after).preview("rows")
         for place, shown in ((self._between, self.difference), (self._rows, self.preview)):
             place.value = f"{same_as(shown.line)}{shown.html}"
 
     def _set_controls(self) -> None:
         """Make the controls say what the traits say."""
         with self._quietly():
-            stops = tuple((label, number) for number, label in self._labels.items())
+            stops = tuple((label, number) for number, label in self._opened.labels.items())
             self._back.disabled = len(stops) < 2
             if len(stops) < 2:  # the front-end cannot draw a slider with a single stop
                 self._travel.children = (self._label,)

@@ -39,7 +39,7 @@ def test_an_unknown_table_version_or_tab_is_an_error_that_names_others(session):
 
 
 def test_versions_are_the_snapshots_in_order_and_say_what_they_did(session):
-    labels = [version.label for version in ExploreModel(session).versions("flights")]
+    labels = [version.label for version in ExploreModel(session).open("flights").versions]
     assert labels == [
         "snapshot 1 · 2026-01-01 00:00 UTC · create",
         "snapshot 2 · 2026-01-01 01:00 UTC · ingest +30 rows",
@@ -53,7 +53,7 @@ def test_a_version_that_only_a_savepoint_holds_can_still_be_chosen(session):
         dry_run=False, time_retained=timedelta(0), num_retained_min=1, num_retained_max=1
     )
     explorer = explore(session, "flights")
-    assert [version.number for version in ExploreModel(session).versions("flights")] == [3, 4]
+    assert [version.number for version in ExploreModel(session).open("flights").versions] == [3, 4]
     explorer.version = 3
     assert "at savepoint 1 'half-year', snapshot 3" in explorer.preview.text
 
@@ -195,7 +195,7 @@ def test_no_value_of_a_table_becomes_markup(session):
     for tab in TABS:
         explorer.tab = tab
         assert "<script" not in shown(explorer)
-    assert "<script" not in ExploreModel(session).static("flights", 4).html
+    assert "<script" not in ExploreModel(session).open("flights").static(4).html
     assert "&lt;script&gt;" in shown(explorer)
 
 
@@ -264,9 +264,9 @@ def test_one_warehouse_gives_one_picture(tmp_path):
     pictures = []
     for name in ("a", "b"):
         with session_in(tmp_path / name) as session:
-            model = ExploreModel(session)
-            tabs = [model.preview("flights", 4, tab) for tab in TABS]
-            pictures.append([model.static("flights", 4), model.timeline("flights", 3), *tabs])
+            opened = ExploreModel(session).open("flights")
+            tabs = [opened.at(4).preview(tab) for tab in TABS]
+            pictures.append([opened.static(4), opened.timeline(3), *tabs])
     assert pictures[0] == pictures[1]
 
 
@@ -278,10 +278,10 @@ session = sl.connect({str(tmp_path / "w")!r})
 table = session.create_table("t", sl.Schema(row_keys={{"k": "int"}}, values={{}}), [10])
 table.ingest([{{"k": k}} for k in range(20)])
 from sleeper_nb.widgets.explorer_model import TABS, ExploreModel, TABS
-model = ExploreModel(session)
+opened = ExploreModel(session).open("t")
 for tab in TABS:
-    model.preview("t", 2, tab)
-model.static("t", 2)
+    opened.at(2).preview(tab)
+opened.static(2)
 from sleeper_nb.widgets.watch_model import JobsModel
 assert not JobsModel(session).look().running
 from sleeper_nb.widgets.pager_model import PagesModel

@@ -271,7 +271,7 @@ def test_markup_in_keys_and_statements_stays_text(session):
     explorer.statement = f"SELECT '{hostile}'"
     explorer.run()
     assert "<script" not in explorer._sql._answer.value
-    assert "z" in ExploreModel(session).rows_of("t", 2, explorer.partition).text
+    assert "z" in ExploreModel(session).open("t").at(2).rows_of(explorer.partition).text
 
 
 @pytest.mark.parametrize(
