@@ -31,19 +31,19 @@ def test_the_map_names_every_folder_and_root_module_and_nothing_else():
     assert sorted(names) == sorted(packages() | root_modules())
 
 
-def test_the_floors_of_the_architecture_page_are_the_layers_of_the_import_contract():
-    floors = re.findall(r"^\| \d+ \| (.+?) \|", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
+def test_the_layers_of_the_architecture_page_are_those_of_the_import_contract():
+    rows = re.findall(r"^\| \d+ \| (.+?) \|", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
     layers = PYPROJECT["tool"]["importlinter"]["contracts"][0]["layers"]
-    assert [re.findall(r"`(\w+)`", floor) for floor in floors] == [
+    assert [re.findall(r"`(\w+)`", row) for row in rows] == [
         [name.strip().removeprefix("sleeper_nb.") for name in layer.split("|")] for layer in layers
     ]
 
 
-def test_the_drawing_has_every_room_of_the_import_contract():
+def test_the_drawing_has_every_folder_and_module_of_the_import_contract():
     drawing = (ROOT / "ARCHITECTURE.md").read_text().split("```mermaid\n")[1].split("```")[0]
     layers = PYPROJECT["tool"]["importlinter"]["contracts"][0]["layers"]
-    rooms = {name.strip().rpartition(".")[2] for layer in layers for name in layer.split("|")}
-    assert rooms <= set(re.findall(r"\w+", drawing))
+    names = {name.strip().rpartition(".")[2] for layer in layers for name in layer.split("|")}
+    assert names <= set(re.findall(r"\w+", drawing))
 
 
 def test_every_file_that_the_architecture_page_names_is_there():
