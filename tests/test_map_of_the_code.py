@@ -10,25 +10,22 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+DECISIONS = ROOT / "sleeper_nb" / "DECISIONS.md"
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md")
 
 
-def packages():
-    """Return every folder of the code that has Python files, as the map writes it."""
+def folders_and_root_modules():
+    """Return every folder of the code with Python files, and every module at the root of the package."""
     files = [*ROOT.glob("sleeper_nb/**/*.py"), *ROOT.glob("magics/**/*.py")]
-    return {f"{file.parent.relative_to(ROOT).as_posix()}/" for file in files}
-
-
-def root_modules():
-    return {f"sleeper_nb/{file.name}" for file in ROOT.glob("sleeper_nb/*.py") if file.name != "__init__.py"}
+    modules = [file.with_suffix("") for file in ROOT.glob("sleeper_nb/*.py") if file.name != "__init__.py"]
+    return {path.relative_to(ROOT).as_posix() for path in (*(file.parent for file in files), *modules)}
 
 
 def test_the_map_names_every_folder_and_root_module_and_nothing_else():
     section = (ROOT / "CONTRIBUTING.md").read_text().split("### Map of the code\n")[1].split("```")[1]
     entries = [line.split(maxsplit=1) for line in section.strip().splitlines()]
-    assert all(len(entry) == 2 for entry in entries), "each entry has one line that says what is there"
-    names = [name for name, _ in entries]
-    assert sorted(names) == sorted(packages() | root_modules())
+    assert [entry for entry in entries if len(entry) != 2] == [], "each entry says what is there"
+    assert sorted(name for name, _ in entries) == sorted(folders_and_root_modules())
 
 
 def test_the_layers_of_the_architecture_page_are_those_of_the_import_contract():
@@ -51,6 +48,14 @@ def test_every_file_that_the_architecture_page_names_is_there():
     files = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("sleeper_nb/**/*.py")}
     named = re.findall(r"`([\w/]+\.py)`", text)
     assert [name for name in named if not any(f"/{file}".endswith(f"/{name}") for file in files)] == []
+
+
+def test_decisions_are_in_order_and_those_that_are_referred_to_exist():
+    numbers = [int(number) for number in re.findall(r"^## (\d+)\. ", DECISIONS.read_text(), re.MULTILINE)]
+    assert numbers == sorted(set(numbers))
+    sources = [*ROOT.glob("sleeper_nb/**/*.py"), *ROOT.glob("magics/*.py"), *ROOT.glob("*.md"), DECISIONS]
+    referred = {int(n) for path in sources for n in re.findall(r"\bdecision (\d+)", path.read_text())}
+    assert referred - set(numbers) == set()
 
 
 def test_each_marker_is_explained_to_contributors():
