@@ -1,24 +1,15 @@
 """A versioned, key-sorted table store in a notebook.
 
-::
-
-    magics  %sleeper, %%sleeper          cli  sleeper …          the faces: thin skins over one command table
-    commands                             widgets, demo           what can be typed; what can be clicked
-    session > table > query > scan                               what a program calls: these names are the contract
-    engines                                                      Spark and DuckDB; nothing else imports them
-    operations                                                   plan (pure) > run (I/O) > commit (one transaction)
-    state_store                                                  load a version, publish the next one
-    storage, catalog                                             bytes; and which version is current
-    model                                                        values and rules: schema, partitions, files, state
-    errors, clock, retry, progress, report, cells                the ground: errors, time, what is shown
-
-Each layer imports only those below it. `import sleeper_nb` loads none of them: each comes with its first use.
+`ARCHITECTURE.md`, beside the package, draws the layers and follows three journeys through them. Each layer imports only
+those below it. `import sleeper_nb` loads almost none of them: each is loaded by its first use.
 """
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
+
+from sleeper_nb.logs import set_up_logging
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -111,6 +102,7 @@ __all__ = [
     "TableAt",
     "connect",
 ]
+set_up_logging()
 
 
 def __getattr__(name: str) -> Any:

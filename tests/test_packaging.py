@@ -4,6 +4,8 @@ from pathlib import Path
 
 import yaml
 
+import sleeper_nb
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -37,9 +39,22 @@ def test_readme_marks_two_commands_of_one_line():
         assert len(block.strip().splitlines()) == 1
 
 
-def test_version_is_said_once_for_pip_and_once_for_python_and_they_agree():
-    import sleeper_nb
+def test_the_package_has_the_only_version_number():
+    configuration = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" not in configuration["project"]
+    assert configuration["project"]["dynamic"] == ["version"]
+    source = (ROOT / configuration["tool"]["hatch"]["version"]["path"]).read_text()
+    assert re.findall(r'^__version__ = "(.+)"$', source, re.MULTILINE) == [sleeper_nb.__version__]
 
+
+def test_the_changelog_begins_with_what_is_not_released():
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == "Unreleased"
+
+
+def test_the_license_is_the_one_that_pyproject_names():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert sleeper_nb.__version__ == project["version"]
-    assert f"## {project['version']}" in (ROOT / "CHANGELOG.md").read_text()
+    assert (project["license"], project["license-files"]) == ("Apache-2.0", ["LICENSE"])
+    text = (ROOT / "LICENSE").read_text()
+    assert "Apache License" in text
+    assert "END OF TERMS AND CONDITIONS" in text

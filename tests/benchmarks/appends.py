@@ -1,4 +1,4 @@
-"""One process appends 1,000 rows again and again: commits per second of our state stores and their peers, in one run.
+"""One process appends 1,000 rows repeatedly: commits per second of our state stores and their peers, in one run.
 
 ``python -m tests.benchmarks.appends [--appends 200] [--rows 1000] [--rounds 3]``: medians of interleaved rounds.
 """

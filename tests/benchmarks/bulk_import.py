@@ -1,8 +1,8 @@
-"""Bulk import of a Parquet file into many leaves, against Spark's own range partitioning, sort and write of it.
+"""Bulk import of a Parquet file into many leaves, compared with Spark's own range partitioning, sort and write.
 
 ``python -m tests.benchmarks.bulk_import [--rows 10000000] [--leaves 16] [--rounds 3] [--strategy one_file_per_leaf]``:
-both alternate in one warm session. The peer samples the keys and writes a folder; ours knows its splits, checks the
-order, writes statistics and a page index, and commits.
+both alternate in one warm session. The peer samples the keys and writes a folder; ours knows its split points, checks
+the order, writes statistics and a page index, and commits.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The difference of two versions, 1 % of whose rows are new, when all was compacted since; against DuckDB, in one run.
+"""Difference of two versions with 1 % new rows and a compaction in between, compared with DuckDB, in one run.
 
 ``python -m tests.benchmarks.changes [--rows 1000000] [--rounds 5]``: warm medians of interleaved rounds. Ours is
-``table.diff``, and ``table.changes(…).added.to_arrow()``; DuckDB counts ``EXCEPT ALL`` both ways over the data files of
-the two versions, which is the same answer. A third way is DuckDB's one way only, as ``added`` needs it. Beside them is
-what a difference costs that needs no file: of two versions with nothing but a split between them.
+``table.diff``, and ``table.changes(…).added.to_arrow()``; DuckDB counts ``EXCEPT ALL`` in both directions over the data
+files of the two versions, which gives the same answer, and in one direction, as ``added`` needs it. Also printed: a
+difference that reads no file, of two versions with only a split between them.
 """
 
 from __future__ import annotations

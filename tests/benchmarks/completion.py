@@ -1,8 +1,7 @@
-"""What the Tab key waits for behind ``%sleeper``, in a warehouse of 10,000 tables.
+"""How long the Tab key takes after ``%sleeper``, in a warehouse of 10,000 tables.
 
-``python -m tests.benchmarks.completion [--tables 10000] [--rounds 30]``: medians of interleaved rounds of what IPython
-asks our matcher, which is ours alone, and of the whole completion, IPython's own matchers with it. The floor in the
-same run is the one query of the catalog that gives all names.
+``python -m tests.benchmarks.completion [--tables 10000] [--rounds 30]``: medians of interleaved rounds of our own
+matcher, and of the whole completion with IPython's matchers. The floor is one catalog query that returns all names.
 """
 
 from __future__ import annotations

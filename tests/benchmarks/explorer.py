@@ -1,9 +1,9 @@
-"""Open the explorer on a table of 100,000 files, and each of its tabs; against one scan, and against bare Parquet.
+"""Open the explorer on a table of 100,000 files, and each of its tabs; compared with one scan and with bare Parquet.
 
-``python -m tests.benchmarks.explorer [--files 100000] [--leaves 1000] [--rounds 5]``: medians. Opening is all that a
+``python -m tests.benchmarks.explorer [--files 100000] [--leaves 1000] [--rounds 5]``: medians. Opening is what a
 notebook waits for: the widget with its first 20 rows, and the static picture, in a session that has read nothing yet.
-The floors are `scan --limit 20` in such a session, and a read of the Parquet file that names the files. Those of the
-first leaf are there, one row each; no other is opened.
+The floors are `scan --limit 20` in such a session, and a read of the Parquet file that lists the files. Only the files
+of the first leaf exist, with one row each; no other is opened.
 """
 
 from __future__ import annotations

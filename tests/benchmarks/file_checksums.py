@@ -1,6 +1,6 @@
 """What checking files adds to the first statement that reads them: `python -m tests.benchmarks.file_checksums`.
 
-CPU time of the process, without and with the check of whole files, least of two; later statements pay nothing.
+CPU time of the process, with and without the check of whole files, the lower of two; later statements pay nothing.
 """
 
 from __future__ import annotations

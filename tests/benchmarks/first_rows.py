@@ -1,8 +1,8 @@
-"""How soon the first rows of a large result are there, and how little is read for them.
+"""How soon the first rows of a large result are shown, and how little is read for them.
 
 ``python -m tests.benchmarks.first_rows [--rows 1000000] [--rounds 9] [--spark]``: medians of interleaved rounds of
-``sql("SELECT * FROM t")`` until what a notebook shows is there; in the same run the whole result, and the engine alone
-over the same files with ``LIMIT``. The bytes are those that this process reads (Linux tells them), so of DuckDB only.
+``sql("SELECT * FROM t")`` until a notebook can show it; in the same run the whole result, and the engine alone over the
+same files with ``LIMIT``. Bytes are those that this process reads (from Linux), so for DuckDB only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a user waits for before the first command: ``import sleeper_nb``, and ``%load_ext`` beyond IPython itself.
+"""How long a user waits before the first command: ``import sleeper_nb``, and ``%load_ext`` in addition to IPython.
 
-``python -m tests.benchmarks.import_time [--rounds 9]``; each round is a new process, and the medians are printed. The
-floor in the same run is an empty Python, and IPython's own shell.
+``python -m tests.benchmarks.import_time [--rounds 9]``; each round is a new process, and medians are printed. The
+floors are an empty Python and IPython's own shell.
 """
 
 from __future__ import annotations

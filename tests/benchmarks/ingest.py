@@ -1,7 +1,7 @@
-"""In-process ingest of unsorted rows into a few leaves, against Arrow's own sort and one Parquet file of the same rows.
+"""In-process ingest of unsorted rows into a few leaves, compared with Arrow's sort and write of the same rows.
 
-``python -m tests.benchmarks.ingest [--rows 1000000] [--leaves 4] [--rounds 5]``: medians of interleaved rounds. Ours
-also checks the order, writes statistics and a page index, and commits.
+``python -m tests.benchmarks.ingest [--rows 1000000] [--leaves 4] [--rounds 5]``: medians of interleaved rounds. Arrow
+writes one Parquet file. Ours also checks the order, writes statistics and a page index, and commits.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Six journeys through the code: how many calls, files, changes of file and climbs each takes.
 
-``python -m tests.benchmarks.journeys``: each journey runs once to warm what is cached, then once under a profiler that
-sees each call of a function of ours. A *change of file* is a call from one of our files to another; a *climb* is a
-call into a higher layer of the import contract in ``pyproject.toml``. Threads are counted as well.
+``python -m tests.benchmarks.journeys``: each journey runs once to fill caches, and once under a profiler that sees each
+call of our functions, in all threads. A *change of file* is a call from one of our files to another; a *climb* is a
+call into a higher layer of the import contract in ``pyproject.toml``.
 """
 
 from __future__ import annotations

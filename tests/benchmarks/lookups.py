@@ -1,8 +1,8 @@
-"""One key, and a range of 10,000 rows, out of 10 M rows in 16 leaves; against peers with the same rows, in one run.
+"""One key, and a range of 10,000 rows, out of 10 M rows in 16 leaves; compared with peers in one run.
 
 ``python -m tests.benchmarks.lookups [--rows 10000000] [--leaves 16] [--rounds 40]``: warm medians of interleaved
-rounds, and the bytes that one lookup reads (Linux tells them). DuckDB reads our own Parquet files; delta-rs gets the
-rows sorted by key too, in as many files; Lance has a B-tree index on the key. All give an Arrow table of all columns.
+rounds, and the bytes that one lookup reads (from Linux). DuckDB reads our Parquet files; delta-rs has the same rows,
+also sorted by key, in as many files; Lance has a B-tree index on the key. All return an Arrow table of all columns.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""A table of 10,000 leaves and 200,000 references: planning a set of compaction jobs, and splitting 100 leaves.
+"""A table of 10,000 leaves and 200,000 references: planning compaction jobs, and splitting 100 leaves.
 
 ``python -m tests.benchmarks.many_leaves [--leaves 10000] [--files 200000] [--split 100] [--rows 2000]``. The leaves
-that are split have real files, which are read for their medians; those of the others are not there, as no plan opens
-them. The floor is a bare read and write of the same metadata as Parquet, what a commit of `S3StateStore` costs at
-least.
+that are split have real files, which are read for their medians; the other files do not exist, as no plan opens them.
+The floor is a bare read and write of the same metadata as Parquet, the least that a commit of `S3StateStore` costs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a list of many tables takes, and the ratio to SQLite's own read of the same rows.
+"""How long listing many tables takes, as a ratio to SQLite's own read of the same rows.
 
-``python -m tests.benchmarks.many_tables [--tables 1000 10000] [--rounds 3]``: the least CPU seconds of some rounds. The
-tables but one are copies of its rows in the catalog, as nothing else is read of them.
+``python -m tests.benchmarks.many_tables [--tables 1000 10000] [--rounds 3]``: the least CPU seconds of several rounds.
+All tables but one are copies of its catalog rows, as nothing else of them is read.
 """
 
 from __future__ import annotations

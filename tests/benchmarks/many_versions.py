@@ -1,7 +1,7 @@
-"""What a table of many versions, and of as many files, takes to look at and to check.
+"""How long it takes to look at and to check a table of many versions and as many files.
 
 ``python -m tests.benchmarks.many_versions [--versions 1000 3000]``: CPU seconds; each version is a load of one row.
-Ratios are to floors in the same run: Arrow's read of every metadata file, and DuckDB's count over every data file.
+Floors in the same run: Arrow reads every metadata file, and DuckDB counts the rows of every data file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A table of a million files: commit, load and plan, against bare Parquet of the same metadata and against few files.
+"""A table of a million files: commit, load and plan, compared with bare Parquet and with a table of few files.
 
-``python -m tests.benchmarks.million_files [--files 1000000] [--leaves 1000] [--few 10000]``. The files themselves are
-not there, which neither a commit nor a plan looks at. Each size runs in its own process, whose peak memory is told.
+``python -m tests.benchmarks.million_files [--files 1000000] [--leaves 1000] [--few 10000]``. The files themselves do
+not exist, as neither a commit nor a plan opens them. Each size runs in its own process, whose peak memory is printed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Open a version out of 1,000 snapshots, of 900 to 1,000 files, and plan a scan of all of it; against peers in one run.
+"""Open one of 1,000 snapshots, of 900 to 1,000 files, and plan a full scan of it; compared with peers in one run.
 
 ``python -m tests.benchmarks.open_version [--snapshots 1000] [--rows 10] [--rounds 60]``: warm medians of interleaved
-rounds; each opens another version, so that what was just opened is of no help. Every append is a snapshot and a file.
-Planned is the list of all files: Lance's fragments, delta-rs's file URIs.
+rounds; each opens another version, so caches do not help. Every append is a snapshot and a file. The plan is the list
+of all files: Lance's fragments, delta-rs's file URIs.
 """
 
 from __future__ import annotations

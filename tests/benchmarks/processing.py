@@ -1,7 +1,7 @@
-"""What filters, aggregations and an iterator cost in a scan and in a compaction, against the same rows without them.
+"""Cost of filters, aggregations and an iterator in a scan and in a compaction, compared with the same rows without.
 
 ``python -m tests.benchmarks.processing [--rows 2000000] [--rounds 3]``: medians of interleaved rounds. Five files of
-random keys, about five rows a key; ``duckdb key`` asks for one key in SQL.
+random keys, about five rows per key; ``duckdb key`` queries one key with SQL.
 """
 
 from __future__ import annotations

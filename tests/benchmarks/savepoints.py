@@ -1,8 +1,8 @@
-"""`create_savepoint` on tables of 10, 10,000 and 1,000,000 files: it must not grow with them.
+"""`create_savepoint` on tables of 10, 10,000 and 1,000,000 files: its time must not grow with them.
 
-``python -m tests.benchmarks.savepoints [--rounds 15] [--saves 9]``: medians, the sizes in turn, of a session's own
-`table.create_savepoint()`; on `S3StateStore` all that is needed is written already. `TransactionLogStateStore` writes
-the log since its full metadata, so beside it stands the bare Parquet write of what it does not write.
+``python -m tests.benchmarks.savepoints [--rounds 15] [--saves 9]``: medians of a session's `table.create_savepoint()`,
+the sizes in turn. On `S3StateStore` the metadata is already written. `TransactionLogStateStore` writes the log since
+its last full metadata; the bare Parquet write of that metadata is printed for comparison.
 """
 
 from __future__ import annotations

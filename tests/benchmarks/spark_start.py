@@ -1,7 +1,7 @@
-"""Compares the time to Spark's first answer, from a cold Python, with stock PySpark's: interleaved, medians of rounds.
+"""Time to Spark's first answer, from a cold Python, compared with stock PySpark: medians of interleaved rounds.
 
-Run as ``python -m tests.benchmarks.spark_start [--rounds 3]``. The archives are made first, in a cache of its own; the
-very first start has none. Big work, of 512 MiB or more, makes Spark's JVM compile in full.
+``python -m tests.benchmarks.spark_start [--rounds 3]``. The archives are made first, in a separate cache; the very
+first start has none. For big work, 512 MiB or more, Spark's JVM starts with its full compiler.
 """
 
 from __future__ import annotations

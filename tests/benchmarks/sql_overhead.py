@@ -1,9 +1,9 @@
 """What ``%%sleeper sql --engine duckdb`` adds to bare DuckDB over the same files, as a cell of a shell.
 
-``python -m tests.benchmarks.sql_overhead [--rows 1000000] [--rounds 40]``: rounds in which each way has its turn, in
-an order of their own; medians, the median of the differences within a round, and the difference of the least times,
-which a busy machine moves least. Each way ends with the first rows in Arrow. The floors are bare DuckDB with a database
-of its own for each statement, and with one that is kept open, as ours is.
+``python -m tests.benchmarks.sql_overhead [--rows 1000000] [--rounds 40]``: each round runs every variant in random
+order; printed are medians, the median of the differences within a round, and the difference of the least times, which
+varies least on a busy machine. Each variant ends with the first rows in Arrow. The floors are bare DuckDB with a new
+database for each statement, and with one that is kept open, as ours is.
 """
 
 from __future__ import annotations

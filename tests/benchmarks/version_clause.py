@@ -1,10 +1,10 @@
-"""What a version clause costs over the same query without one: DuckDB, a table of 1,000 snapshots.
+"""Cost of a version clause compared with the same query without one: DuckDB, a table of 1,000 snapshots.
 
-``python -m tests.benchmarks.version_clause [--snapshots 1000] [--rows 100] [--rounds 60]``: rounds in which each way
-has its turn, in an order of their own; the median of the differences within a round, and the difference of the least
-times, which a busy machine moves least. Nine ingests and a compaction take turns, so every version has 1 to 10 files.
-A clause that names the current snapshot reads the very files that the query without one reads: the difference is the
-clause's own. One that names another version each time has its metadata to read too.
+``python -m tests.benchmarks.version_clause [--snapshots 1000] [--rows 100] [--rounds 60]``: each round runs every
+variant in random order; printed are the median of the differences within a round, and the difference of the least
+times, which varies least on a busy machine. Nine ingests and a compaction alternate, so every version has 1 to 10
+files. A clause that names the current snapshot reads the same files as the query without one: the difference is the
+clause itself. A clause that names another version each time must also read its metadata.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What it costs to read a table of many columns: CPU seconds, and the ratio to DuckDB's own read of the same file.
+"""Cost of reading a table of many columns: CPU seconds, and the ratio to DuckDB's own read of the same file.
 
-``python -m tests.benchmarks.wide_tables [--columns 500 2000] [--rows 1000] [--rounds 3]``: the least of some rounds.
+``python -m tests.benchmarks.wide_tables [--columns 500 2000] [--rows 1000] [--rounds 3]``: the least of several rounds.
 """
 
 from __future__ import annotations

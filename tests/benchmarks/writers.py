@@ -1,4 +1,4 @@
-"""Our state stores and their peers behind one face, so that benchmarks can time them in one run."""
+"""Our state stores and their peers behind one interface, so that benchmarks can time them in one run."""
 
 from __future__ import annotations
 
