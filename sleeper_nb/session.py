@@ -72,7 +72,8 @@ from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import SILENT, BackgroundJobs, Progress
 from sleeper_nb.query import ENGINES, Engine, QueryResult, run_query
 from sleeper_nb.report import CONFIRM, Bytes, Listing, OnDemand
-from sleeper_nb.sql.statement import lookup_in
+from sleeper_nb.sql.binding import lookup_in
+from sleeper_nb.sql.statement import Statement
 from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
@@ -484,7 +485,7 @@ class Session(Declaring):
         self._spark: SparkEngine | None = None
         self._lock, self._closed = threading.Lock(), False
         self._stores: dict[str, StateStore] = {}
-        self._views: dict[Engine, dict[str, str]] = {engine: {} for engine in ENGINES}
+        self._views: dict[Engine, dict[str, Statement]] = {engine: {} for engine in ENGINES}
         leases = Leases(catalog, clock, author)
         settings = properties or InstanceProperties({})
         files = PropertyFiles(storage, settings, permissions, catalog)

@@ -83,7 +83,7 @@ from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.operations.versioning.roll_back import RollbackReport
 from sleeper_nb.progress import BackgroundJob, Progress, unchecked
 from sleeper_nb.report import CONFIRM, Answer, Grid, Listing, Report, Stacked
-from sleeper_nb.sql.statement import BoundSource
+from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.data_files import DataFileSettings
 from sleeper_nb.version import Changes, Scan, TableAt
