@@ -70,7 +70,7 @@ from sleeper_nb.report import (
     cell_text,
     counted,
 )
-from sleeper_nb.sql.statement import BoundSource, metadata_lookup
+from sleeper_nb.sql.binding import BoundSource, metadata_lookup
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:

@@ -169,7 +169,7 @@ def test_where_no_snapshot_is_retained_the_closest_savepoint_answers_and_says_so
         ("TIMESTAMP AS OF '2026-03-29 01:30 Europe/London'", sl.InvalidInput, "never comes", "2026-03-29 00:30:00 UTC"),
         ("TIMESTAMP AS OF '2026-10-25 Mars/Phobos'", sl.InvalidInput, "no time zone 'Mars/Phobos'", "Europe/London"),
         ("TIMESTAMP AS OF 99999999999999", sl.InvalidInput, "no time 99999999999999", "seconds since 1970"),
-        ("TIMESTAMP AS OF NULL", sl.InvalidInput, "'NULL' behind AS OF is null", "gives a value"),
+        ("TIMESTAMP AS OF NULL", sl.InvalidInput, "'NULL' after AS OF is null", "has a value"),
         ("TIMESTAMP AS OF :none", sl.NotFound, "no parameter 'none'", ""),
         ("VERSION AS OF", sl.InvalidInput, "no version in 'VERSION AS OF'", "VERSION AS OF 12"),
     ],
@@ -206,12 +206,12 @@ def test_views_are_made_of_views_replaced_and_dropped(session, engine):
     run("CREATE TEMP VIEW b AS WITH w AS (SELECT * FROM a) SELECT count(*) AS n FROM w, Trips@2")
     assert run("SELECT n FROM b") == {"n": [2]}
     run("CREATE TEMP VIEW IF NOT EXISTS a AS SELECT * FROM Trips")
-    with pytest.raises(sl.AlreadyExists, match="view 'A' is there already"):
+    with pytest.raises(sl.AlreadyExists, match="view 'A' already exists"):
         run("CREATE TEMP VIEW A AS SELECT * FROM Trips")
     run("CREATE OR REPLACE TEMP VIEW a AS SELECT * FROM Trips@4")
     assert run("SELECT n FROM b") == {"n": [3]}
     for sql, words in (
-        ("SELECT * FROM a VERSION AS OF 2", "'a', a view, has no versions"),
+        ("SELECT * FROM a VERSION AS OF 2", "view 'a' has no versions"),
         ("CREATE TEMP VIEW c AS SELECT * FROM Trips WHERE fare = :fare", "'c' cannot have parameters"),
         ("CREATE VIEW c AS SELECT * FROM Trips", "'c' would be gone"),
         ("CREATE OR REPLACE TEMP VIEW Trips AS SELECT * FROM Trips@2", "cannot change table 'Trips'"),

@@ -1,4 +1,4 @@
-"""Local files that SQL names: where they are, and that they belong to no warehouse."""
+"""Local files that SQL names: their absolute paths, and the check that they belong to no warehouse."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _SYSTEM: Final = ("/proc", "/sys", "/dev")
 _DATA_HINT: Final = "name a file of data"
 
 
-def refused(path: str) -> InvalidInput:
-    """Return the error of a local file where SQL may read none."""
+def no_local_files(path: str) -> InvalidInput:
+    """Return the error for a local file where SQL may read none."""
     hint = f"set the instance property {LOCAL_FILES} to true to allow it"
     return InvalidInput(f"SQL may not read local files here: {path!r}", hint=hint)
 
 
 def absolute(path: str) -> str:
-    """Return the absolute path of a file or pattern; the address of a file that is elsewhere stays as it is."""
+    """Return the absolute path of a local file or pattern; any other address stays as it is."""
     if path.startswith("file:"):
         path = unquote(urlsplit(path).path)
     return path if "://" in path else os.path.abspath(Path(path).expanduser())  # noqa: PTH100 - keeps patterns
 
 
 def check_outside(path: str) -> None:
-    """Refuse the files of an instance of a warehouse, and those of the operating system that are no data.
+    """Refuse the files of an instance of a warehouse, and files of the operating system that are no data.
 
-    A database beside SQLite that opens its file and closes it again takes SQLite's locks away from this process, and a
-    data file alone is no version of a table. Files below ``/proc`` show the secrets of this process.
+    When another database opens SQLite's file and closes it again, this process loses SQLite's locks; and one data file
+    is no version of a table. Files below ``/proc`` show the secrets of this process.
 
     Raises
     ------

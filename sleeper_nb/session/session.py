@@ -33,7 +33,8 @@ from sleeper_nb.query import ENGINES, Engine, QueryResult, run_query
 from sleeper_nb.report import Listing
 from sleeper_nb.session import administration
 from sleeper_nb.session.open_tables import OpenTables
-from sleeper_nb.sql.statement import lookup_in
+from sleeper_nb.sql.binding import lookup_in
+from sleeper_nb.sql.statement import Statement
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage, open_near
 from sleeper_nb.table import Table
@@ -68,7 +69,7 @@ class Session:
         self._given_spark, self._spark_config, self._on_spark = spark, dict(spark_config), on_spark
         self._spark: SparkEngine | None = None
         self._lock, self._closed = threading.Lock(), False
-        self._views: dict[Engine, dict[str, str]] = {engine: {} for engine in ENGINES}
+        self._views: dict[Engine, dict[str, Statement]] = {engine: {} for engine in ENGINES}
         self._database = Database()
         settings = properties or InstanceProperties({})
         components = Components(

@@ -1,9 +1,9 @@
-"""What a ``:name`` stands for, as both engines take it: a plain value of Python, or a list of them."""
+"""The ``:name`` parameters of a statement, and their values as both engines take them: plain values or lists."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -11,7 +11,12 @@ from typing import Any
 from uuid import UUID
 
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.sql.tokens import Dialect, spells, tokenize
+from sleeper_nb.sql.statement import Replacement, Statement
+from sleeper_nb.sql.tokens import CLOSING, Token, spells
+
+# Words after which a value begins, so that a colon there can only begin a parameter.
+_BEFORE_VALUE = frozenset({"WHEN", "THEN", "ELSE", "CASE", "AND", "OR", "NOT", "IN", "LIKE", "BETWEEN", "IS", "FROM"})
+_CLOSERS = frozenset(CLOSING.values())
 
 _PLAIN = (bool, int, float, str, bytes, Decimal, date, time, timedelta)
 _NULLS = frozenset({"NoneType", "NaTType", "NAType"})  # by name: neither pandas nor numpy is imported for it
@@ -19,33 +24,81 @@ _LARGEST = 1 << 63
 _HINT = "bind a number, text, bytes, date, time, or a list of these"
 
 
-def plain_values(sql: str, names: Iterable[str], given: Mapping[str, Any], *, dialect: Dialect) -> dict[str, Any]:
+def parameter_names(statement: Statement) -> tuple[str, ...]:
+    """Return the names of the ``:name`` parameters, each once, in the order of their first use.
+
+    DuckDB's own ``$name`` is one too, in its dialect; the ``$`` of ``flights$files`` is part of a name. Strings,
+    comments, casts (``x::int``), struct keys (``{'a':b}``), slices (``x[1:n]``) and anything else that follows a value
+    without a space (``alias:table``) are no parameters.
+    """
+    return tuple(dict.fromkeys(name.text for _, name in _parameters(statement)))
+
+
+def with_duckdb_parameters(statement: Statement) -> Statement:
+    """Return the statement with each ``:name`` as DuckDB's ``$name``; nothing else changes, not even the length."""
+    marks = (mark for mark, _ in _parameters(statement) if mark.symbol == ":")
+    return statement.replaced(Replacement(mark.start, mark.end, (("symbol", "$"),)) for mark in marks)
+
+
+def _parameters(statement: Statement) -> Iterator[tuple[Token, Token]]:
+    """Yield the mark and the name of each parameter."""
+    open_brackets: list[str] = []
+    tokens = statement.tokens
+    for index, token in enumerate(tokens):
+        if not token.symbol:
+            continue
+        before = tokens[index - 1] if index else None
+        if token.symbol in CLOSING:
+            subscript = token.symbol == "[" and before is not None and before.end == token.start and _is_value(before)
+            open_brackets.append("subscript" if subscript else token.symbol)
+        elif token.symbol in _CLOSERS and open_brackets:
+            open_brackets.pop()
+        elif token.symbol in {":", "$"} and index + 1 < len(tokens):
+            name = tokens[index + 1]
+            is_duckdb = statement.dialect == "duckdb"
+            opens = is_duckdb if token.symbol == "$" else _may_open(before, token, open_brackets)
+            if name.kind == "word" and name.start == token.end and opens:
+                yield token, name
+
+
+def _may_open(before: Token | None, colon: Token, open_brackets: Sequence[str]) -> bool:
+    """Return whether a colon after a token can begin a parameter."""
+    around = open_brackets[-1] if open_brackets else ""
+    if before is None:
+        return True
+    if _is_value(before):
+        return before.end < colon.start and (around not in {"subscript", "{"} or before.word in _BEFORE_VALUE)
+    return not (around == "subscript" and before.symbol == "[")
+
+
+def _is_value(token: Token) -> bool:
+    return not token.symbol or token.symbol in _CLOSERS
+
+
+def plain_values(statement: Statement, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the value of each parameter of a statement.
 
     Parameters
     ----------
-    sql
+    statement
         The statement.
-    names
-        Its parameters.
     given
-        The values that there are, of Python, numpy, pandas, Arrow or Polars; some may be no values of SQL.
-    dialect
-        Of the statement.
+        Values of Python, numpy, pandas, Arrow or Polars by name; those that are no values of SQL only count when the
+        statement uses them.
 
     Raises
     ------
     NotFound
-        When there is none of a name; the hint has only names of values.
+        When there is no value of a name; the hint has only names of values.
     InvalidInput
-        When what is given is no value, or a list stands where each value of it is looked for.
+        When what is given is no value, or a list is used where each value of it is meant.
     """
     values = {}
-    for name in names:
+    for name in parameter_names(statement):
         if name not in given:
             raise _unknown(name, [other for other, value in given.items() if _may_be_bound(value)])
         values[name] = _plain(name, given[name])
-    _check_lists(sql, values, dialect)
+    _check_lists(statement, values)
     return values
 
 
@@ -115,12 +168,14 @@ def _may_be_bound(value: object) -> bool:
     return True
 
 
-def _check_lists(sql: str, values: Mapping[str, Any], dialect: Dialect) -> None:
-    """Raise for ``IN (:name)`` of a list, which engines refuse in words about types."""
-    tokens = tokenize(sql, dialect=dialect)
+def _check_lists(statement: Statement, values: Mapping[str, Any]) -> None:
+    """Raise for ``IN (:name)`` of a list, which the engines refuse with a message about types."""
+    if not any(isinstance(value, list) for value in values.values()):
+        return
+    tokens = statement.tokens
     for index in range(len(tokens) - 4):
         name = tokens[index + 3].text
-        in_brackets = spells(tokens, index, "IN", "(", ":") and tokens[index + 4].is_symbol(")")
+        in_brackets = spells(tokens, index, "IN", "(", ":") and tokens[index + 4].symbol == ")"
         if in_brackets and isinstance(values.get(name), list):
             raise InvalidInput(
                 f"IN (:{name}) compares with the whole list, not with each value of it",

@@ -1,41 +1,27 @@
 """Find every table that one SQL statement names, with its version clause and its alias.
 
-One pass over the tokens, not a parser's tree: a statement that no SQL library can parse yet still works, and what this
-module does not know reaches the engine as it stands, for the engine to judge. The rules:
+One pass over the tokens, without a parser's tree: a statement that no SQL library can parse yet still works, and what
+this module does not know reaches the engine unchanged, for the engine to judge. The rules:
 
-* A relation stands behind FROM, JOIN, a comma of a FROM list, USING of DELETE and MERGE, and behind TABLE, PIVOT or
-  UNPIVOT that begin a query. FROM inside a call (``extract(year FROM d)``) or behind IS DISTINCT opens none.
+* A relation follows FROM, JOIN, a comma of a FROM list, USING of DELETE and MERGE, and TABLE, PIVOT or UNPIVOT at the
+  beginning of a query. FROM inside a call (``extract(year FROM d)``) or after IS DISTINCT begins none.
 * A relation is a table unless it is a subquery, a call, a string, VALUES, or a name of a WITH in scope. A WITH name
-  holds from behind its own body (inside it too when RECURSIVE) to the end of the query that has the WITH. So under
-  RECURSIVE, a body that names itself never means the table, although DuckDB lets it when the body has no UNION.
-* A version clause stands behind the name or behind the alias. On anything that is no table it is an error.
+  is in scope from the end of its own body (inside it too when RECURSIVE) to the end of the query that has the WITH. So
+  under RECURSIVE, a body that names itself never means the table, although DuckDB allows it when the body has no UNION.
+* A version clause follows the name or the alias. On anything that is no table it is an error.
 * Any kind of statement is read: the table that DESCRIBE, SHOW or SUMMARIZE is about has the role ``"describe"``, the
-  target of INSERT, UPDATE, DELETE, MERGE, COPY, CREATE, DROP, ALTER and their like has the role ``"write"``.
+  target of INSERT, UPDATE, DELETE, MERGE, COPY, CREATE, DROP, ALTER and the like has the role ``"write"``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.sql.tokens import (
-    DEEPEST,
-    Dialect,
-    Token,
-    depth_of,
-    skip_brackets,
-    spells,
-    tokenize,
-    unquote,
-)
+from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.tokens import DEEPEST, depth_of, skip_brackets, spells, unquote
 from sleeper_nb.sql.version_clause import RESERVED, VersionClause, read_clause
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-
-# Read the pieces of a SQL statement that make a table reference: name, version clause, sample and alias.
 
 NameRole = Literal["read", "describe", "write"]
 
@@ -55,8 +41,8 @@ class TableReference:
     alias
         The alias without quotes; None when there is none.
     start, end
-        The span that a view's name replaces, in characters: the name, and the clause when it stands right behind. A
-        clause behind the alias has its own span in `clause`.
+        The span that a view's name replaces, in characters: the name, and the clause when it follows directly. A
+        clause after the alias has its own span in `clause`.
     role
         ``"read"`` for a relation of a query; ``"describe"`` and ``"write"`` for what a statement is about.
     alias_at
@@ -80,100 +66,6 @@ class TableReference:
         return ".".join(self.parts)
 
 
-class Reader:
-    """The tokens of one statement, read by index; what reads gives the index behind what it read.
-
-    Attributes
-    ----------
-    found
-        The references read so far.
-    """
-
-    def __init__(self, sql: str, tokens: Sequence[Token], dialect: Dialect) -> None:
-        self.sql, self.tokens, self.dialect = sql, tokens, dialect
-        self.found: list[TableReference] = []
-
-    def table(self, first: int, behind: int, parts: tuple[str, ...], prefix: str | None) -> int:
-        """Read what follows the name of a relation that is a table; `prefix` is an alias that stood before it."""
-        clause, behind = self.clause(behind)
-        end = clause.end if clause else self.tokens[behind - 1].end
-        has_options = spells(self.tokens, behind, "WITH", "(")
-        if has_options:
-            behind = skip_brackets(self.tokens, behind + 1)
-        if self.dialect == "spark" and spells(self.tokens, behind, "TABLESAMPLE", "("):
-            # In Spark the sample stands before the alias, in DuckDB behind it.
-            behind = skip_brackets(self.tokens, behind + 1)
-            if spells(self.tokens, behind, "REPEATABLE", "("):
-                behind = skip_brackets(self.tokens, behind + 1)
-        alias_at = max(end, self.tokens[behind - 1].end)
-        alias, behind = self.alias(behind)
-        if clause is None:
-            clause, behind = self.clause(behind)
-        alias = alias or prefix
-        reference = TableReference(
-            parts, clause, alias, self.tokens[first].start, end, "read", None if alias else alias_at, has_options
-        )
-        self.found.append(reference)
-        return behind
-
-    def no_table(self, at: int, what: str) -> int:
-        """Pass over the alias of a relation that is no table, and refuse a version clause before or behind it."""
-        for behind in (at, self.alias(at)[1]):
-            if self.clause(behind)[0] is not None:
-                raise InvalidInput(f"{what} has no versions", hint="put the version clause behind a table's name")
-        return self.alias(at)[1]
-
-    def alias(self, at: int) -> tuple[str | None, int]:
-        """Read ``[AS] alias [(columns)]``, if it is there."""
-        named = at + 1 if self.word(at) == "AS" else at
-        token = self.tokens[named] if named < len(self.tokens) else None
-        if token is None or token.kind in {"symbol", "number"} or (named == at and not self.is_alias(at)):
-            return None, at
-        behind = named + 1
-        if spells(self.tokens, behind, "("):
-            behind = skip_brackets(self.tokens, behind)
-        return unquote(token, dialect=self.dialect), behind
-
-    def is_alias(self, at: int) -> bool:
-        """Tell whether what stands behind a relation without AS is an alias, not the next clause."""
-        word, following = self.word(at), self.word(at + 1)
-        if self.tokens[at].kind == "quoted":
-            return True
-        clause = (following == "BY" and word in {"SORT", "CLUSTER", "DISTRIBUTE"}) or self.clause(at)[0] is not None
-        join = word in _JOIN_KINDS and following in {"JOIN", "LEFT", "RIGHT", "INNER", "FULL", "OUTER"}
-        minus = word == "MINUS" and self.dialect == "spark"
-        return word not in RESERVED | {""} and not (clause or join or minus)
-
-    def clause(self, at: int) -> tuple[VersionClause | None, int]:
-        """Read a version clause, if one is there."""
-        return read_clause(self.sql, self.tokens, at, dialect=self.dialect) or (None, at)
-
-    def parts(self, at: int) -> tuple[tuple[str, ...], int]:
-        """Read a name with dots."""
-        parts = [unquote(self.tokens[at], dialect=self.dialect)]
-        at += 1
-        while spells(self.tokens, at, ".") and at + 1 < len(self.tokens) and self.tokens[at + 1].kind != "symbol":
-            parts.append(unquote(self.tokens[at + 1], dialect=self.dialect))
-            at += 2
-        return tuple(parts), at
-
-    def is_name(self, at: int) -> bool:
-        """Tell whether a table's name may stand here."""
-        if at >= len(self.tokens):
-            return False
-        token = self.tokens[at]
-        spark_number = token.kind == "number" and self.dialect == "spark" and not token.text.isdigit()
-        return token.kind == "quoted" or spark_number or token.word not in RESERVED | {""}
-
-    def word(self, at: int) -> str:
-        """Give the word at an index in upper case; empty when no plain word is there."""
-        return self.tokens[at].word if 0 <= at < len(self.tokens) else ""
-
-    def ends(self, at: int) -> bool:
-        """Tell whether the statement or the bracket ends here."""
-        return at >= len(self.tokens) or self.tokens[at].is_symbol(")")
-
-
 _END_OF_FROM = frozenset({
     "SELECT", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "QUALIFY", "WINDOW", "FETCH", "UNION",
     "INTERSECT", "EXCEPT", "MINUS", "SET", "VALUES", "INSERT", "RETURNING",
@@ -192,41 +84,32 @@ _BEFORE_TARGET = frozenset({
 })  # fmt: skip
 
 
-def table_references(sql: str, *, dialect: Dialect) -> tuple[TableReference, ...]:
-    """Find the tables that one statement names, in the order in which they stand.
-
-    Parameters
-    ----------
-    sql
-        One statement, with or without a ``;`` at its end. Blank text has no references.
-    dialect
-        Whose strings, quotes and clauses it is written in.
+def table_references(statement: Statement) -> tuple[TableReference, ...]:
+    """Return the tables that a statement names, in the order of the text. A blank statement has none.
 
     Raises
     ------
     InvalidInput
-        There is more than one statement; a string or comment is not closed; a version clause names no version, or
-        stands behind something that is no table or is written to; brackets are nested more than 200 deep.
+        There is more than one statement; a version clause names no version, or follows something that is no table or
+        is written to; brackets are nested more than 200 deep.
     """
-    tokens = list(tokenize(sql, dialect=dialect))
-    while tokens and tokens[-1].is_symbol(";"):
-        tokens.pop()
+    tokens = statement.tokens
     for token in tokens:
-        if token.is_symbol(";"):
-            line = sql.count("\n", 0, token.start) + 1
+        if token.symbol == ";":
+            line = statement.text.count("\n", 0, token.start) + 1
             raise InvalidInput(f"a second statement follows the ';' on line {line}", hint="run one statement at a time")
     if depth_of(tokens) > DEEPEST:
         raise InvalidInput(f"the statement has more than {DEEPEST} brackets inside each other", hint="use WITH")
-    walk = _Walk(sql, tokens, dialect)
+    walk = _Walk(statement)
     at = 0
-    while at < len(tokens):  # a bracket too many ends a group early; the engine will say so
+    while at < len(tokens):  # a bracket too many ends a group early; the engine reports it
         at = walk.group(at, frozenset(), top=at == 0)
-    return tuple(sorted(walk.found, key=lambda reference: reference.start))
+    return tuple(sorted(walk.references, key=lambda reference: reference.start))
 
 
 @dataclass(slots=True)
 class _Group:
-    """What is known at a place between two brackets."""
+    """What is known at a position between two brackets."""
 
     scope: frozenset[str]
     expects: bool = False  # a relation comes next
@@ -242,27 +125,40 @@ def _with_name(name: str) -> str:
     return f"{name!r}, a name of this statement's WITH,"
 
 
-class _Walk(Reader):
+class _Walk:
+    """Walks through the tokens of one statement by index; each method returns the index after what it read.
+
+    Attributes
+    ----------
+    references
+        The references read so far.
+    """
+
+    def __init__(self, statement: Statement) -> None:
+        self.tokens, self.dialect = statement.tokens, statement.dialect
+        self.statement = statement
+        self.references: list[TableReference] = []
+
     def group(self, at: int, scope: frozenset[str], *, expects: bool = False, top: bool = False) -> int:
-        """Walk to the bracket that closes this group, and give the index behind it."""
+        """Walk to the bracket that closes this group, and return the index after it."""
         group = _Group(scope, expects=expects, in_from=expects, head=top)
-        while at < len(self.tokens) and not self.tokens[at].is_symbol(")"):
+        while at < len(self.tokens) and self.tokens[at].symbol != ")":
             fresh, head, group.fresh, group.head = group.fresh, group.head, False, False
-            behind = self._relation(at, group, fresh=fresh) if group.expects else None
-            at = self._other(at, group, fresh=fresh, head=head) if behind is None else behind
+            after = self._relation(at, group, fresh=fresh) if group.expects else None
+            at = self._other(at, group, fresh=fresh, head=head) if after is None else after
         return at + 1
 
     def _other(self, at: int, group: _Group, *, fresh: bool, head: bool) -> int:
         token = self.tokens[at]
-        if token.is_symbol("("):
+        if token.symbol == "(":
             group.head = head and spells(self.tokens, at - 1, "EXPLAIN")
             group.fresh = group.head
             return self.group(at + 1, group.scope)
-        if token.is_symbol(","):
+        if token.symbol == ",":
             group.expects = group.in_from
-        elif token.is_symbol("|>"):  # Spark's pipes follow a whole FROM clause
+        elif token.symbol == "|>":  # Spark's pipes follow a whole FROM clause
             group.in_from, group.query = False, True
-        elif token.word and not (at and self.tokens[at - 1].is_symbol(".")):
+        elif token.word and not (at and self.tokens[at - 1].symbol == "."):
             return self._keyword(at, group, fresh=fresh, head=head)
         return at + 1
 
@@ -290,8 +186,8 @@ class _Walk(Reader):
         name = at + 1 + bracket
         if not self.is_name(name):
             return at + 1
-        behind = self.clause(self.parts(name)[1])[1]
-        closed = not bracket or spells(self.tokens, behind, ")")
+        after = self.clause(self.parts(name)[1])[1]
+        closed = not bracket or spells(self.tokens, after, ")")
         return self._named(name, group, "read") + bracket if closed else at + 1
 
     def _clause_word(self, at: int, group: _Group, *, fresh: bool) -> None:
@@ -303,7 +199,7 @@ class _Walk(Reader):
             group.query = group.in_from = group.expects = True
         elif word == "JOIN" and (group.query or group.in_from):
             group.in_from = group.expects = True
-        elif word == "LATERAL":  # LATERAL VIEW names columns, with commas, behind the last relation
+        elif word == "LATERAL":  # LATERAL VIEW names columns, with commas, after the last relation
             group.in_from = False
         elif word == "USING" and group.using:
             group.in_from = group.expects = True
@@ -316,7 +212,7 @@ class _Walk(Reader):
     def _is_call_from(self, at: int) -> bool:
         before, earlier = self.word(at - 1), self.word(at - 2)
         is_distinct = before == "DISTINCT" and earlier in {"IS", "NOT"}
-        return is_distinct or (spells(self.tokens, max(at - 1, 0), "(") and earlier == "TRIM")
+        return is_distinct or (spells(self.tokens, at - 1, "(") and earlier == "TRIM")
 
     def _with(self, at: int, group: _Group, *, head: bool) -> int:
         """Walk the list of a WITH, if it is one: ``name [(columns)] [AS] [NOT] [MATERIALIZED] (body), …``."""
@@ -327,15 +223,15 @@ class _Walk(Reader):
         while body is not None:
             own = frozenset({unquote(self.tokens[name], dialect=self.dialect).casefold()})
             recursive = self.word(at + 1) == "RECURSIVE"
-            behind = self.group(body + 1, group.scope | own if recursive else group.scope)
+            after = self.group(body + 1, group.scope | own if recursive else group.scope)
             group.scope |= own
-            name = behind + 1
-            body = self._body(name) if spells(self.tokens, behind, ",") else None
+            name = after + 1
+            body = self._body(name) if spells(self.tokens, after, ",") else None
         group.fresh, group.head, group.expects = True, head, False
-        return behind
+        return after
 
     def _body(self, name: int) -> int | None:
-        """Give the index of the bracket that opens the body of a WITH name; None when this is none."""
+        """Return the index of the bracket that opens the body of a WITH name; None when this is none."""
         if not self.is_name(name):
             return None
         at = name + 1
@@ -350,14 +246,14 @@ class _Walk(Reader):
         return at if spells(self.tokens, at, "(") else None
 
     def _relation(self, at: int, group: _Group, *, fresh: bool) -> int | None:
-        """Read the relation at an index; None when a keyword or anything else stands there."""
+        """Read the relation at an index; None when there is a keyword or anything else."""
         token, word = self.tokens[at], self.word(at)
         if word == "LATERAL":
             return at + 1
         if fresh and self.dialect == "duckdb" and word in _DESCRIBES:
             return None
         prefix, group.alias, group.expects = group.alias, None, False
-        if token.is_symbol("("):
+        if token.symbol == "(":
             return self.no_table(self.group(at + 1, group.scope, expects=True), "a subquery")
         if token.kind == "string":
             return self.no_table(at + 1, token.text)
@@ -371,12 +267,12 @@ class _Walk(Reader):
         return self._named_relation(at, group, prefix)
 
     def _named_relation(self, at: int, group: _Group, prefix: str | None) -> int:
-        parts, behind = self.parts(at)
-        if spells(self.tokens, behind, "("):
-            return self.no_table(self.group(behind + 1, group.scope), f"the call {'.'.join(parts)}(…)")
+        parts, after = self.parts(at)
+        if spells(self.tokens, after, "("):
+            return self.no_table(self.group(after + 1, group.scope), f"the call {'.'.join(parts)}(…)")
         if len(parts) == 1 and parts[0].casefold() in group.scope:
-            return self.no_table(behind, _with_name(parts[0]))
-        return self.table(at, behind, parts, prefix)
+            return self.no_table(after, _with_name(parts[0]))
+        return self.table(at, after, parts, prefix)
 
     def _values(self, at: int, group: _Group) -> int:
         """Pass over the rows of VALUES in a FROM list; their commas lead to rows, not to relations."""
@@ -424,12 +320,92 @@ class _Walk(Reader):
         group.expects = False
         if not self.is_name(at):
             return at
-        parts, behind = self.parts(at)
+        parts, after = self.parts(at)
         if len(parts) == 1 and parts[0].casefold() in group.scope:
-            return self.no_table(behind, _with_name(parts[0]))
-        clause, behind = self.clause(behind)
+            return self.no_table(after, _with_name(parts[0]))
+        clause, after = self.clause(after)
         if role == "write" and clause is not None:
             raise InvalidInput(f"{'.'.join(parts)!r} cannot be written to at a version", hint="leave the clause out")
-        end = clause.end if clause else self.tokens[behind - 1].end
-        self.found.append(TableReference(parts, clause, None, self.tokens[at].start, end, role))
-        return behind
+        end = clause.end if clause else self.tokens[after - 1].end
+        self.references.append(TableReference(parts, clause, None, self.tokens[at].start, end, role))
+        return after
+
+    def table(self, first: int, after: int, parts: tuple[str, ...], prefix: str | None) -> int:
+        """Read what follows the name of a relation that is a table; `prefix` is an alias that came before it."""
+        clause, after = self.clause(after)
+        end = clause.end if clause else self.tokens[after - 1].end
+        has_options = spells(self.tokens, after, "WITH", "(")
+        if has_options:
+            after = skip_brackets(self.tokens, after + 1)
+        if self.dialect == "spark" and spells(self.tokens, after, "TABLESAMPLE", "("):
+            # In Spark the sample comes before the alias, in DuckDB after it.
+            after = skip_brackets(self.tokens, after + 1)
+            if spells(self.tokens, after, "REPEATABLE", "("):
+                after = skip_brackets(self.tokens, after + 1)
+        alias_at = max(end, self.tokens[after - 1].end)
+        alias, after = self.alias(after)
+        if clause is None:
+            clause, after = self.clause(after)
+        alias = alias or prefix
+        reference = TableReference(
+            parts, clause, alias, self.tokens[first].start, end, "read", None if alias else alias_at, has_options
+        )
+        self.references.append(reference)
+        return after
+
+    def no_table(self, at: int, what: str) -> int:
+        """Pass over the alias of a relation that is no table, and refuse a version clause before or after it."""
+        for after in (at, self.alias(at)[1]):
+            if self.clause(after)[0] is not None:
+                raise InvalidInput(f"{what} has no versions", hint="put the version clause after a table's name")
+        return self.alias(at)[1]
+
+    def alias(self, at: int) -> tuple[str | None, int]:
+        """Read ``[AS] alias [(columns)]``, if it is there."""
+        named = at + 1 if self.word(at) == "AS" else at
+        token = self.tokens[named] if named < len(self.tokens) else None
+        if token is None or token.kind in {"symbol", "number"} or (named == at and not self.is_alias(at)):
+            return None, at
+        after = named + 1
+        if spells(self.tokens, after, "("):
+            after = skip_brackets(self.tokens, after)
+        return unquote(token, dialect=self.dialect), after
+
+    def is_alias(self, at: int) -> bool:
+        """Return whether what follows a relation without AS is an alias, not the next clause."""
+        word, following = self.word(at), self.word(at + 1)
+        if self.tokens[at].kind == "quoted":
+            return True
+        clause = (following == "BY" and word in {"SORT", "CLUSTER", "DISTRIBUTE"}) or self.clause(at)[0] is not None
+        join = word in _JOIN_KINDS and following in {"JOIN", "LEFT", "RIGHT", "INNER", "FULL", "OUTER"}
+        minus = word == "MINUS" and self.dialect == "spark"
+        return bool(word) and word not in RESERVED and not (clause or join or minus)
+
+    def clause(self, at: int) -> tuple[VersionClause | None, int]:
+        """Read a version clause, if one is there."""
+        return read_clause(self.statement, at) or (None, at)
+
+    def parts(self, at: int) -> tuple[tuple[str, ...], int]:
+        """Read a name with dots."""
+        parts = [unquote(self.tokens[at], dialect=self.dialect)]
+        at += 1
+        while spells(self.tokens, at, ".") and at + 1 < len(self.tokens) and self.tokens[at + 1].kind != "symbol":
+            parts.append(unquote(self.tokens[at + 1], dialect=self.dialect))
+            at += 2
+        return tuple(parts), at
+
+    def is_name(self, at: int) -> bool:
+        """Return whether a table's name may be here."""
+        if at >= len(self.tokens):
+            return False
+        token = self.tokens[at]
+        spark_number = token.kind == "number" and self.dialect == "spark" and not token.text.isdigit()
+        return token.kind == "quoted" or spark_number or (token.kind == "word" and token.word not in RESERVED)
+
+    def word(self, at: int) -> str:
+        """Return the word at an index in upper case; empty when there is no plain word."""
+        return self.tokens[at].word if 0 <= at < len(self.tokens) else ""
+
+    def ends(self, at: int) -> bool:
+        """Return whether the statement or the bracket ends here."""
+        return at >= len(self.tokens) or self.tokens[at].symbol == ")"

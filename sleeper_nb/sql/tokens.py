@@ -1,20 +1,19 @@
-"""The words, names, strings and ``:name`` parameters of one SQL text, each with its place.
+"""Split a SQL text into tokens: words, quoted names, strings, numbers and symbols, each with its position.
 
-The text reaches an engine unchanged, so only places matter here: comments are passed over, nothing is rewritten. Rules
-of the two dialects: block comments nest in both; Spark's strings may stand in single or double quotes and know
-backslash escapes and ``r'…'``; DuckDB's double quotes are names, and it has ``E'…'`` and ``$tag$…$tag$`` strings.
+Comments and whitespace between tokens are skipped. The rules of the two dialects: block comments nest in both; Spark's
+strings stand in single or double quotes, with backslash escapes and ``r'…'``; in DuckDB double quotes mark names, and
+strings can also be ``E'…'`` and ``$tag$…$tag$``.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 Dialect = Literal["spark", "duckdb"]
 TokenKind = Literal["word", "quoted", "string", "number", "symbol"]
@@ -58,34 +57,42 @@ _COMMENT_EDGE = re.compile(r"/\*|\*/")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0"}
 DEEPEST: Final = 200
-"""How many brackets may stand inside each other; a parser's time grows with the square of their number."""
+"""How many brackets may be nested; a parser's time grows with the square of their number."""
 
-_CLOSING = {"(": ")", "[": "]", "{": "}"}
-# Words behind which a value begins, so that a colon there can only open a parameter.
-_BEFORE_VALUE = frozenset({"WHEN", "THEN", "ELSE", "CASE", "AND", "OR", "NOT", "IN", "LIKE", "BETWEEN", "IS", "FROM"})
+CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
+"""The bracket that closes each opening one."""
+_CLOSERS: Final = frozenset(CLOSING.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One token: ``sql[start:end] == text``; offsets count characters."""
+class Token(NamedTuple):
+    """One token: ``sql[start:end] == text``; offsets count characters.
+
+    Attributes
+    ----------
+    word
+        The word in upper case; empty for every other kind, so that a quoted name is never taken for a keyword.
+    symbol
+        The symbol; empty for every other kind.
+    """
 
     kind: TokenKind
     text: str
     start: int
     end: int
+    word: str = ""
+    symbol: str = ""
 
-    @property
-    def word(self) -> str:
-        """The word in upper case; empty for every other kind, so that a quoted name is never a keyword."""
-        return self.text.upper() if self.kind == "word" else ""
-
-    def is_symbol(self, text: str) -> bool:
-        """Tell whether this is the given symbol."""
-        return self.kind == "symbol" and self.text == text
+    @classmethod
+    def of(cls, kind: TokenKind, text: str, start: int) -> Token:
+        """Return the token of a text at an offset."""
+        word, symbol = text.upper() if kind == "word" else "", text if kind == "symbol" else ""
+        return cls(kind, text, start, start + len(text), word, symbol)
 
 
 def tokenize(sql: str, *, dialect: Dialect) -> tuple[Token, ...]:
     """Split a SQL text into tokens; whitespace and comments are left out.
+
+    A statement is split once: `sleeper_nb.sql.statement.Statement` holds its tokens.
 
     Raises
     ------
@@ -95,13 +102,14 @@ def tokenize(sql: str, *, dialect: Dialect) -> tuple[Token, ...]:
     pattern, tokens, at = _PATTERNS[dialect], [], 0
     while at < len(sql):
         match = pattern.match(sql, at)
-        if match is None or match["nested"] or match["symbol"] in {"'", '"', "`"}:
-            at = _end_of_comment(sql, at) if match and match["nested"] else _unclosed(sql, at, "quote")
+        if match is not None and match["nested"]:
+            at = _end_of_comment(sql, at)
             continue
+        if match is None or match["symbol"] in {"'", '"', "`"}:
+            raise _unclosed(sql, at, "quote")
         at = match.end()
-        group = next(name for name in ("skip", *_KINDS) if match[name] is not None)
-        if group != "skip":
-            tokens.append(Token(_KINDS[group], match.group(), match.start(), at))
+        if match.lastgroup != "skip":
+            tokens.append(Token.of(_KINDS[str(match.lastgroup)], match.group(), match.start()))
     return tuple(tokens)
 
 
@@ -111,19 +119,19 @@ def _end_of_comment(sql: str, start: int) -> int:
         depth += 1 if edge.group() == "/*" else -1
         if depth == 0:
             return edge.end()
-    return _unclosed(sql, start, "comment")
+    raise _unclosed(sql, start, "comment")
 
 
-def _unclosed(sql: str, at: int, what: str) -> int:
+def _unclosed(sql: str, at: int, what: str) -> InvalidInput:
     line = sql.count("\n", 0, at) + 1
-    raise InvalidInput(
+    return InvalidInput(
         f"the {what} that opens at line {line} of the statement is never closed: {sql[at : at + 20]!r}",
         hint=f"close it with {'*/' if what == 'comment' else sql[at]}",
     )
 
 
 def unquote(token: Token, *, dialect: Dialect) -> str:
-    """Give the value of a name or string without its quotes; any other token's text as it stands."""
+    """Return the value of a name or string without its quotes; any other token's text as it is."""
     text = token.text
     if token.kind not in {"quoted", "string"}:
         return text
@@ -141,82 +149,38 @@ def unquote(token: Token, *, dialect: Dialect) -> str:
 
 
 def quote_name(name: str, *, dialect: Dialect) -> str:
-    """Write a name as the dialect quotes it."""
+    """Return a name in the dialect's quotes."""
     mark = "`" if dialect == "spark" else '"'
     return mark + name.replace(mark, mark * 2) + mark
 
 
 def spells(tokens: Sequence[Token], at: int, *words: str) -> bool:
-    """Tell whether these words (upper case) or symbols stand at an index."""
-    there = tokens[at : at + len(words)]
-    return len(there) == len(words) and all(
-        token.word == word or token.is_symbol(word) for token, word in zip(there, words, strict=True)
-    )
+    """Return whether the tokens from an index on are these words (upper case) or symbols."""
+    if not 0 <= at <= len(tokens) - len(words):
+        return False
+    for index, word in enumerate(words, at):
+        if word != tokens[index].word and word != tokens[index].symbol:
+            return False
+    return True
 
 
 def skip_brackets(tokens: Sequence[Token], at: int) -> int:
-    """Give the index behind the bracket that closes the one at an index; the end when nothing closes it."""
-    opening, closing, depth = tokens[at].text, _CLOSING[tokens[at].text], 0
+    """Return the index after the bracket that closes the one at an index; the number of tokens when none does."""
+    opening, closing, depth = tokens[at].text, CLOSING[tokens[at].text], 0
     for index in range(at, len(tokens)):
-        depth += tokens[index].is_symbol(opening) - tokens[index].is_symbol(closing)
+        depth += (tokens[index].symbol == opening) - (tokens[index].symbol == closing)
         if depth == 0:
             return index + 1
     return len(tokens)
 
 
 def depth_of(tokens: Sequence[Token]) -> int:
-    """Give how many brackets stand inside each other; those that nothing closes count too."""
+    """Return how deep the brackets are nested; brackets that nothing closes count too."""
     depth = deepest = 0
     for token in tokens:
-        if token.kind == "symbol":
-            depth += (token.text in _CLOSING) - (depth > 0 and token.text in _CLOSING.values())
+        if token.symbol in CLOSING:
+            depth += 1
             deepest = max(deepest, depth)
+        elif token.symbol in _CLOSERS and depth:
+            depth -= 1
     return deepest
-
-
-def bind_names(sql: str, *, dialect: Dialect) -> tuple[str, ...]:
-    """Give the names of the ``:name`` parameters, each once, in the order in which they first stand.
-
-    DuckDB's own ``$name`` is one too, in its dialect; the ``$`` of ``flights$files`` is part of a name. Strings,
-    comments, casts (``x::int``), struct keys (``{'a':b}``), slices (``x[1:n]``) and anything else that stands right
-    behind a value without a space (``alias:table``) hold no parameters.
-    """
-    return tuple(dict.fromkeys(name.text for _, name in _parameters(tokenize(sql, dialect=dialect), dialect)))
-
-
-def to_duckdb_parameters(sql: str) -> str:
-    """Write each ``:name`` parameter as DuckDB's ``$name``; nothing else changes, not even the length."""
-    characters = list(sql)
-    for mark, _ in _parameters(tokenize(sql, dialect="duckdb"), "duckdb"):
-        characters[mark.start] = "$"
-    return "".join(characters)
-
-
-def _parameters(tokens: Sequence[Token], dialect: Dialect) -> Iterator[tuple[Token, Token]]:
-    """Yield the mark and the name of each parameter."""
-    open_brackets: list[str] = []
-    for index, token in enumerate(tokens):
-        before = tokens[index - 1] if index else None
-        if token.kind == "symbol" and token.text in _CLOSING:
-            subscript = token.text == "[" and before is not None and before.end == token.start and _is_value(before)
-            open_brackets.append("subscript" if subscript else token.text)
-        elif token.kind == "symbol" and token.text in _CLOSING.values() and open_brackets:
-            open_brackets.pop()
-        elif token.text in {":", "$"} and index + 1 < len(tokens):
-            name = tokens[index + 1]
-            opens = dialect == "duckdb" if token.text == "$" else _may_open(before, token, open_brackets)
-            if name.kind == "word" and name.start == token.end and opens:
-                yield token, name
-
-
-def _may_open(before: Token | None, colon: Token, open_brackets: Sequence[str]) -> bool:
-    around = open_brackets[-1] if open_brackets else ""
-    if before is None:
-        return True
-    if _is_value(before):
-        return before.end < colon.start and (around not in {"subscript", "{"} or before.word in _BEFORE_VALUE)
-    return not (around == "subscript" and before.is_symbol("["))
-
-
-def _is_value(token: Token) -> bool:
-    return token.kind != "symbol" or token.text in {")", "]", "}"}

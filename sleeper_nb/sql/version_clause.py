@@ -1,4 +1,4 @@
-"""The version clause behind a table's name: ``VERSION AS OF …``, ``TIMESTAMP AS OF …``, ``AT (…)`` and ``@ref``."""
+"""The version clause after a table's name: ``VERSION AS OF …``, ``TIMESTAMP AS OF …``, ``AT (…)`` and ``@ref``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import Dialect, Token, skip_brackets, spells, unquote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# What can follow a table, so none of these is an alias or a table's name unless it is quoted.
+# What can follow a table, so that none of these is an alias or a table's name unless it is quoted.
 RESERVED = frozenset(
     [
         "SELECT",
@@ -68,6 +69,7 @@ _WHOLE_NUMBER = re.compile(r"-?[0-9]+")
 _KINDS: dict[str, Literal["version", "timestamp"]] = {
     "VERSION": "version", "SYSTEM_VERSION": "version", "TIMESTAMP": "timestamp", "SYSTEM_TIME": "timestamp",
 }  # fmt: skip
+_BEGINNINGS = frozenset({"AT", "FOR", *_KINDS})
 _TYPES = frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "DATETIME"})
 _HINT = "write VERSION AS OF 12, VERSION AS OF 'savepoint.3' or TIMESTAMP AS OF '2026-11-01 10:00:00'"
 
@@ -81,7 +83,7 @@ class VersionClause:
     kind
         ``"version"`` and ``"timestamp"`` as the clause says; ``"reference"`` for ``table@ref``, which may be either.
     text
-        The text of the literal or expression, as it stands in the statement (quotes included).
+        The text of the literal or expression, as written in the statement (quotes included).
     literal
         The value of a plain literal: ``12``, ``"snapshot.12"``, ``"2026-11-01 10:00:00"``. None for an expression, a
         parameter or a typed literal, which the engine evaluates.
@@ -96,56 +98,60 @@ class VersionClause:
     end: int
 
 
-def read_clause(sql: str, tokens: Sequence[Token], at: int, *, dialect: Dialect) -> tuple[VersionClause, int] | None:
-    """Read the clause that opens at an index; None when none opens there.
+def read_clause(statement: Statement, at: int) -> tuple[VersionClause, int] | None:
+    """Read the clause that begins at an index of the tokens; None when none begins there.
 
     Returns
     -------
-    The clause, and the index of the token behind it.
+    The clause, and the index of the token after it.
 
     Raises
     ------
     InvalidInput
-        A clause opens there but names no version.
+        A clause begins there but names no version.
     """
-    if at and spells(tokens, at, "@") and tokens[at].start == tokens[at - 1].end:
-        return _reference(sql, tokens, at, dialect)
+    tokens = statement.tokens
+    if not (0 <= at < len(tokens) and (tokens[at].symbol == "@" or tokens[at].word in _BEGINNINGS)):
+        return None
+    if tokens[at].symbol == "@":
+        return _reference(statement, at) if at and tokens[at].start == tokens[at - 1].end else None
     if spells(tokens, at, "AT", "(") and spells(tokens, at + 3, "=>") and tokens[at + 2].word in _KINDS:
-        behind = skip_brackets(tokens, at + 1)
-        kind, first, last = _KINDS[tokens[at + 2].word], at + 4, behind - 1
+        after = skip_brackets(tokens, at + 1)
+        kind, first, last = _KINDS[tokens[at + 2].word], at + 4, after - 1
     else:
         head = at + 1 if spells(tokens, at, "FOR") else at
         if not (spells(tokens, head + 1, "AS", "OF") and tokens[head].word in _KINDS):
             return None
         kind, first = _KINDS[tokens[head].word], head + 3
-        behind = last = _version(tokens, first) if kind == "version" else _expression(tokens, first)
-    if first >= last or not _closed(tokens, at, behind):
-        raise InvalidInput(f"no version in {sql[tokens[at].start : tokens[behind - 1].end]!r}", hint=_HINT)
-    text = sql[tokens[first].start : tokens[last - 1].end]
-    literal = _literal(text, tokens[first:last], dialect, bare=kind == "version")
-    return VersionClause(kind, text, literal, tokens[at].start, tokens[behind - 1].end), behind
+        after = last = _version(tokens, first) if kind == "version" else _expression(tokens, first)
+    if first >= last or not _closed(tokens, at, after):
+        raise InvalidInput(f"no version in {statement.text[tokens[at].start : tokens[after - 1].end]!r}", hint=_HINT)
+    text = statement.text[tokens[first].start : tokens[last - 1].end]
+    literal = _literal(text, tokens[first:last], statement.dialect, bare=kind == "version")
+    return VersionClause(kind, text, literal, tokens[at].start, tokens[after - 1].end), after
 
 
-def _closed(tokens: Sequence[Token], at: int, behind: int) -> bool:
-    return tokens[at].word != "AT" or tokens[behind - 1].is_symbol(")")
+def _closed(tokens: Sequence[Token], at: int, after: int) -> bool:
+    return tokens[at].word != "AT" or tokens[after - 1].symbol == ")"
 
 
-def _reference(sql: str, tokens: Sequence[Token], at: int, dialect: Dialect) -> tuple[VersionClause, int]:
+def _reference(statement: Statement, at: int) -> tuple[VersionClause, int]:
     """Read ``@ref``: letters, digits and ``_ - . :`` without spaces, or anything in quotes."""
+    sql, tokens = statement.text, statement.tokens
     start = tokens[at].end
     following = tokens[at + 1] if at + 1 < len(tokens) and tokens[at + 1].start == start else None
     if following is not None and following.kind in {"quoted", "string"}:
-        literal = unquote(following, dialect=dialect)
+        literal = unquote(following, dialect=statement.dialect)
         return VersionClause("reference", following.text, literal, tokens[at].start, following.end), at + 2
     match = _REFERENCE.match(sql, start)
     if match is None:
-        raise InvalidInput(f"no version behind {sql[tokens[at - 1].start : start]!r}", hint="write table@savepoint.3")
-    behind = at + 1
-    while behind < len(tokens) and tokens[behind].start < match.end():
-        behind += 1
+        raise InvalidInput(f"no version after {sql[tokens[at - 1].start : start]!r}", hint="write table@savepoint.3")
+    after = at + 1
+    while after < len(tokens) and tokens[after].start < match.end():
+        after += 1
     text = match.group()
     literal_value = int(text) if _WHOLE_NUMBER.fullmatch(text) else text
-    return VersionClause("reference", text, literal_value, tokens[at].start, match.end()), behind
+    return VersionClause("reference", text, literal_value, tokens[at].start, match.end()), after
 
 
 def _literal(text: str, tokens: Sequence[Token], dialect: Dialect, *, bare: bool) -> str | int | None:
@@ -157,23 +163,23 @@ def _literal(text: str, tokens: Sequence[Token], dialect: Dialect, *, bare: bool
 
 
 def _version(tokens: Sequence[Token], at: int) -> int:
-    """Give the index behind one version; a bare ``savepoint.before-fix`` is read as one word."""
-    behind = _operand(tokens, at)
+    """Return the index after one version; a bare ``savepoint.before-fix`` is read as one word."""
+    after = _operand(tokens, at)
     while (
-        behind > at
+        after > at
         and tokens[at].kind == "word"
-        and behind + 1 < len(tokens)
-        and tokens[behind].text in {"-", "."}
-        and tokens[behind].start == tokens[behind - 1].end
-        and tokens[behind + 1].start == tokens[behind].end
-        and tokens[behind + 1].kind in {"word", "number"}
+        and after + 1 < len(tokens)
+        and tokens[after].text in {"-", "."}
+        and tokens[after].start == tokens[after - 1].end
+        and tokens[after + 1].start == tokens[after].end
+        and tokens[after + 1].kind in {"word", "number"}
     ):
-        behind += 2
-    return behind
+        after += 2
+    return after
 
 
 def _expression(tokens: Sequence[Token], at: int) -> int:
-    """Give the index behind a value expression: operands with arithmetic between them."""
+    """Return the index after a value expression: operands with arithmetic between them."""
     at = _operand(tokens, at)
     while at < len(tokens) and tokens[at].kind == "symbol" and tokens[at].text in "+-*/%|^&":
         at = _operand(tokens, at + (2 if spells(tokens, at, "|", "|") else 1))
@@ -186,7 +192,7 @@ def _operand(tokens: Sequence[Token], at: int) -> int:
     if at >= len(tokens) or tokens[at].word in RESERVED:
         return at
     token = tokens[at]
-    if token.is_symbol("("):
+    if token.symbol == "(":
         at = skip_brackets(tokens, at)
     elif token.word == "CASE":
         at = _end_of_case(tokens, at)
@@ -198,7 +204,7 @@ def _operand(tokens: Sequence[Token], at: int) -> int:
         at += 1
     elif token.text in {":", "$"}:
         at = min(at + 2, len(tokens))
-    return _behind_value(tokens, at)
+    return _after_value(tokens, at)
 
 
 def _named(tokens: Sequence[Token], at: int) -> int:
@@ -214,8 +220,8 @@ def _named(tokens: Sequence[Token], at: int) -> int:
     return at + 1 if typed and at < len(tokens) and tokens[at].kind == "string" else at
 
 
-def _behind_value(tokens: Sequence[Token], at: int) -> int:
-    """Pass over casts, subscripts and ``AT TIME ZONE`` behind a value."""
+def _after_value(tokens: Sequence[Token], at: int) -> int:
+    """Pass over casts, subscripts and ``AT TIME ZONE`` after a value."""
     while at < len(tokens):
         if spells(tokens, at, "::"):
             at = _named(tokens, at + 1) if at + 1 < len(tokens) else at + 1
@@ -232,12 +238,12 @@ def _behind_value(tokens: Sequence[Token], at: int) -> int:
 
 def _interval(tokens: Sequence[Token], at: int) -> int:
     """Pass over ``1 hour``, ``'1' day``, ``'1-2' YEAR TO MONTH``, ``1 day 2 hours`` or ``'1 hour'``."""
-    behind = _operand(tokens, at)
-    while behind < len(tokens) and _UNIT.fullmatch(tokens[behind].word):
-        behind += 2 if spells(tokens, behind + 1, "TO") and behind + 2 < len(tokens) else 1
-        if behind + 1 < len(tokens) and tokens[behind].kind in {"number", "string"}:
-            behind += 1
-    return behind
+    after = _operand(tokens, at)
+    while after < len(tokens) and _UNIT.fullmatch(tokens[after].word):
+        after += 2 if spells(tokens, after + 1, "TO") and after + 2 < len(tokens) else 1
+        if after + 1 < len(tokens) and tokens[after].kind in {"number", "string"}:
+            after += 1
+    return after
 
 
 def _end_of_case(tokens: Sequence[Token], at: int) -> int:

@@ -1,103 +1,134 @@
 """Views of a session: ``CREATE TEMP VIEW`` and ``DROP VIEW`` of queries over tables at versions.
 
 An engine would keep a view's text, in which our tables are unknown to it. So the session keeps the query as it was
-written, and it is bound each time that the view is read: a table without a clause is the current one of that moment, a
-table with a clause stays at its version. So it is on both engines, whatever the view reads: it outlives Spark's JVM.
+written, and binds it each time the view is read: a table without a clause is the current one of that moment, a table
+with a clause stays at its version. This is so on both engines, and a view outlives Spark's JVM.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
-from sleeper_nb.sql import statement as time_travel
+from sleeper_nb.sql.binding import Binder
+from sleeper_nb.sql.parameters import parameter_names
 from sleeper_nb.sql.references import TableReference
-from sleeper_nb.sql.statement import Binder
-
-_CREATE = re.compile(
-    r"\s*CREATE\s+(?P<replace>OR\s+REPLACE\s+)?(?P<temporary>TEMP(?:ORARY)?\s+)?VIEW\s+(?P<unless>IF\s+NOT\s+EXISTS\s)?",
-    re.IGNORECASE,
-)
-_MAKES_VIEW = re.compile(r"\s*CREATE\b[\w\s]*\bVIEW\b", re.IGNORECASE)
-_MAKES_TABLE = re.compile(r"\s*(CREATE|REPLACE)\b[\w\s]*\bTABLE\b", re.IGNORECASE)
-_USING = re.compile(r"\s*(\([^()]*\))?\s*USING\b", re.IGNORECASE)
-_DROP = re.compile(r"\s*DROP\s+VIEW\s+(?P<if_there>IF\s+EXISTS\s)?", re.IGNORECASE)
-_QUERY = re.compile(r"\s*(?P<columns>\([^()]*\))?\s*AS\b(?P<query>.*)", re.IGNORECASE | re.DOTALL)
+from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.tokens import skip_brackets, spells
 
 
 @dataclass(frozen=True, slots=True)
 class ViewChange:
-    """A view that a statement makes; drops, when its query is None."""
+    """A view that a statement creates; or drops, when its query is None."""
 
     name: str
-    query: str | None
+    query: Statement | None
 
     @property
     def key(self) -> str:
-        """The name in small letters: views are found in any case."""
+        """The name in lower case: views are found in any case."""
         return self.name.casefold()
 
-    def apply(self, views: MutableMapping[str, str]) -> None:
-        """Make the change; nothing happens when the view to drop is not there."""
+    def apply(self, views: MutableMapping[str, Statement]) -> None:
+        """Make the change; nothing happens when the view to drop does not exist."""
         views.pop(self.key, None)
         if self.query is not None:
             views[self.key] = self.query
 
 
-def changed_view(sql: str, references: tuple[TableReference, ...], binder: Binder) -> ViewChange | None:
-    """Return what a statement does to the session's views; None when that is nothing, or up to the engine.
+def changed_view(statement: Statement, references: tuple[TableReference, ...], binder: Binder) -> ViewChange | None:
+    """Return what a statement does to the session's views; None when it does nothing, or the engine decides.
 
     Raises
     ------
     InvalidInput
-        When the statement makes what the next one would look for in vain, or the view would need parameters.
+        When the statement makes something that would be lost after it, or the view would need parameters.
     AlreadyExists, NotFound
-        When the view is there already, or is not there.
+        When the view to create exists, or the view to drop does not.
     """
-    name = next((reference.name for reference in references if reference.role == "write"), None)
-    if name is None:
+    target = next((reference for reference in references if reference.role == "write"), None)
+    if target is None:
         return None
-    binder.bind(sql, references)  # or it raises: a table of ours is never written to
-    start = time_travel.start_of(sql, dialect=binder.dialect)
-    if dropped := _DROP.match(sql, start):
-        if binder.dialect == "spark" and name.casefold() not in binder.views and not dropped["if_there"]:
-            return None  # it may be one of Spark's own
-        return _dropped(name, binder, if_there=bool(dropped["if_there"]))
-    created = _CREATE.match(sql, start)
-    if created is not None and created["temporary"]:
-        end = next(reference.end for reference in references if reference.role == "write")
-        if binder.dialect == "spark" and _USING.match(sql, end):
-            return None  # of files and their options, which Spark alone keeps
-        return _created(name, created, _QUERY.match(sql, end), binder)
-    if _MAKES_VIEW.match(sql, start):
+    binder.bind(statement, references)  # or it raises: a table of ours is never written to
+    name, start = target.name, statement.index_from(target.start)
+    words = tuple(token.word for token in statement.tokens[:start])
+    if words in {_DROP, (*_DROP, "IF", "EXISTS")}:
+        return _dropped(name, binder, if_exists=words != _DROP)
+    created = _CreateWords.of(words)
+    if created is not None:
+        return _created(name, created, statement.after(statement.index_from(target.end)), binder)
+    if words[:1] == ("CREATE",) and "VIEW" in words:
         hint = f"write CREATE TEMP VIEW {name} AS …, which the session keeps"
         raise InvalidInput(f"{name!r} would be gone after the statement", hint=hint)
-    if _MAKES_TABLE.match(sql, start):
+    if words[:1] in {("CREATE",), ("REPLACE",)} and "TABLE" in words:
         hint = f"make {name} with create and load it with ingest, or write CREATE TEMP VIEW {name} AS …"
         raise InvalidInput(f"SQL makes no tables: {name!r} would be in no warehouse", hint=hint)
     return None
 
 
-def _dropped(name: str, binder: Binder, *, if_there: bool) -> ViewChange | None:
-    if name.casefold() in binder.views or if_there:
+_DROP = ("DROP", "VIEW")
+
+
+def _dropped(name: str, binder: Binder, *, if_exists: bool) -> ViewChange | None:
+    """Return the change; None when the view may be one of Spark's own."""
+    if name.casefold() in binder.views or if_exists:
         return ViewChange(name, None)
+    if binder.dialect == "spark":
+        return None
     raise NotFound.of("view", name, binder.views)
 
 
-def _created(name: str, created: re.Match[str], found: re.Match[str] | None, binder: Binder) -> ViewChange:
-    if found is None:
+@dataclass(frozen=True, slots=True)
+class _CreateWords:
+    """The words before the name of a temporary view: ``CREATE OR REPLACE TEMP VIEW IF NOT EXISTS``."""
+
+    or_replace: bool
+    if_not_exists: bool
+
+    @classmethod
+    def of(cls, words: tuple[str, ...]) -> _CreateWords | None:
+        """Read them; None when they say anything else."""
+        or_replace = words[1:3] == ("OR", "REPLACE")
+        verb, rest = words[:1], words[3:] if or_replace else words[1:]
+        if verb != ("CREATE",) or rest[:2] not in {("TEMP", "VIEW"), ("TEMPORARY", "VIEW")}:
+            return None
+        return cls(or_replace, rest[2:] != ()) if rest[2:] in {(), ("IF", "NOT", "EXISTS")} else None
+
+
+def _created(name: str, words: _CreateWords, rest: Statement, binder: Binder) -> ViewChange | None:
+    """Return the change that creates a view.
+
+    Parameters
+    ----------
+    name, words
+        The view's name, and the words before it.
+    rest
+        What follows the name: perhaps the names of the columns, and ``AS`` and the query.
+    binder
+        Knows the views that exist.
+
+    Returns
+    -------
+    The change; None for a view of files with options (``USING``), which only Spark can keep.
+    """
+    tokens = rest.tokens
+    end_of_columns = skip_brackets(tokens, 0) if spells(tokens, 0, "(") else 0
+    if binder.dialect == "spark" and spells(tokens, end_of_columns, "USING"):
+        return None
+    if not spells(tokens, end_of_columns, "AS"):
         raise InvalidInput(f"cannot read the view {name!r}", hint=f"write CREATE TEMP VIEW {name} AS SELECT …")
-    there = binder.views.get(name.casefold())
-    if there is not None and created["unless"]:
-        return ViewChange(name, there)
-    if there is not None and not created["replace"]:
+    existing = binder.views.get(name.casefold())
+    if existing is not None and words.if_not_exists:
+        return ViewChange(name, existing)
+    if existing is not None and not words.or_replace:
         hint = f"write CREATE OR REPLACE TEMP VIEW {name} AS …"
-        raise AlreadyExists(f"view {name!r} is there already", hint=hint)
-    query = found["query"].strip().removesuffix(";")
-    if time_travel.bind_names(query, dialect=binder.dialect):
+        raise AlreadyExists(f"view {name!r} already exists", hint=hint)
+    query = rest.after(end_of_columns + 1)
+    if parameter_names(query):
         raise InvalidInput(f"view {name!r} cannot have parameters", hint="write their values in its query")
-    if found["columns"]:
-        query = f"SELECT * FROM (\n{query}\n) AS named{found['columns']}"  # noqa: S608 - the user's own query
+    if end_of_columns:
+        columns = rest.text[: tokens[end_of_columns - 1].end]
+        text = f"SELECT * FROM (\n{query.text}\n) AS named{columns}"  # noqa: S608 - the user's own query
+        query = Statement.of(text, dialect=rest.dialect)
     return ViewChange(name, query)

@@ -51,7 +51,7 @@ from sleeper_nb.operations.versioning.resolve import Resolved, resolve
 from sleeper_nb.operations.versioning.roll_back import RollbackReport, roll_back
 from sleeper_nb.progress import BackgroundJob
 from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked
-from sleeper_nb.sql.statement import BoundSource
+from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table import configuring, loading, maintaining, monitoring, version_history
 from sleeper_nb.version import Changes, Scan, TableAt

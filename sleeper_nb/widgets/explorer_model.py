@@ -27,6 +27,7 @@ from sleeper_nb.operations.scanning.scan_plan import files_of
 from sleeper_nb.operations.system_tables import MARK
 from sleeper_nb.report import Bytes, cell_text, counted
 from sleeper_nb.sql.references import table_references
+from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import quote_name
 
 if TYPE_CHECKING:
@@ -384,7 +385,7 @@ def _listed(found: Retained) -> tuple[ListedVersion, ...]:
 
 def _at_version(statement: str, table: str, version: int) -> str:
     """Return a statement that reads a table at a version wherever it names the table without one."""
-    for reference in reversed(table_references(statement, dialect="duckdb")):
+    for reference in reversed(table_references(Statement.of(statement, dialect="duckdb"))):
         name = reference.name.partition(MARK)[0]
         if name.casefold() == table.casefold() and reference.clause is None and reference.role == "read":
             end = reference.end

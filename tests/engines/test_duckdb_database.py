@@ -9,13 +9,14 @@ import sleeper_nb as sl
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.sql.statement import Statement
 
 THREADS = Path("/proc/self/task")
 SCHEMA = sl.Schema({"city": "string"}, {}, {"fare": "double?"})
 
 
 def asked(connection, sql):
-    return relations.query(connection, relations.parsed(connection, sql))
+    return relations.query(connection, relations.parsed(connection, Statement.of(sql, dialect="duckdb")))
 
 
 @pytest.fixture

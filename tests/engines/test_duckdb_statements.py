@@ -9,6 +9,7 @@ import sleeper_nb as sl
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_reads import FILE_FUNCTIONS, judged
 from sleeper_nb.errors import InvalidInput, SleeperError
+from sleeper_nb.sql.statement import Statement
 from sleeper_nb.widgets.pager_model import PagesModel
 
 SCHEMA = sl.Schema({"city": "string"}, {}, {"fare": "double?"})
@@ -164,7 +165,7 @@ def test_every_table_function_of_this_duckdb_is_known_to_read_or_refused():
     for (name,) in found.fetchall():
         if name.startswith((*effects, "query", "checkpoint", "arrow", "pandas", "python", "json_execute", "seq_")):
             with pytest.raises(InvalidInput, match="cannot call table function"):
-                judged(connection, f"FROM {name}()")
+                judged(connection, Statement.of(f"FROM {name}()", dialect="duckdb"))
 
 
 @pytest.mark.parametrize(

@@ -11,25 +11,49 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import traverse_scope
 
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.sql.binding import with_names
+from sleeper_nb.sql.parameters import parameter_names, with_duckdb_parameters
 from sleeper_nb.sql.references import table_references
-from sleeper_nb.sql.statement import splice
-from sleeper_nb.sql.tokens import bind_names, to_duckdb_parameters
+from sleeper_nb.sql.statement import Replacement, Statement
+from sleeper_nb.sql.tokens import tokenize
 
 DIALECTS = ("spark", "duckdb")
 
 
+def references_in(sql, dialect):
+    return table_references(Statement.of(sql, dialect=dialect))
+
+
+def checked(statement):
+    """The text of a statement whose tokens were moved along with it: they are those of the text."""
+    assert statement.tokens == tokenize(statement.text, dialect=statement.dialect)
+    return statement.text
+
+
+def splice(sql, names, dialect):
+    return checked(with_names(Statement.of(sql, dialect=dialect), names))
+
+
+def parameters_of(sql, dialect):
+    return parameter_names(Statement.of(sql, dialect=dialect))
+
+
+def for_duckdb(sql):
+    return checked(with_duckdb_parameters(Statement.of(sql, dialect="duckdb")))
+
+
 def found(sql, dialect="duckdb"):
     """Name, literal of the clause and alias of each reference."""
-    return [(r.name, r.clause and r.clause.literal, r.alias) for r in table_references(sql, dialect=dialect)]
+    return [(r.name, r.clause and r.clause.literal, r.alias) for r in references_in(sql, dialect=dialect)]
 
 
 def names(sql, dialect="duckdb"):
-    return [reference.name for reference in table_references(sql, dialect=dialect)]
+    return [reference.name for reference in references_in(sql, dialect=dialect)]
 
 
 def spliced(sql, dialect="duckdb"):
     """The statement with each table replaced by `v<place>`."""
-    references = table_references(sql, dialect=dialect)
+    references = references_in(sql, dialect=dialect)
     return splice(sql, {r: f"v{i}" for i, r in enumerate(references)}, dialect=dialect)
 
 
@@ -67,7 +91,7 @@ def test_every_form_of_clause_is_read_and_cut(dialect, clause, kind, literal):
     space = "" if clause.startswith("@") else " "
     for before, behind in (("SELECT * FROM ", " f WHERE f.a = 1"), ("SELECT * FROM u, (SELECT 1 FROM ", " f) x")):
         sql = f"{before}flights{space}{clause}{behind}"
-        (reference,) = (r for r in table_references(sql, dialect=dialect) if r.name == "flights")
+        (reference,) = (r for r in references_in(sql, dialect=dialect) if r.name == "flights")
         assert (reference.clause.kind, reference.clause.literal, reference.alias) == (kind, literal, "f")
         assert reference.clause.text in clause
         mark = "`" if dialect == "spark" else '"'
@@ -100,7 +124,7 @@ def test_every_form_of_clause_is_read_and_cut(dialect, clause, kind, literal):
 )
 def test_a_timestamp_may_be_any_expression_and_ends_where_the_expression_ends(dialect, expression, behind):
     sql = f"FROM flights TIMESTAMP AS OF {expression}{behind}"
-    (flights, *_) = table_references(sql, dialect=dialect)
+    (flights, *_) = references_in(sql, dialect=dialect)
     assert (flights.clause.kind, flights.clause.text, flights.clause.literal) == ("timestamp", expression, None)
     assert flights.alias == ("f" if " f" in behind or "AS f" in behind else None)
 
@@ -216,12 +240,12 @@ def test_a_clause_may_follow_the_alias_as_duckdb_writes_it():
         ("duckdb", "SELECT flights.a FROM flights@3", 'SELECT flights.a FROM "v0" AS "flights"'),
         ("duckdb", 'FROM "my ""t"@3,t', 'FROM "v0" AS "my ""t","v1" AS "t"'),
         ("duckdb", "FROM db.t@3 tablesample 10%", 'FROM "v0" AS "t" tablesample 10%'),
-        ("duckdb", "DESCRIBE t VERSION AS OF 3;", 'DESCRIBE "v0";'),
+        ("duckdb", "DESCRIBE t VERSION AS OF 3;", 'DESCRIBE "v0"'),
         ("duckdb", "FROM x: t@3 JOIN u", 'FROM x: "v0" JOIN "v1" AS "u"'),
         (
             "duckdb",
             "SELECT '😀é' FROM 😀é@3\r\nWHERE 1=1;  -- end",
-            'SELECT \'😀é\' FROM "v0" AS "😀é"\r\nWHERE 1=1;  -- end',
+            'SELECT \'😀é\' FROM "v0" AS "😀é"\r\nWHERE 1=1',
         ),
         (
             "duckdb",
@@ -250,17 +274,17 @@ def test_a_name_is_replaced_and_kept_as_the_alias_where_the_grammar_wants_it(dia
 
 def test_references_left_out_stay_as_written():
     sql = "SELECT * FROM a@1, b VERSION AS OF 2"
-    _, b = table_references(sql, dialect="duckdb")
+    _, b = references_in(sql, dialect="duckdb")
     assert splice(sql, {}, dialect="duckdb") == sql
     assert splice(sql, {b: 'odd"name'}, dialect="duckdb") == 'SELECT * FROM a@1, "odd""name" AS "b"'
 
 
 def test_targets_of_writes_and_of_describe_are_told_from_reads():
-    roles = {r.name: r.role for r in table_references("INSERT INTO a SELECT * FROM b", dialect="spark")}
+    roles = {r.name: r.role for r in references_in("INSERT INTO a SELECT * FROM b", dialect="spark")}
     assert roles == {"a": "write", "b": "read"}
-    assert [r.role for r in table_references("COPY t FROM 'x.csv'", dialect="duckdb")] == ["write"]
-    assert [r.role for r in table_references("COPY t (a) TO 'x.csv'", dialect="duckdb")] == ["read"]
-    assert [r.role for r in table_references("DESC t@3", dialect="spark")] == ["describe"]
+    assert [r.role for r in references_in("COPY t FROM 'x.csv'", dialect="duckdb")] == ["write"]
+    assert [r.role for r in references_in("COPY t (a) TO 'x.csv'", dialect="duckdb")] == ["read"]
+    assert [r.role for r in references_in("DESC t@3", dialect="spark")] == ["describe"]
 
 
 @pytest.mark.parametrize(
@@ -288,14 +312,14 @@ def test_targets_of_writes_and_of_describe_are_told_from_reads():
 )
 def test_what_cannot_be_right_is_refused_by_name_with_a_hint(sql, named):
     with pytest.raises(InvalidInput) as refused:
-        table_references(sql, dialect="duckdb")
+        references_in(sql, dialect="duckdb")
     assert named in refused.value.message
     assert refused.value.hint
 
 
 def test_options_of_a_replaced_table_are_refused_and_those_of_others_pass():
     sql = "SELECT * FROM t VERSION AS OF 3 WITH (snap = 'x') a"
-    (reference,) = table_references(sql, dialect="spark")
+    (reference,) = references_in(sql, dialect="spark")
     assert (reference.has_options, reference.alias) == (True, "a")
     assert splice(sql, {}, dialect="spark") == sql
     with pytest.raises(InvalidInput, match="'t'"):
@@ -303,7 +327,7 @@ def test_options_of_a_replaced_table_are_refused_and_those_of_others_pass():
 
 
 def test_references_of_another_statement_are_refused():
-    references = table_references("SELECT * FROM a_table, b", dialect="spark")
+    references = references_in("SELECT * FROM a_table, b", dialect="spark")
     with pytest.raises(InvalidInput, match="not of this statement"):
         splice("SELECT 1", dict.fromkeys(references, "v"), dialect="spark")
 
@@ -320,25 +344,25 @@ def test_references_of_another_statement_are_refused():
     ],
 )
 def test_parameters_stand_outside_strings_casts_keys_and_slices(sql, expected):
-    assert bind_names(sql, dialect="duckdb") == expected
+    assert parameters_of(sql, dialect="duckdb") == expected
 
 
 def test_duckdbs_own_parameters_are_told_from_names_with_a_dollar():
     sql = "SELECT $a, a$b, $q$ $c $q$, '$d', $a + :e FROM t$files WHERE x=$f AND y IN ($g,$h) -- $i"
-    assert bind_names(sql, dialect="duckdb") == ("a", "e", "f", "g", "h")
-    assert bind_names("SELECT $a, ${b}, :c FROM t$files", dialect="spark") == ("c",)
-    assert to_duckdb_parameters(sql) == sql.replace(":e", "$e")
+    assert parameters_of(sql, dialect="duckdb") == ("a", "e", "f", "g", "h")
+    assert parameters_of("SELECT $a, ${b}, :c FROM t$files", dialect="spark") == ("c",)
+    assert for_duckdb(sql) == sql.replace(":e", "$e")
 
 
 def test_quotes_of_the_dialect_decide_what_a_parameter_is():
     sql = """SELECT "it's :a", 'x\\' :b' """
-    assert bind_names(sql, dialect="spark") == ()
+    assert parameters_of(sql, dialect="spark") == ()
     with pytest.raises(InvalidInput, match="never closed"):
-        bind_names(sql, dialect="duckdb")
+        parameters_of(sql, dialect="duckdb")
 
 
 def test_parameters_run_on_duckdb():
-    sql = to_duckdb_parameters("SELECT :a::int + :b, ':a', [1, 2, 3][1:2], {'k':1}")
+    sql = for_duckdb("SELECT :a::int + :b, ':a', [1, 2, 3][1:2], {'k':1}")
     assert duckdb.connect().execute(sql, {"a": 1, "b": 2}).fetchone() == (3, ":a", [1, 2], {"k": 1})
 
 
@@ -377,7 +401,7 @@ def engine():
     ],
 )
 def test_answers_on_duckdb_are_those_of_the_versions(engine, sql, rows):
-    references = table_references(sql, dialect="duckdb")
+    references = references_in(sql, dialect="duckdb")
     views = {r: f"t_{r.clause.literal if r.clause else 2}" for r in references}
     answer = engine.execute(splice(sql, views, dialect="duckdb")).fetchall()
     assert answer == rows
@@ -385,7 +409,7 @@ def test_answers_on_duckdb_are_those_of_the_versions(engine, sql, rows):
 
 def test_a_view_over_a_version_keeps_reading_it(engine):
     sql = "CREATE TEMP VIEW v AS SELECT t.x FROM t VERSION AS OF 1"
-    reads = [r for r in table_references(sql, dialect="duckdb") if r.role == "read"]
+    reads = [r for r in references_in(sql, dialect="duckdb") if r.role == "read"]
     engine.execute(splice(sql, dict.fromkeys(reads, "t_1"), dialect="duckdb"))
     assert engine.execute("FROM v").fetchall() == [("old",)]
 
@@ -437,7 +461,7 @@ def test_noise_never_changes_what_is_found_and_all_other_text_stays(statement, d
     pieces, expected = statement
     noise = data.draw(st.lists(NOISE, min_size=len(pieces), max_size=len(pieces)))
     sql = "".join(piece + between for piece, between in zip(pieces, noise, strict=True))
-    references = table_references(sql, dialect=dialect)
+    references = references_in(sql, dialect=dialect)
     assert found(sql, dialect) == expected
     result = splice(sql, dict.fromkeys(references, "v"), dialect=dialect)
     mark, at = "`" if dialect == "spark" else '"', 0
@@ -452,8 +476,36 @@ def test_noise_never_changes_what_is_found_and_all_other_text_stays(statement, d
 @given(st.text(alphabet="fromselect tjoinwhas@()'\"`,;:/*-$.12\n", max_size=60), st.sampled_from(DIALECTS))
 def test_any_text_is_read_or_refused_and_comes_back_whole(text, dialect):
     try:
-        references = table_references(text, dialect=dialect)
+        references = references_in(text, dialect=dialect)
     except InvalidInput:
         return
     assert splice(text, {}, dialect=dialect) == text
     assert all(text[r.start : r.end] for r in references)
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ('SELECT y.a FROM t"y"', 'SELECT y.a FROM "v0" "y"'),
+        ("SELECT * FROM t x@'a'WHERE 1 = 1", 'SELECT * FROM "v0" x WHERE 1 = 1'),
+        ('SELECT * FROM t@3"y",u', 'SELECT * FROM "v0" "y","v1" AS "u"'),
+    ],
+)
+def test_what_was_apart_stays_apart(sql, expected):
+    assert spliced(sql) == expected
+
+
+def test_a_span_that_ends_inside_a_token_leaves_the_tokens_of_the_new_text():
+    statement = Statement.of("SELECT abc FROM t", dialect="duckdb")
+    assert checked(statement.replaced([Replacement(7, 9)])) == "SELECT c FROM t"
+    assert checked(statement.replaced([Replacement(8, 8, (("symbol", ","),))])) == "SELECT a ,bc FROM t"
+    with pytest.raises(InvalidInput):
+        statement.replaced([Replacement(0, 6), Replacement(3, 7)])
+
+
+def test_a_statement_ends_where_its_last_token_does_and_can_begin_later():
+    statement = Statement.of("/* a */ EXPLAIN SELECT 1 ;; -- b", dialect="duckdb")
+    assert statement.words() == ("EXPLAIN", "SELECT", "1")
+    assert checked(statement) == "/* a */ EXPLAIN SELECT 1 "
+    assert checked(statement.after(1)) == "SELECT 1 "
+    assert checked(statement.after(3)) == ""

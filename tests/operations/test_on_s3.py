@@ -24,6 +24,7 @@ from sleeper_nb.operations.scanning.scan_plan import plan_scan
 from sleeper_nb.operations.system_tables import SYSTEM_TABLES, KnownAt, rows_at
 from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.progress import Silent
+from sleeper_nb.sql.statement import Statement
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from tests.builders import (
@@ -94,7 +95,10 @@ def test_duckdb_reads_the_bucket(table: StateStore):
         ingest(table, rows_of(*keys))
     connection = Database().connect()
     relations.relation(connection, plan_scan(table.load()), table.storage).create_view("t")
-    found = relations.query(connection, relations.parsed(connection, "SELECT key FROM t WHERE key >= 'b' ORDER BY key"))
+    found = relations.query(
+        connection,
+        relations.parsed(connection, Statement.of("SELECT key FROM t WHERE key >= 'b' ORDER BY key", dialect="duckdb")),
+    )
     assert found is not None
     assert keys_in(relations.to_arrow(found)) == ["b", "x", "y"]
 

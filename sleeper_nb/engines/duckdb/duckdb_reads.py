@@ -1,4 +1,8 @@
-"""The local files that a statement names, and whether SQL may read them."""
+"""Which statements DuckDB may run: those that only read, as DuckDB's own parser sees them; and which files they name.
+
+The parser's tree is compared with lists of what reads: any other statement, node of a query or table function is
+refused, also one that a later DuckDB adds. The text that was judged is the text that is run.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.engines.local_files import absolute, check_outside, refused
+from sleeper_nb.engines.local_files import absolute, check_outside, no_local_files
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.sql.tokens import Token, skip_brackets, tokenize, unquote
+from sleeper_nb.sql.beginning import NOT_ALONE, end_of_explain, no_call, no_query, no_query_begins_with
+from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.tokens import unquote
 
 if TYPE_CHECKING:
     import duckdb
-
-
-# Which statements DuckDB may run: those that only read, as DuckDB's own parser sees them.
-#
-# The parser's tree is compared with lists of what reads: any other statement, node of a query or table function is
-# refused, also one that a later DuckDB adds. The text that was judged is the text that is run.
 
 _NODES: Final = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
 """The kinds of queries that read."""
@@ -44,14 +44,13 @@ _TABLE_FUNCTIONS: Final = FILE_FUNCTIONS | {
 _EFFECTS: Final = frozenset({
     "getenv", "nextval", "pg_sleep", "set_config", "setseed", "setval", "sleep_ms", "write_log",
 })  # fmt: skip
-"""Functions of values that change something, wait, or tell of the process."""
+"""Scalar functions that change something, wait, or reveal the process."""
 
 _CHANGES: Final = frozenset({
     "ALTER", "ANALYZE", "ATTACH", "CALL", "CHECKPOINT", "COPY", "CREATE", "DELETE", "DETACH", "DROP", "EXECUTE",
     "EXPORT", "IMPORT", "INSERT", "INSTALL", "LOAD", "MERGE", "PRAGMA", "PREPARE", "RESET", "SET", "TRUNCATE", "UPDATE",
     "USE", "VACUUM",
 })  # fmt: skip
-_HINT: Final = "begin with SELECT, WITH, FROM, DESCRIBE or SUMMARIZE; tables are changed by commands"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +62,13 @@ class Query:
     text
         The statement, to be run as it is.
     files
-        The paths and patterns of the files that it may read, as written; a name of a table that looks like a file's is
-        among them.
+        The paths and patterns of the files that it may read, as written, with table names that look like a file's.
     parameters
         The parameters whose values are such paths.
     is_eager
         Whether it reads rows before its columns are known.
     columns
-        The names in it that may be columns, in small letters; None when it may read all columns.
+        The names in it that may be columns, in lower case; None when it may read all columns.
     is_partial
         Whether a condition or a limit in it may leave rows unread.
     """
@@ -90,14 +88,14 @@ class Query:
         return 2 * len(read) >= len(columns)
 
 
-def judged(connection: duckdb.DuckDBPyConnection, sql: str) -> Query:
+def judged(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query:
     """Return a statement, and the files that it reads, if reading is all that it does.
 
     Parameters
     ----------
     connection
         Whose parser judges; nothing is run.
-    sql
+    statement
         One statement.
 
     Raises
@@ -107,54 +105,36 @@ def judged(connection: duckdb.DuckDBPyConnection, sql: str) -> Query:
     duckdb.ParserException
         When DuckDB cannot read it.
     """
-    explain, text = _explain_and_text(sql)
-    tree = _tree(connection, text)
+    end = end_of_explain(statement)
+    explain = "".join(f"{token.text} " for token in statement.tokens[:end])  # without comments between the words
+    explained = statement.after(end) if end else statement
+    _check_beginning(explained)
+    tree = _tree(connection, explained.text)
     if tree.get("error_type") == "parser":
-        connection.extract_statements(text)  # raises, and says where
+        connection.extract_statements(explained.text)  # raises, and says where
     if tree["error"]:
-        return _without_tree(connection, explain, text)
+        return _without_tree(connection, explain, explained)
     _check_count(tree["statements"])
+    nodes = tuple(_nodes(tree))
+    files, parameters = _files(nodes)
     only_planned = bool(explain) and "ANALYZE" not in explain.upper()
-    return Query(
-        explain + text, *_files(tree), columns=_columns(tree), is_partial=only_planned or _may_leave_rows(tree)
-    )
+    is_partial = only_planned or _may_leave_rows(nodes)
+    return Query(explain + explained.text, files, parameters, columns=_columns(nodes), is_partial=is_partial)
 
 
-def _explain_and_text(sql: str) -> tuple[str, str]:
-    """Return ``EXPLAIN`` and its options, rewritten from their tokens, and the statement after them."""
-    tokens = tokenize(sql, dialect="duckdb")
-    if not tokens:
-        raise InvalidInput("there is no query", hint=_HINT)
-    if tokens[0].word != "EXPLAIN":
-        _check_first(tokens)
-        return "", sql
-    end = _end_of_options(tokens)
-    if end == len(tokens):
-        raise InvalidInput("there is no query", hint=_HINT)
-    _check_first(tokens[end:])
-    return " ".join(token.text for token in tokens[:end]) + " ", sql[tokens[end].start :]
-
-
-def _end_of_options(tokens: tuple[Token, ...]) -> int:
-    end = 1
-    if len(tokens) > end and tokens[end].word == "ANALYZE":
-        end += 1
-    if len(tokens) > end + 1 and tokens[end].is_symbol("(") and tokens[end + 1].word in {"ANALYZE", "FORMAT"}:
-        end = skip_brackets(tokens, end)
-    return end
-
-
-def _check_first(tokens: tuple[Token, ...]) -> None:
-    """Refuse what says itself that it is no query, in better words than the parser's."""
-    first = next((token for token in tokens if not token.is_symbol("(")), tokens[0])
+def _check_beginning(statement: Statement) -> None:
+    """Raise for a statement whose first word shows that it is no query, in better words than the parser's."""
+    if not statement.tokens:
+        raise no_query("duckdb")
+    first = next((token for token in statement.tokens if token.symbol != "("), statement.tokens[0])
     if first.word in _CHANGES:
-        raise InvalidInput(f"no query begins with {first.text!r}", hint=_HINT)
+        raise no_query_begins_with(statement)
 
 
 def _tree(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
-    ((found,),) = connection.execute("SELECT json_serialize_sql($text::VARCHAR)", {"text": text}).fetchall()
+    ((serialized,),) = connection.execute("SELECT json_serialize_sql($text::VARCHAR)", {"text": text}).fetchall()
     try:
-        return json.loads(found)  # type: ignore[no-any-return]
+        return json.loads(serialized)  # type: ignore[no-any-return]
     except RecursionError as error:
         raise InvalidInput("the statement is nested too deeply", hint="use WITH, or IN instead of many ORs") from error
 
@@ -162,7 +142,7 @@ def _tree(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
 def _check_count(statements: list[Any]) -> None:
     if len(statements) != 1:
         problem = "there is no query" if not statements else "there is more than one statement"
-        raise InvalidInput(problem, hint="run one statement at a time")
+        raise InvalidInput(problem, hint=NOT_ALONE)
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
@@ -175,15 +155,15 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
         waiting += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
 
 
-def _files(tree: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the files and the parameters for files of a tree, every node of which must be one that reads."""
+def _files(nodes: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the files, and the parameters for files, that nodes name; raise for a node that does more than read."""
     files: list[str] = []
     parameters: list[str] = []
-    for node in _nodes(tree):
+    for node in nodes:
         kind = str(node.get("type"))
         if kind.endswith("_NODE") and kind not in _NODES:
             word = kind.removesuffix("_NODE").removesuffix("_QUERY")
-            raise InvalidInput(f"a query cannot contain {word!r}", hint=_HINT)
+            raise no_query("duckdb", f"a query cannot contain {word!r}")
         if kind == "TABLE_FUNCTION":
             _check_table_function(name := str(node["function"]["function_name"]).lower())
             if name in FILE_FUNCTIONS:
@@ -195,25 +175,24 @@ def _files(tree: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(dict.fromkeys(files)), tuple(dict.fromkeys(parameters))
 
 
-def _columns(tree: Any) -> frozenset[str] | None:
-    """Return every name in a tree that may be a column's, in small letters; None when it asks for all columns."""
+def _columns(nodes: Sequence[Mapping[str, Any]]) -> frozenset[str] | None:
+    """Return every name that may be a column's, in lower case; None when all columns are asked for."""
     names: set[str] = set()
-    nodes = list(_nodes(tree))
     tables = {str(node.get(key)).lower() for node in nodes for key in ("table_name", "alias") if "table_name" in node}
     for node in nodes:
         if node.get("class") == "STAR" or node.get("type") == "SHOW_REF":  # the second is SUMMARIZE
             return None
         if node.get("class") == "COLUMN_REF":
-            found = [str(name).lower() for name in node["column_names"]]
-            if len(found) == 1 and found[0] in tables:  # a whole row as one value
+            parts = [str(name).lower() for name in node["column_names"]]
+            if len(parts) == 1 and parts[0] in tables:  # a whole row as one value
                 return None
-            names.update(found)
+            names.update(parts)
     return frozenset(names)
 
 
-def _may_leave_rows(tree: Any) -> bool:
+def _may_leave_rows(nodes: Iterable[Mapping[str, Any]]) -> bool:
     """Return whether a condition, or a limit without an order, may leave rows of a table unread."""
-    for node in _nodes(tree):
+    for node in nodes:
         if node.get("where_clause") is not None or node.get("show_type") == "DESCRIBE":
             return True
         kinds = {modifier["type"] for modifier in node.get("modifiers") or ()}
@@ -231,7 +210,7 @@ def _check_table_function(name: str) -> None:
 
 def _check_function(name: str) -> None:
     if name in _EFFECTS:
-        raise InvalidInput(f"a query cannot call {name!r}, which does more than read", hint="leave it out")
+        raise no_call(name, "does more than read")
 
 
 def _is_path(name: str) -> bool:
@@ -252,28 +231,28 @@ def _add_arguments(function: Mapping[str, Any], files: list[str], parameters: li
 
 
 def _text(constant: Mapping[str, Any]) -> Any:
-    """Return the value of a constant; DuckDB 2.0 writes it otherwise than 1.5."""
+    """Return the value of a constant; DuckDB 2.0 writes it differently from 1.5."""
     return constant["literal"].get("text") if "literal" in constant else constant["value"].get("value")
 
 
-def _without_tree(connection: duckdb.DuckDBPyConnection, explain: str, text: str) -> Query:
+def _without_tree(connection: duckdb.DuckDBPyConnection, explain: str, statement: Statement) -> Query:
     """Judge a PIVOT that finds its columns itself: DuckDB makes several statements of it, and gives no tree of them.
 
-    It is judged by its tokens, and run as they are, without its comments.
+    It is judged by its tokens, and the text that is run is made of these tokens, without comments.
     """
-    tokens = tokenize(text, dialect="duckdb")
+    tokens = statement.tokens
     if not any(token.word in {"PIVOT", "PIVOT_WIDER"} for token in tokens):
-        raise InvalidInput(f"no query begins with {tokens[0].text!r}", hint=_HINT)
+        raise no_query("duckdb", f"no query begins with {tokens[0].text!r}")
     changing = _changing_functions(connection)
     files, pieces = [], []
     for token, after in zip(tokens, [*tokens[1:], None], strict=True):
         if token.word in _CHANGES:
             hint = 'write the name of a column in double quotes: "copy"'
             raise InvalidInput(f"a PIVOT without IN cannot contain {token.text!r}", hint=hint)
-        if token.is_symbol(";"):
-            raise InvalidInput("there is more than one statement", hint="run one statement at a time")
+        if token.symbol == ";":
+            raise InvalidInput("there is more than one statement", hint=NOT_ALONE)
         plain = unquote(token, dialect="duckdb")
-        if after is not None and after.is_symbol("("):
+        if after is not None and after.symbol == "(":
             _check_function(plain.lower())
             if plain.lower() in changing:
                 _check_table_function(plain.lower())
@@ -285,45 +264,46 @@ def _without_tree(connection: duckdb.DuckDBPyConnection, explain: str, text: str
 
 def _changing_functions(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:
     """Return the table functions of this DuckDB that are not known to read only."""
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT DISTINCT lower(function_name) FROM duckdb_functions() WHERE function_type IN ('table', 'table_macro')"
     )
-    return frozenset(name for (name,) in found.fetchall()) - _TABLE_FUNCTIONS
+    return frozenset(name for (name,) in rows.fetchall()) - _TABLE_FUNCTIONS
 
 
 def named_files(
     connection: duckdb.DuckDBPyConnection, query: Query, values: Mapping[str, Any], *, allowed: bool
 ) -> Iterator[str]:
-    """Yield the absolute paths that a query names, each pattern with the files that it stands for.
+    """Yield the absolute paths that a query names; for a pattern, also the files that it matches.
 
     Parameters
     ----------
     connection
-        Looks for the files, as only DuckDB knows what its patterns mean.
+        Finds the files: only DuckDB knows what its patterns mean.
     query
         The statement.
     values
-        Of its parameters.
+        Values of its parameters.
     allowed
         Whether SQL may read local files.
 
     Raises
     ------
     InvalidInput
-        When it may not; or when a file belongs to an instance of a warehouse.
+        When it may not, or a file belongs to an instance of a warehouse.
     """
     for pattern in (*query.files, *_texts(values[name] for name in query.parameters if name in values)):
-        found = _found(connection, pattern)
-        if found and not allowed:
-            raise refused(pattern)
-        for path in map(absolute, (pattern, *found)):
+        matches = _matches(connection, pattern)
+        if matches and not allowed:
+            raise no_local_files(pattern)
+        for path in map(absolute, (pattern, *matches)):
             check_outside(path)
             yield path
 
 
-def _found(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
+def _matches(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
+    """Return the local files that a pattern stands for."""
     if "://" in pattern and not pattern.startswith("file:"):
-        return []  # DuckDB would look for an extension that reads it
+        return []  # DuckDB would look for an extension to read it with
     return [name for (name,) in connection.execute("SELECT file FROM glob($p)", {"p": pattern}).fetchall()]
 
 

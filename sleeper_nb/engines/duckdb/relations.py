@@ -22,6 +22,7 @@ from sleeper_nb.operations.scanning.read_rows import check_contents, check_files
 from sleeper_nb.operations.scanning.scan_plan import ScanPlan
 from sleeper_nb.operations.system_tables import SystemRows
 from sleeper_nb.sql.histogram import HIGH, LOW, range_of
+from sleeper_nb.sql.statement import Statement
 from sleeper_nb.storage.filesystem import Storage
 
 # DuckDB: rows as a table's filters, iterator and aggregations give them; by DuckDB itself where it does the same.
@@ -198,16 +199,16 @@ def column(name: str) -> duckdb.Expression:
     return duckdb.ColumnExpression(name)
 
 
-def parsed(connection: duckdb.DuckDBPyConnection, sql: str) -> Query:
+def parsed(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query:
     """Return a statement that only reads; as `judged`, with DuckDB's errors as ours."""
     try:
-        return judged(connection, sql)
+        return judged(connection, statement)
     except duckdb.Error as error:
         raise explained(error) from error
 
 
 def query(
-    connection: duckdb.DuckDBPyConnection, sql: Query, parameters: Mapping[str, Any] | None = None
+    connection: duckdb.DuckDBPyConnection, statement: Query, parameters: Mapping[str, Any] | None = None
 ) -> duckdb.DuckDBPyRelation:
     """Return the rows of one statement, with ``$name`` parameters bound by value.
 
@@ -217,7 +218,7 @@ def query(
         With DuckDB's first line, when it refers to what is not there.
     """
     try:
-        return connection.sql(sql.text, params=dict(parameters)) if parameters else connection.sql(sql.text)
+        return connection.sql(statement.text, params=dict(parameters) if parameters else None)
     except duckdb.Error as error:
         raise explained(error) from error
 

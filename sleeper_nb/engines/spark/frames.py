@@ -26,6 +26,7 @@ from sleeper_nb.operations.scanning.row_condition import Condition
 from sleeper_nb.operations.scanning.scan_plan import ScanPlan, groups_of
 from sleeper_nb.operations.system_tables import SystemRows
 from sleeper_nb.sql.histogram import HIGH, LOW, range_of
+from sleeper_nb.sql.statement import Statement
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
@@ -238,7 +239,7 @@ def system_table(spark: SparkSession, rows: SystemRows) -> DataFrame:
 
 def query(
     spark: SparkSession,
-    sql: str,
+    statement: Statement,
     views: Mapping[str, DataFrame],
     parameters: Mapping[str, Any] | None = None,
     *,
@@ -249,12 +250,12 @@ def query(
     Spark resolves names when the statement is read, so the views are gone again when this returns. A statement that
     does more than read is refused before it is run; `local_files` as in `check_reads`.
     """
-    check_reads(spark, sql, local_files=local_files)
+    check_reads(spark, statement, local_files=local_files)
     for name, frame in views.items():
         frame.createOrReplaceTempView(name)
     try:
         arguments = {name: _argument(value) for name, value in (parameters or {}).items()}
-        return spark.sql(sql, args=arguments) if arguments else spark.sql(sql)
+        return spark.sql(statement.text, args=arguments) if arguments else spark.sql(statement.text)
     finally:
         for name in views:
             spark.catalog.dropTempView(name)

@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.engines.local_files import refused
-from sleeper_nb.engines.spark import sql_rules as sql_files
+from sleeper_nb.engines.local_files import no_local_files
 from sleeper_nb.engines.spark.parsed_plans import PlanNode, nodes_of
-from sleeper_nb.engines.spark.sql_rules import check_change
+from sleeper_nb.engines.spark.sql_rules import check_change, check_format, check_options, check_path, is_format
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.sql.tokens import tokenize
+from sleeper_nb.sql.beginning import end_of_explain, first_word, no_call, no_query_begins_with
+from sleeper_nb.sql.statement import Statement
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,18 +49,17 @@ _JUDGED: Final = {
 }
 """The kinds of nodes that can do more than read tables, and how many of their fields say so."""
 
-_HINT: Final = "begin with SELECT, WITH, FROM, SHOW or DESCRIBE; tables are changed by commands"
 _TABLE_HINT: Final = "make the table with create and load it with ingest"
 
 
-def check_reads(session: SparkSession, sql: str, *, local_files: bool = True) -> None:
+def check_reads(session: SparkSession, statement: Statement, *, local_files: bool = True) -> None:
     """Make sure that a statement writes nothing, runs no program, and reads no local file that it may not.
 
     Parameters
     ----------
     session
         Whose parser judges; nothing is run.
-    sql
+    statement
         One statement.
     local_files
         Whether SQL may read local files.
@@ -73,27 +72,28 @@ def check_reads(session: SparkSession, sql: str, *, local_files: bool = True) ->
         When Spark cannot read it.
     """
     parser = session._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - PySpark shows no parser
-    plan = parser.parsePlan(sql)
-    _check_substitution(session, sql)
-    _check_command(session, sql, plan)
+    plan = parser.parsePlan(statement.text)
+    _check_substitution(session, statement.text)
+    _check_command(session, statement, plan)
     for node in nodes_of(session, plan, _JUDGED):
         _check_node(session, node, local_files=local_files)
 
 
-def _check_command(session: SparkSession, sql: str, plan: Any) -> None:
+def _check_command(session: SparkSession, statement: Statement, plan: Any) -> None:
+    """Raise unless a plan is a query, or a command that reads or changes only the Spark session."""
     kind = _kind(plan)
     if kind == "ExplainCommand":
-        _check_command(session, _after_explain(sql), plan.logicalPlan())
+        _check_command(session, statement.after(end_of_explain(statement)), plan.logicalPlan())
     elif kind == "UnresolvedWith":
-        _check_command(session, sql, plan.child())
+        _check_command(session, statement, plan.child())
     elif kind == "SetCatalogAndNamespace" and _kind(plan.child()) == "UnresolvedNamespace":
         names = plan.child().multipartIdentifier()
         _check_namespace(session, [names.apply(index) for index in range(names.size())])
     elif _is_command(session, plan):
         if not (_READS.fullmatch(kind) or kind in _OF_SESSION or _drops_own_view(session, plan, kind)):
-            raise _no_query(sql, kind)
-    elif _first_word(sql) not in _BEGINNINGS or any(_is_command(session, each) for each in _children(plan, kind)):
-        raise _no_query(sql, kind)
+            raise _no_query(statement, kind)
+    elif first_word(statement) not in _BEGINNINGS or any(_is_command(session, each) for each in _children(plan, kind)):
+        raise _no_query(statement, kind)
 
 
 def _kind(plan: Any) -> str:
@@ -116,7 +116,7 @@ def _children(plan: Any, kind: str) -> Iterator[Any]:
 
 
 def _drops_own_view(session: SparkSession, plan: Any, kind: str) -> bool:
-    """Whether a command drops a view that is Spark's own and temporary."""
+    """Return whether a command drops a view that is Spark's own and temporary."""
     if kind != "DropView":
         return False
     name, catalog = plan.child().nameParts(), session._jsparkSession.sessionState().catalog()  # noqa: SLF001
@@ -125,21 +125,10 @@ def _drops_own_view(session: SparkSession, plan: Any, kind: str) -> bool:
     return True
 
 
-def _after_explain(sql: str) -> str:
-    tokens = tokenize(sql, dialect="spark")
-    options = {"EXPLAIN", "EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL"}
-    first = next((token for token in tokens if token.word not in options), tokens[-1])
-    return sql[first.start :]
-
-
-def _first_word(sql: str) -> str:
-    return next((token.word for token in tokenize(sql, dialect="spark") if not token.is_symbol("(")), "")
-
-
-def _no_query(sql: str, kind: str) -> InvalidInput:
+def _no_query(statement: Statement, kind: str) -> InvalidInput:
     if "Table" in kind and kind.startswith(("Create", "Replace")):
         return InvalidInput("SQL makes no tables", hint=_TABLE_HINT)
-    return InvalidInput(f"no query begins with {_first_word(sql)!r} and does {_in_words(kind)!r}", hint=_HINT)
+    return no_query_begins_with(statement, f" and does {_in_words(kind)!r}")
 
 
 def _in_words(kind: str) -> str:
@@ -158,7 +147,7 @@ def _check_node(session: SparkSession, node: PlanNode, *, local_files: bool) -> 
     match node.kind, node.fields:
         case "UnresolvedRelation", (parts, options):
             _check_relation(session, parts, local_files=local_files)
-            sql_files.check_options(session, options.items(), local_files=local_files)
+            check_options(session, options.items(), local_files=local_files)
         case "UnresolvedFunction" | "UnresolvedTableValuedFunction", (parts,):
             _check_function(parts[-1])
         case "PlanWithUnresolvedIdentifier" | "ExpressionWithUnresolvedIdentifier", _:
@@ -166,10 +155,10 @@ def _check_node(session: SparkSession, node: PlanNode, *, local_files: bool) -> 
         case "ScriptTransformation", _:
             raise InvalidInput("SQL runs no programs: TRANSFORM … USING", hint="read the rows in Python: --as pandas")
         case "CreateTempViewUsing", (*_, form, options):
-            sql_files.check_format(form)
+            check_format(form)
             if not local_files:
-                raise refused(dict(options).get("path", f"USING {form}"))
-            sql_files.check_options(session, options, local_files=local_files)
+                raise no_local_files(dict(options).get("path", f"USING {form}"))
+            check_options(session, options, local_files=local_files)
         case "SetCommand", ([key, value],) if value is not None:
             check_change(key)
         case "ResetCommand", (key,):
@@ -180,20 +169,20 @@ def _check_node(session: SparkSession, node: PlanNode, *, local_files: bool) -> 
 
 def _check_function(name: str) -> None:
     if name.lower() in _CALLS_JAVA:
-        raise InvalidInput(f"a query cannot call {name!r}, which runs Java", hint="leave it out")
+        raise no_call(name, "runs Java")
     if name.lower() in _OPENS_FILES:
-        raise InvalidInput(f"a query cannot call {name!r}, which opens files", hint="call it in Python, on a DataFrame")
+        raise no_call(name, "opens files", hint="call it in Python, on a DataFrame")
 
 
 def _check_relation(session: SparkSession, parts: Sequence[str], *, local_files: bool) -> None:
     """Judge a name of two parts, which may be a file: csv.`data.csv`."""
     if len(parts) == 2 and not _is_table(session, *parts) and _is_source(session, parts[0]):
-        sql_files.check_format(parts[0])
-        sql_files.check_path(session, parts[1], local_files=local_files)
+        check_format(parts[0])
+        check_path(session, parts[1], local_files=local_files)
 
 
 def _is_table(session: SparkSession, database: str, name: str) -> bool:
-    """Whether a name is that of a table in a database of the Spark session, which Spark prefers to a file."""
+    """Return whether a name is that of a table in a database of the Spark session, which Spark prefers to a file."""
     jvm: Any = session._jvm  # noqa: SLF001 - the only way to the JVM
     catalog = session._jsparkSession.sessionState().catalog()  # noqa: SLF001
     identifier = jvm.org.apache.spark.sql.catalyst.TableIdentifier(name, jvm.scala.Option.apply(database))
@@ -201,10 +190,10 @@ def _is_table(session: SparkSession, database: str, name: str) -> bool:
 
 
 def _is_source(session: SparkSession, name: str) -> bool:
-    """Whether Spark knows a format, or a class, of a name; without one it looks for no file."""
+    """Return whether Spark knows a format, or a class, of a name; without one it looks for no file."""
     from py4j.protocol import Py4JJavaError
 
-    if sql_files.is_format(name):
+    if is_format(name):
         return True
     jvm: Any = session._jvm  # noqa: SLF001 - the only way to the JVM
     conf = session._jsparkSession.sessionState().conf()  # noqa: SLF001

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.engines.local_files import check_outside, refused
+from sleeper_nb.engines.local_files import check_outside, no_local_files
 from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def check_path(session: SparkSession, path: str, *, local_files: bool) -> None:
         SQL may read no files here, the path is elsewhere than on this machine, or a file is no data of the user's.
     """
     if not local_files:
-        raise refused(path)
+        raise no_local_files(path)
     for found in _matching(session, path):
         for each in _below(found):
             check_outside(each)

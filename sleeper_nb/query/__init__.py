@@ -1,0 +1,9 @@
+"""SQL over tables at any version: a statement's tables become planned scans, and Spark or DuckDB runs it."""
+
+from __future__ import annotations
+
+from sleeper_nb.query.cost import EnginePlan, QueryCost
+from sleeper_nb.query.result import ENGINES, Engine, QueryResult
+from sleeper_nb.query.run import run_query
+
+__all__ = ["ENGINES", "Engine", "EnginePlan", "QueryCost", "QueryResult", "run_query"]

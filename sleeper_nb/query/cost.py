@@ -1,0 +1,98 @@
+"""What a query costs and how an engine would run it: answers that read no row."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sleeper_nb.operations.scanning.scan_plan import ScanPlan
+from sleeper_nb.report import Bytes, Grid, Report
+from sleeper_nb.sql.binding import BoundSource
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_DUCKDB_PLANS = ("analyzed_plan", "logical_opt", "logical_plan", "physical_plan")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class QueryCost(Report):
+    """What a statement reads of each table and version; no row was read to find out.
+
+    Parameters
+    ----------
+    sources
+        The tables and versions, in the statement's order; one that is named twice counts twice.
+    engine
+        Which engine reads them.
+
+    Notes
+    -----
+    Bytes are the sizes of the files that are opened. An engine skips columns and row groups that the statement does not
+    need.
+    """
+
+    sources: tuple[BoundSource, ...]
+    engine: str
+
+    @property
+    def bytes(self) -> int:
+        """The sizes of the files of all sources."""
+        return sum(source.bytes for source in self.sources)
+
+    def grid(self) -> Grid:
+        """Return a row for each source."""
+        rows = tuple((f"{source}", *_cells(source)) for source in self.sources)
+        footer = f"{self.engine} would run it; no row was read"
+        return Grid(("reads", "partitions", "files", "bytes at most"), rows, footer=footer)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the sources, as shown, and the engine."""
+        names = ("source", "partitions", "files", "bytes")
+        cells = [(str(source), *_counts(source)) for source in self.sources]
+        return {"engine": self.engine, "reads": [dict(zip(names, each, strict=True)) for each in cells]}
+
+
+def _counts(source: BoundSource) -> tuple[int | None, int | None, int]:
+    if not isinstance(source.rows, ScanPlan):  # a system table: metadata
+        return None, None, 0
+    return len(source.rows.leaves), len({file.filename for file in source.rows.files}), source.bytes
+
+
+def _cells(source: BoundSource) -> tuple[object, ...]:
+    partitions, files, size = _counts(source)
+    if not isinstance(source.rows, ScanPlan):
+        return "metadata", None, None
+    return f"{partitions:,} of {source.rows.leaves_of:,}", f"{files:,} of {source.rows.files_of:,}", Bytes(size)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EnginePlan(Report):
+    """The plan of a statement in its engine's own words; `to_dict` has the whole text."""
+
+    engine: str
+    text: str
+
+    @classmethod
+    def of_answer(cls, engine: str, rows: pa.Table) -> EnginePlan | None:
+        """Return the plan in the rows that ``EXPLAIN`` answers; None of other rows."""
+        if rows.column_names == ["explain_key", "explain_value"]:
+            if not rows.num_rows or not all(key in _DUCKDB_PLANS for key in rows.column(0).to_pylist()):
+                return None
+        elif engine != "spark" or rows.column_names != ["plan"] or rows.num_rows != 1:
+            return None
+        texts = rows.column(rows.num_columns - 1).to_pylist()
+        if not all(isinstance(text, str) for text in texts) or (engine == "spark" and not texts[0].startswith("== ")):
+            return None
+        return cls(engine, "\n".join(texts).rstrip())
+
+    def grid(self) -> Grid:
+        """Return the plan, line by line."""
+        return Grid((f"plan of {self.engine}",), tuple((line,) for line in self.text.splitlines()))
+
+    def __repr__(self) -> str:
+        return f"plan of {self.engine}\n{self.text}"
+
+    def _repr_html_(self) -> str:
+        return f"<div><b>plan of {html.escape(self.engine)}</b></div><pre>{html.escape(self.text)}</pre>"

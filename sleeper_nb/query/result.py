@@ -1,0 +1,335 @@
+"""The result of a query: first rows for display, all rows in the form that the caller asks for; read when asked."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import count
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from sleeper_nb.arguments import checked
+from sleeper_nb.clock import Clock
+from sleeper_nb.display.chart import (
+    KINDS,
+    MOST_POINTS,
+    RANGES,
+    Chart,
+    ChartKind,
+    chart,
+    column_of_histogram,
+    histogram,
+)
+from sleeper_nb.display.preview import DEFAULT_DISPLAY, FirstRows, Reads
+from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.model.schema import is_utf8
+from sleeper_nb.operations.scanning.scan_plan import ScanPlan
+from sleeper_nb.operations.scanning.to_frames import as_dict, as_pandas, as_polars
+from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
+from sleeper_nb.query.cost import EnginePlan, QueryCost
+from sleeper_nb.report import Answer, Grid, Report, counted, data_rows
+from sleeper_nb.sql.binding import BoundSource
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+    from sleeper_nb.engines.spark.engine import SparkEngine
+
+T = TypeVar("T")
+
+Engine = Literal["spark", "duckdb"]
+ENGINES: tuple[Engine, ...] = ("spark", "duckdb")
+BATCH_ROWS = 2_000
+"""About how many rows `QueryResult.batches` fetches at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOrigin:
+    """What a statement reads, each table and version in its order, and when it began by which clock.
+
+    A `note` is shown below the rows.
+    """
+
+    sources: tuple[BoundSource, ...]
+    began: datetime
+    clock: Clock
+    note: str = ""
+
+
+class QueryResult(Report, ABC):
+    """The rows of a statement, not read yet; a notebook shows the first rows, as many as `display` says.
+
+    Parameters
+    ----------
+    origin
+        What the statement reads, and when it began.
+    engine
+        Which engine reads it.
+
+    Attributes
+    ----------
+    sources
+        Each table and version that the statement reads, in its order.
+    display
+        How many rows are shown, and whether the time that they took is shown too.
+    """
+
+    __slots__ = ("_head", "_note", "display", "engine", "sources")
+
+    def __init__(self, origin: QueryOrigin, engine: Engine) -> None:
+        self.sources, self.engine, self.display = origin.sources, engine, DEFAULT_DISPLAY
+        self._head, self._note = FirstRows(self._guarded_first, origin.clock, origin.began), origin.note
+
+    @abstractmethod
+    def _first(self, rows: int) -> pa.Table: ...
+
+    @abstractmethod
+    def _all(self) -> pa.Table: ...
+
+    @abstractmethod
+    def _batches(self, rows: int) -> Iterator[pa.Table]: ...
+
+    @abstractmethod
+    def _in_ranges(self, column: str) -> pa.Table: ...
+
+    @abstractmethod
+    def _plan(self) -> str: ...
+
+    def cost(self) -> QueryCost:
+        """Return what the statement reads of each table and version; no row is read."""
+        return QueryCost(self.sources, self.engine)
+
+    def explain(self) -> EnginePlan:
+        """Return how the engine would run the statement; no row is read."""
+        return EnginePlan(self.engine, self._plan())
+
+    def _keep_files(self) -> None:
+        """Protect the files of each version until the session closes: the caller may read them at any time."""
+        for guard in self._guards():
+            guard.until_closed("sql")
+
+    def _guards(self) -> tuple[ReadGuard, ...]:
+        return tuple(source.guard for source in self.sources if source.guard is not None)
+
+    def to_arrow(self) -> pa.Table:
+        """Read all rows into Arrow."""
+        with guarded(self._guards(), "sql"):
+            return self._all()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Read all rows into pandas; integers with NULLs are its ``Int32`` and ``Int64``."""
+        return as_pandas(self.to_arrow())
+
+    def to_polars(self) -> pl.DataFrame:
+        """Read all rows into Polars."""
+        return as_polars(_with_distinct_names(self.to_arrow()))
+
+    @abstractmethod
+    def to_spark(self) -> DataFrame:
+        """Return the rows as a Spark DataFrame."""
+
+    @checked
+    def head(self, rows: int = DEFAULT_DISPLAY.rows) -> pa.Table:
+        """Return the first rows, in the statement's order."""
+        return self._head.upto(max(rows, self.display.rows + 1)).slice(0, rows)
+
+    def _guarded_first(self, rows: int) -> pa.Table:
+        with guarded(self._guards(), "sql"):
+            return self._first(rows)
+
+    def grid(self) -> Grid:
+        """Return the first rows, and below them the versions, what is read of each, and how long it took."""
+        plans = (source.rows for source in self.sources if isinstance(source.rows, ScanPlan))
+        return self._head.grid(self.display, self.source_text, self._note, Reads.of(plans))
+
+    def _answered_plan(self) -> EnginePlan | None:
+        """Return the plan that ``EXPLAIN`` answers, all lines in one value; None for any other statement."""
+        return EnginePlan.of_answer(self.engine, self._head.upto(self.display.rows + 1))
+
+    def __repr__(self) -> str:
+        plan = self._answered_plan()
+        return self.grid().text() if plan is None else repr(plan)
+
+    def _repr_html_(self) -> str:
+        plan = self._answered_plan()
+        return self.grid().html() if plan is None else plan._repr_html_()
+
+    def batches(self) -> Iterator[pa.Table]:
+        """Yield all rows, in the statement's order, in batches that are read one by one.
+
+        DuckDB continues where it was; until the last batch, nothing else of the result can be read. Spark computes
+        the answer once and caches it until then.
+        """
+        self._keep_files()
+        yield from self._batches(BATCH_ROWS)
+
+    @checked
+    def plot(self, kind: ChartKind, x: str | None = None, y: str | None = None) -> Chart:
+        """Return a chart of the rows; parameters and errors as `sleeper_nb.display.chart.chart`.
+
+        A histogram counts all rows, in the engine; a line or bars show the first 10,000.
+        """
+        if kind not in KINDS:
+            raise NotFound.of("chart", kind, KINDS)
+        if kind != "hist":
+            return chart(_with_distinct_names(self.head(MOST_POINTS + 1)), kind, x, y, footer=self.source_text)
+        with guarded(self._guards(), "sql"):
+            column = column_of_histogram(_with_distinct_names(self._first(0)).schema, x, y)
+            return histogram(self._in_ranges(column), column, footer=self.source_text)
+
+    @property
+    def source_text(self) -> str:
+        """What was read, and by which engine: ``flights at snapshot 12 · duckdb``."""
+        sources = ", ".join(dict.fromkeys(map(str, self.sources)))
+        return f"{sources} · {self.engine}" if sources else self.engine
+
+    @checked
+    def answer(self, footer: str) -> Answer:
+        """Read all rows, to show them all; below them their number, and `footer`."""
+        rows = self.to_arrow()
+        cells = data_rows(rows)
+        return Answer(Grid(tuple(rows.column_names), cells, footer=f"{counted(rows.num_rows, 'row')} · {footer}"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all rows, a list of values per column."""
+        return as_dict(_with_distinct_names(self.to_arrow()))
+
+
+class DuckDBResult(QueryResult):
+    """Rows that DuckDB reads, on a connection, with names, of their own.
+
+    Parameters
+    ----------
+    origin
+        What the statement reads, and when it began.
+    connection
+        A connection that can open only the files of the statement.
+    rows
+        The rows, on that connection.
+    free_rows
+        Returns the same rows on a connection without limits, for the caller's program.
+    spark
+        Returns the Spark engine.
+    """
+
+    __slots__ = ("_connection", "_free_rows", "_rows", "_spark")
+
+    def __init__(
+        self,
+        origin: QueryOrigin,
+        connection: duckdb.DuckDBPyConnection,
+        rows: duckdb.DuckDBPyRelation,
+        free_rows: Callable[[], duckdb.DuckDBPyRelation],
+        spark: Callable[[], SparkEngine],
+    ) -> None:
+        super().__init__(origin, "duckdb")
+        self._connection, self._rows, self._free_rows, self._spark = connection, rows, free_rows, spark
+
+    def _first(self, rows: int) -> pa.Table:
+        from sleeper_nb.engines.duckdb import relations
+
+        return self._run(lambda: relations.to_arrow(self._rows.limit(rows)))
+
+    def _all(self) -> pa.Table:
+        from sleeper_nb.engines.duckdb import relations
+
+        return self._run(lambda: relations.to_arrow(self._rows))
+
+    def _batches(self, rows: int) -> Iterator[pa.Table]:
+        from sleeper_nb.engines.duckdb import relations
+
+        with closing(relations.batches(self._rows, rows)) as batches:
+            while (batch := self._run(lambda: next(batches, None))) is not None:
+                yield batch
+
+    def _in_ranges(self, column: str) -> pa.Table:
+        from sleeper_nb.engines.duckdb import relations
+
+        return self._run(lambda: relations.counted_in_ranges(self._rows, column, RANGES))
+
+    def _plan(self) -> str:
+        return self._run(lambda: self._rows.explain().rstrip())
+
+    def _run(self, action: Callable[[], T]) -> T:
+        from sleeper_nb.engines.duckdb.database import interruptible
+
+        return interruptible(self._connection, action)
+
+    def to_duckdb(self) -> duckdb.DuckDBPyRelation:
+        """Return a relation of the rows, from which a program can go on, and which it can write to files."""
+        self._keep_files()
+        return self._free_rows()
+
+    def to_spark(self) -> DataFrame:  # noqa: D102 - the contract is in QueryResult
+        return self._spark().handed_out().createDataFrame(self.to_arrow())
+
+
+class SparkResult(QueryResult):
+    """Rows that Spark reads."""
+
+    __slots__ = ("_frame", "_spark")
+
+    def __init__(self, origin: QueryOrigin, frame: DataFrame, spark: SparkEngine) -> None:
+        super().__init__(origin, "spark")
+        self._frame, self._spark = frame, spark
+
+    def _first(self, rows: int) -> pa.Table:
+        return self._collected(self._frame.limit(rows))
+
+    def _all(self) -> pa.Table:
+        return self._collected(self._frame)
+
+    def _collected(self, frame: DataFrame) -> pa.Table:
+        try:
+            rows = self._spark.run(lambda _: frame.toArrow(), "query")
+        except SleeperError:
+            raise
+        except ValueError as error:  # Arrow has no type for the elements of an empty list
+            hint = "cast it: CAST(array() AS array<string>)"
+            raise InvalidInput(f"Arrow has no type for a column of Spark's answer: {error}", hint=hint) from error
+        for name, column in zip(rows.column_names, rows.columns, strict=True):
+            if not is_utf8(column):  # Spark does not check
+                hint = f"take its bytes: CAST(`{name}` AS binary); a deep check of the table names the data file"
+                raise InvalidInput(f"column {name!r} has text that is not UTF-8", hint=hint)
+        return rows
+
+    def _batches(self, rows: int) -> Iterator[pa.Table]:
+        kept = self._frame.persist()  # otherwise each batch is computed anew, perhaps in another order
+        try:
+            for first in count(0, rows):
+                batch = self._collected(kept.offset(first).limit(rows))
+                yield batch
+                if batch.num_rows < rows:
+                    return
+        finally:
+            kept.unpersist()
+
+    def _in_ranges(self, column: str) -> pa.Table:
+        from sleeper_nb.engines.spark import frames
+
+        return self._spark.run(lambda _: frames.counted_in_ranges(self._frame, column, RANGES), "histogram")
+
+    def _plan(self) -> str:
+        from sleeper_nb.engines.spark import frames
+
+        return frames.plan_of(self._frame)
+
+    def to_spark(self) -> DataFrame:  # noqa: D102 - the contract is in QueryResult
+        self._keep_files()
+        self._spark.warn_when_quick()
+        return self._frame
+
+
+def _with_distinct_names(rows: pa.Table) -> pa.Table:
+    """Return rows as they are; an error when two columns have the same name, by which a caller would find them."""
+    twice = next((name for name, times in Counter(rows.column_names).items() if times > 1), None)
+    if twice is not None:
+        raise InvalidInput(f"two columns are called {twice!r}", hint=f"give one another name: {twice} AS {twice}_2")
+    return rows

@@ -1,0 +1,260 @@
+"""Run a statement: split it, bind its tables at their versions, and hand it to DuckDB or Spark."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping, MutableMapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from sleeper_nb.clock import Clock
+from sleeper_nb.engines.components import Engines
+from sleeper_nb.errors import InvalidInput, SleeperError
+from sleeper_nb.operations.scanning.scan_plan import ScanPlan
+from sleeper_nb.query.result import DuckDBResult, Engine, QueryOrigin, QueryResult, SparkResult
+from sleeper_nb.sql.binding import Binder, Bound, BoundSource, Lookup
+from sleeper_nb.sql.metadata_answers import lists_columns, name_of_count
+from sleeper_nb.sql.name_errors import name_error
+from sleeper_nb.sql.parameters import plain_values, with_duckdb_parameters
+from sleeper_nb.sql.references import table_references
+from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.tokens import spells
+from sleeper_nb.sql.views import changed_view
+from sleeper_nb.storage.paths import DATA, STATE_STORE
+
+if TYPE_CHECKING:
+    import duckdb
+    from pyspark.sql import DataFrame, SparkSession
+
+    from sleeper_nb.engines.duckdb.duckdb_reads import Query
+
+logger = logging.getLogger(__name__)
+
+_LIST_TABLES: Final = "SELECT unnest(CAST(:tables AS VARCHAR[])) AS table_name"
+_NAME_VIEW: Final = "SELECT :view AS view"
+_LIST_COLUMNS: Final = """
+SELECT * EXCLUDE (required, row_keys, sort_keys) REPLACE (
+  CASE WHEN list_contains(required, column_name) THEN 'NO' ELSE 'YES' END AS "null",
+  CASE WHEN list_contains(row_keys, column_name) THEN 'row key'
+       WHEN list_contains(sort_keys, column_name) THEN 'sort key' END AS "key")
+FROM (DESCRIBE {table}), (SELECT CAST(:required AS VARCHAR[]) AS required,
+                                 CAST(:row_keys AS VARCHAR[]) AS row_keys,
+                                 CAST(:sort_keys AS VARCHAR[]) AS sort_keys)
+"""
+
+
+def run_query(
+    sql: str,
+    *,
+    engine: Engine,
+    parameters: Mapping[str, Any],
+    lookup: Lookup,
+    tables: Callable[[], tuple[str, ...]],
+    engines: Engines,
+    clock: Clock,
+    views: MutableMapping[str, Statement] | None = None,
+    dry_run: bool = False,
+) -> QueryResult:
+    """Bind the versions that a statement names, and hand the statement to an engine.
+
+    Parameters
+    ----------
+    sql
+        One statement.
+    engine
+        Which engine runs it.
+    parameters
+        Values of ``:name`` in it, and of ``$name`` on DuckDB.
+    lookup, tables
+        Finds a table at a version; returns the names of all.
+    engines, clock
+        Run the statement; tells how long an answer took.
+    views
+        The queries of the views that were made for the engine, by name in lower case; a statement may change them.
+        None when no views are kept.
+    dry_run
+        Whether nothing may change, not even the views.
+
+    Raises
+    ------
+    NotFound
+        When a table, version or parameter is unknown, naming the nearest.
+    InvalidInput
+        When the engine cannot read the statement.
+    """
+    statement = Statement.of(sql, dialect=engine)
+    runner = _Runner(engine, tables, parameters, engines, clock)
+    if statement.words() == ("SHOW", "TABLES"):  # an engine knows only its own tables, and would list none
+        return runner.own(_LIST_TABLES, {"tables": list(tables())})
+    binder = Binder(engine, lookup, tables, lambda each: runner.value(binder.bind(each)), views or {})
+    references = table_references(statement)
+    change = changed_view(statement, references, binder)
+    if change is None:
+        return runner.run(binder.bind(statement, references))
+    if views is None:
+        raise InvalidInput(f"{change.name!r} would be gone after the statement", hint="write WITH … AS (…) SELECT …")
+    if dry_run:
+        raise InvalidInput(f"the statement reads nothing, it changes view {change.name!r}", hint="run it as it is")
+    if change.query is not None:
+        runner.run(binder.without(change.key).bind(change.query))  # or it raises, and nothing is changed
+    change.apply(views)
+    return runner.own(_NAME_VIEW, {"view": change.name})
+
+
+class _Runner:
+    """Hands bound statements to an engine: a user's statement, and first the expressions of its version clauses."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        tables: Callable[[], tuple[str, ...]],
+        parameters: Mapping[str, Any],
+        engines: Engines,
+        clock: Clock,
+    ) -> None:
+        self._engine, self._tables, self._parameters, self._engines = engine, tables, parameters, engines
+        self._clock, self._began = clock, clock.now()
+
+    def run(self, bound: Bound) -> QueryResult:
+        """Return the result of a user's statement; from metadata alone where that can answer it."""
+        values = plain_values(bound.statement, self._parameters)
+        logger.debug("query on %s reads %s", self._engine, ", ".join(map(str, bound.sources)) or "no table")
+        try:
+            return self._from_metadata(bound) or self._on_engine(bound, values)
+        except SleeperError as error:
+            ours = name_error(error, bound, self._tables)
+            if ours is error:
+                raise
+            raise ours from error
+
+    def value(self, bound: Bound) -> Any:
+        """Return the one value of a query of one row and column."""
+        return self.run(bound).to_arrow().column(0)[0].as_py()
+
+    def own(self, text: str, values: Mapping[str, Any]) -> QueryResult:
+        """Return the result of a statement of ours, on DuckDB."""
+        return self._on_duckdb(Bound(Statement.of(text, dialect="duckdb"), {}, ()), values)
+
+    def _from_metadata(self, bound: Bound) -> QueryResult | None:
+        """Return the result of a statement that counts or describes one table; None for any other."""
+        if len(bound.named) != 1:
+            return None
+        ((name, source),) = bound.named.items()
+        if not isinstance(source, BoundSource) or not isinstance(source.rows, ScanPlan):
+            return None
+        column = name_of_count(bound.statement, name)
+        if column is not None and source.rows.rows is not None:
+            unread = replace(source, rows=replace(source.rows, leaves=()), guard=None)
+            counting = self._rewritten(bound, f"SELECT CAST(:rows AS BIGINT) AS {column}", {name: unread})
+            return self._on_engine(counting, {"rows": source.rows.rows}, note="counted in metadata")
+        if self._engine == "duckdb" and lists_columns(bound.statement, name):
+            schema = source.rows.schema  # DuckDB describes a relation, which has neither keys nor required fields
+            roles = {
+                "required": [field.name for field in schema.fields if not field.nullable],
+                "row_keys": [field.name for field in schema.row_keys],
+                "sort_keys": [field.name for field in schema.sort_keys],
+            }
+            return self._on_engine(self._rewritten(bound, _LIST_COLUMNS.format(table=name), bound.named), roles)
+        return None
+
+    def _rewritten(self, bound: Bound, text: str, named: Mapping[str, BoundSource | Bound]) -> Bound:
+        return replace(bound, statement=Statement.of(text, dialect=bound.statement.dialect), named=named)
+
+    def _on_engine(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
+        run = self._on_duckdb if self._engine == "duckdb" else self._on_spark
+        return run(bound, values, note)
+
+    def _on_duckdb(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
+        from sleeper_nb.engines.duckdb import relations
+        from sleeper_nb.engines.duckdb.database import interruptible
+        from sleeper_nb.engines.duckdb.duckdb_reads import named_files
+
+        judge, allowed = self._engines.duckdb.connect(), self._engines.local_files
+        queries = {each.text: relations.parsed(judge, with_duckdb_parameters(each)) for each in bound.statements}
+        files = {path for query in queries.values() for path in named_files(judge, query, values, allowed=allowed)}
+
+        def rows(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+            _name_on_duckdb(connection, bound, queries)
+            return relations.query(connection, queries[bound.statement.text], values)
+
+        confined = self._engines.duckdb.connect_confined(_folders(bound), files)
+        is_eager = any(query.is_eager for query in queries.values())
+        result = interruptible(confined, lambda: rows(confined)) if is_eager else rows(confined)
+        origin = self._origin(bound, note)
+        return DuckDBResult(origin, confined, result, lambda: rows(self._engines.duckdb.connect()), self._engines.spark)
+
+    def _on_spark(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
+        engine, size = self._engines.spark(), _expected_bytes(bound)
+        allowed = self._engines.local_files
+        frame = engine.run(lambda session: _frame(session, bound, values, allowed), "query", expected_bytes=size)
+        return SparkResult(self._origin(bound, note), frame, engine)
+
+    def _origin(self, bound: Bound, note: str) -> QueryOrigin:
+        return QueryOrigin(bound.sources, self._began, self._clock, note)
+
+
+def _folders(bound: Bound) -> set[str]:
+    """Return the local folders of the files that a statement's tables have."""
+    return {
+        source.storage.locate(DATA if isinstance(source.rows, ScanPlan) else STATE_STORE)
+        for source in bound.sources
+        if source.storage.local
+    }
+
+
+def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound, queries: Mapping[str, Query]) -> None:
+    """Give a connection the relations that the names of a bound statement stand for."""
+    from sleeper_nb.engines.duckdb import relations
+
+    for name, what in bound.named.items():
+        if isinstance(what, Bound):
+            _name_on_duckdb(connection, what, queries)
+            rows = relations.query(connection, queries[what.statement.text])
+        elif isinstance(what.rows, ScanPlan):
+            is_whole = queries[bound.statement.text].reads_most_of(what.rows.schema.names)
+            rows = relations.relation(connection, what.rows, what.storage, is_whole=is_whole)
+        else:
+            rows = relations.system_table(connection, what.rows)
+        relations.name_rows(connection, name, rows)
+
+
+def _frame(session: SparkSession, bound: Bound, values: Mapping[str, Any], local_files: bool) -> DataFrame:
+    """Return the rows of a bound statement as a data frame, after those that its names stand for."""
+    from sleeper_nb.engines.spark import frames
+
+    named: dict[str, DataFrame] = {}
+    for name, what in bound.named.items():
+        if isinstance(what, Bound):
+            named[name] = _frame(session, what, {}, local_files)
+        elif isinstance(what.rows, ScanPlan):
+            rows = frames.data_frame(session, what.rows, what.storage)
+            listed = lists_columns(bound.statement, name)
+            named[name] = frames.commented(rows, what.rows.schema) if listed else rows
+        else:
+            named[name] = frames.system_table(session, what.rows)
+    return frames.query(session, bound.statement, named, values, local_files=local_files)
+
+
+_MAKES_ROWS: Final = re.compile(r"RANGE|SEQUENCE|REPEAT|STACK|INLINE\w*|EXPLODE\w*|POSEXPLODE\w*")
+_FILE_FORMATS: Final = frozenset({"PARQUET", "CSV", "JSON", "ORC", "TEXT", "AVRO", "BINARYFILE"})
+
+
+def _expected_bytes(bound: Bound) -> int | None:
+    """Return how much a statement reads; None when it also makes or multiplies rows, or reads other files."""
+    if not bound.sources or any(map(_reads_more_than_tables, bound.statements)):
+        return None
+    return sum(source.bytes for source in bound.sources)
+
+
+def _reads_more_than_tables(statement: Statement) -> bool:
+    tokens = statement.tokens
+    for at, token in enumerate(tokens):
+        if spells(tokens, at, "CROSS", "JOIN"):
+            return True
+        if _MAKES_ROWS.fullmatch(token.word) and spells(tokens, at + 1, "("):
+            return True
+        is_path = spells(tokens, at + 1, ".") and at + 2 < len(tokens) and tokens[at + 2].kind == "quoted"
+        if token.word in _FILE_FORMATS and is_path:
+            return True
+    return False

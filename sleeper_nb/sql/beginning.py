@@ -1,0 +1,54 @@
+"""How a statement begins: ``EXPLAIN`` and its options, the first word after them, and the error when it is no query."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.tokens import Dialect, skip_brackets, spells
+
+_SPARK_OPTIONS: Final = frozenset({"EXTENDED", "FORMATTED", "CODEGEN", "COST", "LOGICAL"})
+_HINTS: Final[dict[Dialect, str]] = {
+    "duckdb": "begin with SELECT, WITH, FROM, DESCRIBE or SUMMARIZE; tables are changed by commands",
+    "spark": "begin with SELECT, WITH, FROM, SHOW or DESCRIBE; tables are changed by commands",
+}
+NOT_ALONE: Final = "run one statement at a time"
+
+
+def end_of_explain(statement: Statement) -> int:
+    """Return the index of the token after ``EXPLAIN`` and its options; 0 when the statement has none."""
+    tokens = statement.tokens
+    if not spells(tokens, 0, "EXPLAIN"):
+        return 0
+    at = 1
+    if statement.dialect == "spark":
+        while at < len(tokens) and tokens[at].word in _SPARK_OPTIONS:
+            at += 1
+        return at
+    if spells(tokens, at, "ANALYZE"):
+        at += 1
+    if spells(tokens, at, "(", "ANALYZE") or spells(tokens, at, "(", "FORMAT"):
+        at = skip_brackets(tokens, at)
+    return at
+
+
+def first_word(statement: Statement) -> str:
+    """Return the first token after opening brackets, words in upper case; empty for a blank statement."""
+    return next((token.word or token.text for token in statement.tokens if token.symbol != "("), "")
+
+
+def no_query(dialect: Dialect, problem: str = "there is no query") -> InvalidInput:
+    """Return the error of a statement that does not read, with a hint how queries begin."""
+    return InvalidInput(problem, hint=_HINTS[dialect])
+
+
+def no_query_begins_with(statement: Statement, what: str = "") -> InvalidInput:
+    """Return the error of a statement that begins as no query does; `what` says in words what it would do."""
+    word = next((token.text for token in statement.tokens if token.symbol != "("), "")
+    return no_query(statement.dialect, f"no query begins with {word!r}{what}")
+
+
+def no_call(name: str, effect: str, hint: str = "leave it out") -> InvalidInput:
+    """Return the error of a function that a query cannot call; `effect` says what it does."""
+    return InvalidInput(f"a query cannot call {name!r}, which {effect}", hint=hint)

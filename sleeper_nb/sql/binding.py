@@ -1,0 +1,323 @@
+"""Bind a statement: find each table that it names at its version, and put a name of ours in its place.
+
+`Binder.bind` returns a `Bound`: the statement with names of ours, and what each name stands for. The engines give these
+names to relations, and run the statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Protocol
+
+from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.snapshots import (
+    EPOCH,
+    VersionReference,
+    parse_moment,
+    parse_reference,
+    parse_version,
+)
+from sleeper_nb.operations.scanning.scan_plan import ScanPlan
+from sleeper_nb.operations.system_tables import MARK, SYSTEM_TABLES, SystemRows
+from sleeper_nb.operations.versioning.leases import ReadGuard
+from sleeper_nb.operations.versioning.resolve import Resolved
+from sleeper_nb.sql.references import TableReference, table_references
+from sleeper_nb.sql.statement import Replacement, Statement
+from sleeper_nb.sql.tokens import Dialect, quote_name
+from sleeper_nb.sql.version_clause import VersionClause
+from sleeper_nb.storage.filesystem import Storage
+
+_QUOTES = ('"', "`")
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSource:
+    """A table, or a system table, at a version, ready to be read; `guard` protects its data files during the read."""
+
+    table: str
+    resolved: Resolved
+    rows: ScanPlan | SystemRows
+    storage: Storage
+    guard: ReadGuard | None = None
+
+    def __str__(self) -> str:
+        return f"{self.table} at {self.resolved}"
+
+    @property
+    def bytes(self) -> int:
+        """How much is read at most; 0 for metadata."""
+        return self.rows.bytes if isinstance(self.rows, ScanPlan) else 0
+
+
+class ReadableVersion(Protocol):
+    """A version of a table, as SQL reads it."""
+
+    def source(self) -> BoundSource:
+        """Return the rows of the version."""
+
+    def system_table(self, suffix: str, /) -> BoundSource:
+        """Return the rows of a system table at the version."""
+
+
+class ReadableTable(Protocol):
+    """A table, or a table at a version, as SQL reads it."""
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+
+    def at_reference(self, reference: VersionReference | None, /) -> ReadableVersion:
+        """Return the version that a statement asks for; the table's own when it asks for none."""
+
+
+Lookup = Callable[[str, VersionReference | None], BoundSource | None]
+"""Returns the source of a table's name at a version; None when there is no table of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A statement that an engine can run once it knows what the names of ours stand for.
+
+    Parameters
+    ----------
+    statement
+        The statement with those names.
+    named
+        What each stands for: a table at a version, or the statement of a view.
+    unknown
+        Tables that are read and are not ours; the engine may know them.
+    """
+
+    statement: Statement
+    named: Mapping[str, BoundSource | Bound]
+    unknown: tuple[TableReference, ...]
+
+    @property
+    def sources(self) -> tuple[BoundSource, ...]:
+        """Each table and version that is read, in the statement's order."""
+        sources: list[BoundSource] = []
+        for what in self.named.values():
+            sources += what.sources if isinstance(what, Bound) else [what]
+        return tuple(sources)
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        """The statement itself, and those of the views that it reads."""
+        views = (what for what in self.named.values() if isinstance(what, Bound))
+        return (self.statement, *(each for view in views for each in view.statements))
+
+
+@dataclass(frozen=True, slots=True)
+class Binder:
+    """Binds statements.
+
+    Parameters
+    ----------
+    dialect
+        Of the engine that will run them.
+    lookup
+        Finds tables.
+    tables
+        Returns the names of all tables, for the hint about a misspelt one.
+    evaluate
+        Returns the value of a query of one row and column, as the engine computes it.
+    views
+        The queries of the session's views, by name in lower case.
+    """
+
+    dialect: Dialect
+    lookup: Lookup
+    tables: Callable[[], tuple[str, ...]]
+    evaluate: Callable[[Statement], Any]
+    views: Mapping[str, Statement]
+
+    def bind(
+        self, statement: Statement, references: tuple[TableReference, ...] | None = None, prefix: str = "__sleeper"
+    ) -> Bound:
+        """Bind the tables that a statement names at their versions.
+
+        Parameters
+        ----------
+        statement
+            The statement.
+        references
+            The tables that it names; by default they are searched here.
+        prefix
+            How the names of ours begin.
+
+        Raises
+        ------
+        NotFound
+            When a table or version is unknown, naming the nearest.
+        InvalidInput
+            When a table would be written to, or a clause names no version.
+        """
+        if references is None:
+            references = table_references(statement)
+        named: dict[TableReference, tuple[str, BoundSource | Bound]] = {}
+        for reference in references:
+            name = f"{prefix}_{len(named)}"
+            source = self._source(reference) or self._view(reference, name)
+            if source is not None:
+                named[reference] = (name, source)
+            elif reference.clause is not None or _is_system_table(statement, reference):
+                raise NotFound.of("table", reference.name.partition(MARK)[0], self.tables())
+        renamed = with_names(statement, {reference: name for reference, (name, _) in named.items()})
+        unknown = tuple(each for each in references if each not in named and each.role == "read")
+        return Bound(renamed, dict(named.values()), unknown)
+
+    def without(self, view: str) -> Binder:
+        """Return a binder for the query of a view, in which the view's own name means a table."""
+        return replace(self, views={name: query for name, query in self.views.items() if name != view})
+
+    def _source(self, reference: TableReference) -> BoundSource | None:
+        source = self.lookup(reference.name, self._version(reference.clause))
+        if source is not None and reference.role == "write":
+            hint = "SQL only reads. Add rows with ingest, undo a load with rollback; rows cannot be changed or deleted"
+            raise InvalidInput(f"SQL cannot change table {source.table!r}", hint=hint)
+        return source
+
+    def _view(self, reference: TableReference, name: str) -> Bound | None:
+        key = reference.name.casefold()
+        if key not in self.views or reference.role == "write":
+            return None
+        if reference.clause is not None:
+            hint = "put the version clause after a table's name, in the view"
+            raise InvalidInput(f"view {reference.name!r} has no versions", hint=hint)
+        return self.without(key).bind(self.views[key], prefix=name)
+
+    def _version(self, clause: VersionClause | None) -> VersionReference | None:
+        if clause is None:
+            return None
+        value: Any = clause.literal
+        if clause.kind == "timestamp" and isinstance(value, int):
+            try:  # seconds since 1970, as Spark and the table formats on it read a number
+                return parse_moment(EPOCH + timedelta(seconds=value))
+            except OverflowError as error:
+                hint = "write '2026-11-01 10:00:00', or seconds since 1970"
+                raise InvalidInput(f"no time {value}", hint=hint) from error
+        if value is None:
+            value = self._evaluated(clause)
+        if clause.kind == "timestamp":
+            return parse_moment(value)
+        return parse_version(value) if clause.kind == "version" else parse_reference(value)
+
+    def _evaluated(self, clause: VersionClause) -> Any:
+        """Return the value of an expression after AS OF: a statement of its own."""
+        expression = f"({clause.text})"
+        if clause.kind == "timestamp":
+            expression = f"CAST({expression} AS {'TIMESTAMPTZ' if self.dialect == 'duckdb' else 'TIMESTAMP'})"
+        value = self.evaluate(Statement.of(f"SELECT {expression}", dialect=self.dialect))
+        if value is None:
+            raise InvalidInput(f"{clause.text!r} after AS OF is null", hint="write an expression that has a value")
+        return value
+
+
+def _is_system_table(statement: Statement, reference: TableReference) -> bool:
+    """Return whether a name can only be a system table's: an engine has none that is so written."""
+    quoted = any(quote in statement.text[reference.start : reference.end] for quote in _QUOTES)
+    return not quoted and reference.name.rpartition(MARK)[2].casefold() in SYSTEM_TABLES and MARK in reference.name
+
+
+def with_names(statement: Statement, names: Mapping[TableReference, str]) -> Statement:
+    """Return a statement with names of ours in place of tables; every other character stays as it is.
+
+    Parameters
+    ----------
+    statement
+        The statement from which `table_references` read the keys of `names`.
+    names
+        The name, not quoted, that replaces each reference; references that are left out stay as written.
+
+    Returns
+    -------
+    The statement. A relation without an alias gets its own name as alias, so that ``flights.carrier`` still resolves.
+
+    Raises
+    ------
+    InvalidInput
+        A replaced table carries ``WITH (…)`` options, which a view would silently ignore, or a reference is not of this
+        statement.
+    """
+    edits: list[Replacement] = []
+    for reference, name in names.items():
+        edits += _edits(reference, quote_name(name, dialect=statement.dialect), statement.dialect)
+    return statement.replaced([*edits, *_quoted_uses(statement, names)])
+
+
+def _edits(reference: TableReference, name: str, dialect: Dialect) -> list[Replacement]:
+    """Return what replaces a reference: its name, its clause, and the alias that it needs then."""
+    if reference.has_options:
+        raise InvalidInput(
+            f"{reference.name!r} takes no WITH (…) options",
+            hint=f"write {reference.name} VERSION AS OF 'savepoint.3'",
+        )
+    edits = [Replacement(reference.start, reference.end, (("quoted", name),))]
+    clause = reference.clause
+    if clause is not None and clause.start >= reference.end:
+        edits.append(Replacement(clause.start, clause.end))
+    if reference.alias_at is not None:
+        alias = quote_name(reference.parts[-1], dialect=dialect)
+        edits.append(Replacement(reference.alias_at, reference.alias_at, (("word", "AS"), ("quoted", alias))))
+    return edits
+
+
+def _quoted_uses(statement: Statement, replaced: Mapping[TableReference, str]) -> list[Replacement]:
+    """Quote ``flights$files`` where it qualifies a column: Spark's parser refuses ``$``, DuckDB's does not."""
+    names = {r.parts[-1].casefold() for r in replaced if r.alias_at is not None and "$" in r.parts[-1]}
+    if statement.dialect != "spark" or not names:
+        return []
+    return [
+        Replacement(token.start, token.end, (("quoted", quote_name(token.text, dialect="spark")),))
+        for token in statement.tokens
+        if token.kind == "word"
+        and token.text.casefold() in names
+        and not any(r.start <= token.start < r.end for r in replaced)
+    ]
+
+
+def lookup_in(find: Callable[[str], ReadableTable | None]) -> Lookup:
+    """Return the lookup of tables and their system tables for one statement.
+
+    Each version of a table is looked up once: wherever a statement names it in the same way, it reads the same, even
+    if a commit happens meanwhile.
+
+    Parameters
+    ----------
+    find
+        Returns a table by its name; None when there is none.
+    """
+    versions: dict[tuple[str, VersionReference | None], ReadableVersion] = {}
+
+    def source(name: str, reference: VersionReference | None) -> BoundSource | None:
+        base, mark, suffix = name.partition(MARK)
+        key = (base.casefold(), reference)
+        if key not in versions:
+            table = find(base)
+            if table is None:
+                return None
+            versions[key] = table.at_reference(reference)
+        return versions[key].system_table(suffix) if mark else versions[key].source()
+
+    return source
+
+
+def metadata_lookup(table: ReadableTable) -> Lookup:
+    """Return the lookup of the system tables of one table, by short names too; by default at its own version.
+
+    As in `lookup_in`, each version is looked up once.
+    """
+    versions: dict[VersionReference | None, ReadableVersion] = {}
+
+    def source(name: str, reference: VersionReference | None) -> BoundSource | None:
+        base, mark, suffix = name.rpartition(MARK)
+        is_of_table = base.casefold() == table.name.casefold() if mark else suffix.casefold() in SYSTEM_TABLES
+        if not is_of_table:
+            return None
+        if reference not in versions:
+            versions[reference] = table.at_reference(reference)
+        return versions[reference].system_table(suffix)
+
+    return source

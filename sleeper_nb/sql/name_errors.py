@@ -1,0 +1,74 @@
+"""Errors of the engines about names: a table that may be a misspelt one of ours, or a column."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+
+from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.operations.scanning.scan_plan import ScanPlan
+from sleeper_nb.operations.system_tables import MARK, SYSTEM_TABLES
+from sleeper_nb.sql.binding import Bound
+from sleeper_nb.sql.tokens import DUCKDB_RESERVED
+
+_SYNTAX = re.compile(r'DuckDB: Parser Error: syntax error at or near "(\w+)"')
+_NO_COLUMN = re.compile(r'"([^"]+)" does not have a column named "([^"]+)"')
+
+
+def name_error(error: SleeperError, bound: Bound, names: Callable[[], tuple[str, ...]]) -> SleeperError:
+    """Return an engine's error with our words and hint, when it is about a column or a table that may be ours.
+
+    Any other error is returned as it is.
+
+    Parameters
+    ----------
+    error
+        The engine's error.
+    bound
+        The statement that failed.
+    names
+        Returns the names of all tables.
+    """
+    if match := _NO_COLUMN.search(error.message):
+        return _without_column(match[2], match[1], bound)
+    if match := _SYNTAX.search(error.message):
+        return _with_quotes(error, match[1], bound)
+    unknown = bound.unknown
+    tables = names() if unknown else ()
+    for reference in unknown:
+        table, _, part = reference.name.rpartition(".")
+        if table in tables and part.casefold() in SYSTEM_TABLES:
+            return NotFound(f"no table {reference.name!r}", hint=f"write {table}{MARK}{part}")
+    ours = [reference for reference in unknown if len(reference.parts) == 1 or reference.parts[-1] in tables]
+    missing = next((reference.name for reference in ours if _blames(error, reference.parts[-1])), None)
+    return error if missing is None else NotFound.of("table", missing, tables)
+
+
+def _without_column(name: str, table: str, bound: Bound) -> InvalidInput:
+    """Return DuckDB's error about a column after a table's name, with candidates, which DuckDB does not give."""
+    near = difflib.get_close_matches(name, _columns(bound))
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else None
+    return InvalidInput(f"no column {name!r} of {table!r}", hint=hint)
+
+
+def _with_quotes(error: SleeperError, near: str, bound: Bound) -> SleeperError:
+    """Return DuckDB's syntax error with a hint, when a column's name is a reserved word of SQL."""
+    for name in _columns(bound):
+        as_value = rf"(?:\bselect|[,(=<>.])\s*{name}\s*(?:[,)=<>]|\bfrom\b|$)"
+        is_meant = name.casefold() == near.casefold() or re.search(as_value, bound.statement.text, re.IGNORECASE)
+        if name.upper() in DUCKDB_RESERVED and is_meant:
+            hint = f'{name} is a word of SQL; write the column in quotes: "{name}"'
+            return InvalidInput(error.message, hint=hint)
+    return error
+
+
+def _blames(error: SleeperError, name: str) -> bool:
+    text = f"{error.message} {error.hint or ''}".casefold()
+    absent = ("no table", "does not exist", "not found", "cannot be found", "table_or_view_not_found")
+    return any(words in text for words in absent) and name.casefold() in text
+
+
+def _columns(bound: Bound) -> frozenset[str]:
+    plans = (source.rows for source in bound.sources if isinstance(source.rows, ScanPlan))
+    return frozenset(column for plan in plans for column in plan.schema.names)
