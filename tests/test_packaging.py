@@ -43,3 +43,9 @@ def test_version_is_said_once_for_pip_and_once_for_python_and_they_agree():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert sleeper_nb.__version__ == project["version"]
     assert f"## {project['version']}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_kept_warehouses_are_in_no_package():
+    targets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+    assert targets["wheel"]["packages"] == ["sleeper_nb", "magics"]
+    assert "tests/data" in targets["sdist"]["exclude"]
