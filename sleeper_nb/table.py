@@ -29,7 +29,7 @@ from sleeper_nb.model.properties import (
     TableProperties,
     schema_line,
 )
-from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.savepoints import Savepoint, savepoints_by_snapshot
 from sleeper_nb.model.schema import Field, Schema, fields_of
 from sleeper_nb.model.snapshots import (
     SavepointReference,
@@ -938,12 +938,10 @@ class Table(Loading, Maintenance, Altering, Report):
             raise InvalidInput(f"cannot list {limit} snapshots", hint="give a limit of 1 or more")
         kept = retained(self._components.catalog, self.entry.id)
         found, points = kept.snapshots, kept.savepoints
-        saved: dict[int, list[str]] = {}
-        for point in points:
-            saved.setdefault(point.saved_snapshot_id, []).append(point.name or str(point.id))
+        saved = savepoints_by_snapshot(points)
         cells = tuple(
             (s.id, s.time, s.operation, s.added_files, s.removed_files, s.added_rows, s.rows, s.files,
-             s.references, ", ".join(saved.get(s.id, ())), s.message)
+             s.references, ", ".join(point.name or str(point.id) for point in saved.get(s.id, ())), s.message)
             for s in found[:limit]
         )  # fmt: skip
         columns = ("snapshot", "time", "operation", "+files", "−files", "+rows", "rows", "files",
