@@ -58,3 +58,9 @@ def test_the_license_is_the_one_that_pyproject_names():
     text = (ROOT / "LICENSE").read_text()
     assert "Apache License" in text
     assert "END OF TERMS AND CONDITIONS" in text
+
+
+def test_kept_warehouses_are_in_no_package():
+    targets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+    assert targets["wheel"]["packages"] == ["sleeper_nb", "magics"]
+    assert "tests/data" in targets["sdist"]["exclude"]

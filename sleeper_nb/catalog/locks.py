@@ -7,6 +7,7 @@ do eight times the work for one commit. So nobody waits long for one, and where 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import zlib
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ try:
     import fcntl
 except ImportError:  # Windows: writers try at once there
     fcntl = None  # type: ignore[assignment]
+
+logger = logging.getLogger(__name__)
 
 LONGEST_WAIT = timedelta(seconds=0.5)
 """Of a process that has been stopped in its turn, or whose commit takes long; then the next one tries all the same."""
@@ -57,10 +60,15 @@ class Turns:
         try:
             if self._file is None and fcntl is not None:
                 self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
-            while self._file is not None and not self._taken(self._file, byte) and clock.now() < end:
+            while self._file is not None and not self._taken(self._file, byte):
+                if clock.now() >= end:
+                    logger.info(
+                        "%s: another process has held the lock for %s; committing anyway", self._path, LONGEST_WAIT
+                    )
+                    return
                 POLL.wait(clock, next(polls))
-        except OSError:  # a full disk, or a network's file system without locks
-            return
+        except OSError as error:  # a full disk, or a network's file system without locks
+            logger.info("%s: no advisory lock (%s); committing without it", self._path, error)
 
     def _taken(self, file: int, byte: int) -> bool:
         try:

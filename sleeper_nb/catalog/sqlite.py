@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import shlex
 import shutil
@@ -47,6 +48,8 @@ from sleeper_nb.errors import (
 from sleeper_nb.model.jobs import Job, Lease
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
+
+logger = logging.getLogger(__name__)
 
 # Claims of compaction jobs and records of jobs of every kind in the SQLite catalog, each within a transaction.
 
@@ -504,12 +507,14 @@ class SqliteFile:
             except DiskFull:  # also to read it, SQLite needs a little room
                 if not self._reserve.give_up():
                     raise
+                logger.warning("the disk is full: opening the catalog %s with its reserve", self._path)
                 self._prepare()
             self.identity = self._number()  # no other file has it as long as this one is open
             self._reserve.keep()
         except BaseException:
             self._connection.close()
             raise
+        logger.debug("opened the catalog %s", self._path)
 
     def _prepare(self) -> None:
         with self._errors():
@@ -524,6 +529,7 @@ class SqliteFile:
             if version < FORMAT_VERSION:
                 with self.transaction() as run:
                     upgrade(run)
+                logger.info("the catalog %s has format %d now, before: %d", self._path, FORMAT_VERSION, version)
             if self._connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
                 # SQLite does not wait for this lock; whoever holds it is switching too, or the next to open will.
                 with contextlib.suppress(sqlite3.OperationalError):
@@ -561,6 +567,7 @@ class SqliteFile:
         """Give up some of the room in reserve, and that of the log of writes; return False when there is none."""
         with self._lock:
             given = self._reserve.give_up()
+            logger.warning("the disk is full: the catalog %s gives up its reserve (%s)", self._path, given)
             with contextlib.suppress(sqlite3.Error):  # a reader is in the way, or there is still too little room
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return given

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from sleeper_nb.display.figure import BRAND, clip, clipped_words, figure
-from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.savepoints import Savepoint, savepoints_by_snapshot
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.report import cell_text, counted
 
@@ -159,9 +159,7 @@ def change_text(snapshot: Snapshot) -> str:
 
 
 def _places(snapshots: Sequence[Snapshot], savepoints: Sequence[Savepoint], most: int) -> list[_Position]:
-    saved: dict[int, tuple[Savepoint, ...]] = {}
-    for point in savepoints:
-        saved[point.saved_snapshot_id] = (*saved.get(point.saved_snapshot_id, ()), point)
+    saved = savepoints_by_snapshot(savepoints)
     found = {number: _DrawnVersion(number, points[0].record_count, None, points) for number, points in saved.items()}
     found |= {s.id: _DrawnVersion(s.id, s.rows, s, saved.get(s.id, ())) for s in snapshots}
     versions = [found[number] for number in sorted(found)]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.keys import KeyValue, check_key, key_after, key_text, parse_key
@@ -73,6 +74,28 @@ class Region:
     def narrowed(self, dimension: int, to: Range) -> Region:
         """Return the region with one of its ranges replaced."""
         return Region((*self.ranges[:dimension], to, *self.ranges[dimension + 1 :]))
+
+    def comparisons(
+        self, schema: Schema, column: Callable[[Field], Any], literal: Callable[[Field, KeyValue], Any]
+    ) -> list[Any]:
+        """Return what must hold for a row inside the region, as expressions of an engine.
+
+        Parameters
+        ----------
+        schema
+            The table's schema.
+        column
+            Returns the engine's expression for a row key.
+        literal
+            Returns the engine's expression for a value of a row key.
+        """
+        tests = []
+        for key, bounds in zip(schema.row_keys, self.ranges, strict=True):
+            if bounds.min is not None:
+                tests.append(column(key) >= literal(key, bounds.min))
+            if bounds.max is not None:
+                tests.append(column(key) < literal(key, bounds.max))
+        return tests
 
     def text(self, schema: Schema) -> str:
         """Return the region for people: its row keys that have a bound, ``carrier [DL, MQ)``."""

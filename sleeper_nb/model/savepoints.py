@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -277,6 +277,15 @@ class Savepoint(Report):
         if self.message:
             rows.append(("message", self.message))
         return Grid(("", ""), tuple(rows), title=f"savepoint {self.id}{named}")
+
+
+def savepoints_by_snapshot(savepoints: Iterable[Savepoint]) -> dict[int, tuple[Savepoint, ...]]:
+    """Return savepoints by the number of the snapshot that they save; each group keeps its order."""
+    groups: dict[int, tuple[Savepoint, ...]] = {}
+    for savepoint in savepoints:
+        number = savepoint.saved_snapshot_id
+        groups[number] = (*groups.get(number, ()), savepoint)
+    return groups
 
 
 def _saved_log(log: Mapping[str, Any]) -> SavedLog:

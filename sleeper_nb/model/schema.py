@@ -58,6 +58,11 @@ MOST_NESTED = 20
 _JSON_NAMES = {json: name for name, (_, json) in _SIMPLE.items()}
 
 
+def quoted_name(name: str, mark: str = '"') -> str:
+    """Return a column's or table's name in quotes, as SQL takes any name; Spark's mark is a backtick."""
+    return mark + name.replace(mark, mark * 2) + mark
+
+
 def holds_text(arrow: pa.DataType) -> bool:
     """Return whether a column of an Arrow type holds text, at any depth."""
     types = pa.types

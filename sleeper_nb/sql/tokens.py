@@ -149,9 +149,10 @@ def unquote(token: Token, *, dialect: Dialect) -> str:
 
 
 def quote_name(name: str, *, dialect: Dialect) -> str:
-    """Return a name in the dialect's quotes."""
-    mark = "`" if dialect == "spark" else '"'
-    return mark + name.replace(mark, mark * 2) + mark
+    """Write a name as the dialect quotes it."""
+    from sleeper_nb.model.schema import quoted_name  # with Arrow, which the console's help does not wait for
+
+    return quoted_name(name, "`" if dialect == "spark" else '"')
 
 
 def spells(tokens: Sequence[Token], at: int, *words: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -11,6 +12,8 @@ from sleeper_nb.errors import JobDone
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import Transaction
+
+logger = logging.getLogger(__name__)
 
 MakeTransaction = Transaction | Callable[[TableState], Transaction]
 
@@ -77,7 +80,8 @@ class CommitQueue:
                 with self._turn:
                     if not item.settled.is_set():
                         self._run_a_batch(item, run)
-        except BaseException:
+        except BaseException as error:
+            logger.debug("a queued change is withdrawn: %s", type(error).__name__)
             if not self._withdraw(item):
                 with self._turn:  # whoever had it in hand has settled it now, or put it back
                     self._withdraw(item)
@@ -94,6 +98,8 @@ class CommitQueue:
     def _run_a_batch(self, mine: Waiting, run: Callable[[Sequence[Waiting]], None]) -> None:
         with self._lock:
             batch = [self._items.popleft() for _ in range(min(self._limit, len(self._items)))]
+        if len(batch) > 1:
+            logger.debug("one thread commits %d queued changes", len(batch))
         try:
             run(batch)
         finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -21,6 +22,8 @@ from sleeper_nb.storage import metadata as metadata_files
 from sleeper_nb.storage import metadata as saved_log
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
+
+logger = logging.getLogger(__name__)
 
 # The last few states of a table, which never change, so that they need not be read again.
 
@@ -187,8 +190,12 @@ class History:
             try:
                 return replayed(state, self._log(state.snapshot_id, snapshot))
             except NotFound:  # the log was cut, or begins, behind the state
-                pass
+                logger.debug(
+                    "table %s: the log no longer leads from snapshot %d to %d; reading a checkpoint",
+                    *(self._table_id, state.snapshot_id, snapshot.id),
+                )
         start = self._catalog.checkpoint(self._table_id, snapshot.id)
+        logger.debug("table %s: reading snapshot %d from checkpoint %d", self._table_id, snapshot.id, start.id)
         before = self.read(start.id, start.schema_id, Metadata.kept(start), start.schema_checksum)
         return replayed(before, self._log(start.id, snapshot))
 
@@ -232,12 +239,17 @@ class History:
         written = self.write(state, None, None)
         try:
             if self._catalog.materialise(self._table_id, found := written.on(snapshot)):
+                logger.info("table %s: wrote a checkpoint at snapshot %d", self._table_id, snapshot.id)
                 return found
         except NetworkError:  # the request may still arrive and name these files; if it does not, a sweep deletes them
+            logger.warning(
+                "table %s: no answer about the checkpoint at snapshot %d; its files stay", self._table_id, snapshot.id
+            )
             raise
         except BaseException:
             self._discard_unless_named(snapshot, written)
             raise
+        logger.debug("table %s: snapshot %d has a checkpoint already, or has expired", self._table_id, snapshot.id)
         self.discard(written.paths)
         other = next((s for s in self._catalog.snapshots(self._table_id) if s.id == snapshot.id), None)
         if other is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Mapping
 from functools import cache, partial
 
@@ -15,6 +16,8 @@ from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.state_store.transaction_log import TransactionLogStateStore
 from sleeper_nb.storage.filesystem import Storage
 
+logger = logging.getLogger(__name__)
+
 STATE_STORES: Mapping[str, type[StateStore]] = {
     kind.__name__: kind for kind in (S3StateStore, DynamoDBStateStore, TransactionLogStateStore)
 }
@@ -26,6 +29,7 @@ def erase_state(table_id: str, catalog: Catalog, storage: Storage, clock: Clock)
     Parameters are those of `StateStore`.
     """
     for kind in STATE_STORES.values():
+        logger.debug("deleting what %s keeps of table %s", kind.__name__, table_id)
         with contextlib.suppress(InvalidInput):  # a class that this catalog cannot serve
             kind(table_id, catalog, storage, clock, Retry()).erase()
 
@@ -42,6 +46,7 @@ def open_state_store(
     """
     if name not in STATE_STORES:
         raise NotFound.of("state store", name, STATE_STORES)
+    logger.debug("opening the %s of table %s", name, table_id)
     # Each store owns the one that it hands over to, and none points back: what they remember goes with the last user.
     successor = cache(
         partial(open_state_store, table_id=table_id, catalog=catalog, storage=storage, clock=clock, retry=retry)

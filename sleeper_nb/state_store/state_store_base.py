@@ -14,6 +14,7 @@ A crash before step 4 leaves files that nothing names; after it, a complete snap
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -46,6 +47,8 @@ from sleeper_nb.state_store.history import History, Metadata
 from sleeper_nb.storage import metadata as metadata_files
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
+
+logger = logging.getLogger(__name__)
 
 # One change on its way to a commit, and the snapshot that tells of it.
 
@@ -242,6 +245,7 @@ class StateStore(ABC):
         entry = TableEntry(self.table_id, name, properties_checksum=properties_checksum)
         publish = partial(self.publish_first, entry, snapshot, state)
         self.settle(snapshot, publish, {*metadata.paths, schema_path})
+        logger.info("table %s (%s): created in %s", self.table_id, name, self.name)
         return snapshot
 
     def publish_first(self, entry: TableEntry, snapshot: Snapshot, state: TableState) -> None:  # noqa: ARG002 - for others
@@ -265,6 +269,7 @@ class StateStore(ABC):
             except NotFound:
                 if self.head().commit_id == head.commit_id:
                     raise
+                logger.info("table %s: snapshot %d expired while it was read; retrying", self.table_id, head.id)
             self.retry.wait(self.clock, attempt)
         return action(self.head())
 
@@ -369,9 +374,15 @@ class StateStore(ABC):
                 with self.catalog.turn(self.table_id, self.clock):
                     won = self._try([waiting for waiting in batch if not waiting.settled.is_set()])
                 attempt = 0 if won else attempt + 1
+                if not won:
+                    logger.info(
+                        "table %s: another writer committed first, attempt %d of %d",
+                        *(self.table_id, attempt, self.retry.max_attempts),
+                    )
                 if all(waiting.settled.is_set() for waiting in batch):
                     return
             spent = (self.clock.now() - began).total_seconds()
+            logger.warning("table %s: gave up a commit after %d attempts", self.table_id, self.retry.max_attempts)
             failure: Exception = ConflictError(
                 f"other writers were faster in each of {self.retry.max_attempts} tries ({spent:.1f} s)",
                 hint="nothing was changed; run it again when fewer writers commit at once",
@@ -397,6 +408,7 @@ class StateStore(ABC):
                 step = step_of(waiting, state, point, self.clock.new_id(), writer.name)
                 keeper = self.named(step.snapshot.state_store)
             except Exception as error:  # noqa: BLE001 - it is raised again where the change is waited for
+                logger.debug("table %s: snapshot %d does not allow the change: %s", self.table_id, head.id, error)
                 waiting.fail(error)
                 continue
             if keeper is not writer and steps:
@@ -414,6 +426,10 @@ class StateStore(ABC):
             return False
         self.history.states.put(state)
         for waiting, snapshot in zip(taken, snapshots, strict=True):
+            logger.info(
+                "table %s: committed snapshot %d (%s): %d files, %d rows",
+                *(self.table_id, snapshot.id, snapshot.operation, snapshot.files, snapshot.rows),
+            )
             waiting.succeed(snapshot)
         return True
 
@@ -426,6 +442,7 @@ class StateStore(ABC):
             try:
                 won = self.catalog.has_commit(self.table_id, snapshot.commit_id)
             except StorageError:
+                logger.warning("table %s: unknown whether snapshot %d was committed", self.table_id, snapshot.id)
                 if not isinstance(error, StorageError):
                     raise error from None
                 raise OutcomeUnknown(
@@ -436,6 +453,10 @@ class StateStore(ABC):
                 self.discard(snapshot, written)
             if not won or not isinstance(error, StorageError):
                 raise
+            logger.warning(
+                "table %s: the answer to the commit of snapshot %d was lost, but the commit succeeded: %s",
+                *(self.table_id, snapshot.id, error),
+            )
         if not won:
             self.discard(snapshot, written)
         return won

@@ -8,6 +8,7 @@ asleep meanwhile still names the old head as its condition, and loses.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from typing import ClassVar
@@ -18,6 +19,8 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import to_entry
 from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.state_store.state_store_base import CommitStep, StateStore
+
+logger = logging.getLogger(__name__)
 
 CHECKPOINT_EVERY = 100
 """Snapshots between two checkpoints at least; with many files, whose checkpoint takes longer, their square root."""
@@ -34,6 +37,7 @@ class TransactionLogStateStore(StateStore):
     def publish(self, head: Snapshot, steps: Sequence[CommitStep]) -> tuple[Snapshot, ...] | None:
         entries = [to_entry(step.transaction, step.snapshot.id, step.snapshot.time) for step in steps]
         if max(map(len, entries)) > self.catalog.limits.entry_bytes:
+            logger.info("table %s: the change is too large for the log; writing full metadata", self.table_id)
             return self._publish_in_full(head, steps)
         new = tuple(step.snapshot for step in steps)
         if not self.settle(new[-1], lambda: self.catalog.commit(self.table_id, head, *new, log=entries), set()):
@@ -69,6 +73,6 @@ class TransactionLogStateStore(StateStore):
             self._checkpoint = self.catalog.checkpoint(self.table_id, newest.id).id
             if newest.id - self._checkpoint >= every:
                 self._checkpoint = self.history.materialised(newest, state).id
-        except (StorageError, NotFound):
+        except (StorageError, NotFound) as error:
             # It would only make reading quicker; the commit stands, and the next one tries again.
-            return
+            logger.warning("table %s: no checkpoint at snapshot %d: %s", self.table_id, newest.id, error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from typing import TypeVar
 
 from sleeper_nb.clock import Clock, Retry
 from sleeper_nb.progress import SILENT, Progress
+
+logger = logging.getLogger(__name__)
 
 # Requests that are made again when their answers are lost: within bounds, and not in silence.
 
@@ -95,7 +98,9 @@ class Network:
                     tries += 1
                     said = judge(error)
                     if tries >= said.tries or self.clock.now() >= end or not self._may_go_on(lost=said.lost):
+                        logger.debug("%s failed after %d tries: %s", what, tries, said.why)
                         return give_up(error, tries)
+                    logger.warning("%s: retrying, attempt %d of %d (%s)", what, tries + 1, said.tries, said.why)
                     self._progress.update(f"{what}: try {tries + 1} of {said.tries} ({said.why})")
                     WAITS.wait(self.clock, tries - 1)
                 else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ from sleeper_nb.storage.places import Place, S3Access, StoredFile, check_path
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["Storage", "StoredFile", "open_storage"]
 
@@ -153,8 +156,10 @@ class Storage:
                 # On S3 closing is what frees the parts that were sent already, so the object is deleted behind it.
                 with contextlib.suppress(OSError):
                     stream.close()
-                with contextlib.suppress(StorageError):  # the first error is the one to tell
+                try:
                     self.delete(path)
+                except StorageError as error:  # the first error is the one to raise
+                    logger.warning("a file that was not written completely is left: %s (%s)", path, error)
                 raise
 
     def input(self, path: str) -> pa.NativeFile:

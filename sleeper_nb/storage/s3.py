@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import io
+import logging
 import os
 import re
 import threading
@@ -26,6 +27,8 @@ from sleeper_nb.storage.places import S3Access, StoredFile
 if TYPE_CHECKING:
     from botocore.credentials import ReadOnlyCredentials
 
+
+logger = logging.getLogger(__name__)
 
 # What errors of boto3 and of Arrow's S3 mean for a user: what is wrong, in a line, and what to do about it.
 
@@ -338,6 +341,7 @@ class S3Connection:
                     "s3", region_name=region, endpoint_url=self._asked[1], config=config
                 )
                 refuse_cut_answers(self._client)
+                logger.debug("connected to S3 in region %s at %s", region, self._client.meta.endpoint_url)
             return self._client
 
     def ask(self, operation: str, send: Callable[[Any], _T]) -> _T:
@@ -365,6 +369,7 @@ class S3Connection:
         keys, region, endpoint_url = self._keys(), self.client.meta.region_name, self.endpoint_url
         with self._lock:
             if self._filesystem is None or self._filesystem[0] != keys:
+                logger.debug("opening Arrow's S3 file system in region %s with the current credentials", region)
                 made = fs.S3FileSystem(
                     access_key=keys.access_key,
                     secret_key=keys.secret_key,
@@ -450,7 +455,9 @@ class S3Place:
             self.connection.ask("PutObject", lambda client: client.put_object(**request))
         except ClientError as error:
             # the second: another request for the same key was under way, and which of them counts is not told
-            if error.response["Error"]["Code"] in {"PreconditionFailed", "ConditionalRequestConflict"}:
+            code = error.response["Error"]["Code"]
+            if code in {"PreconditionFailed", "ConditionalRequestConflict"}:
+                logger.debug("%s/%s was not written, because another writer was first (%s)", self.root, path, code)
                 return False
             raise
         return True

@@ -9,7 +9,7 @@ from sleeper_nb.display.listings import Pictured
 from sleeper_nb.display.timeline_picture import timeline, timeline_lines
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
-from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.savepoints import Savepoint, savepoints_by_snapshot
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.versioning import row_changes
 from sleeper_nb.operations.versioning.comparison import VersionComparison, compare
@@ -27,12 +27,10 @@ def snapshots(table: OpenTable, limit: int | None) -> Pictured[Snapshot]:
         raise InvalidInput(f"cannot list {limit} snapshots", hint="give a limit of 1 or more")
     versions = retained(table.components.catalog, table.entry.id)
     shown, total = versions.snapshots[:limit], len(versions.snapshots)
-    saved: dict[int, list[str]] = {}
-    for point in versions.savepoints:
-        saved.setdefault(point.saved_snapshot_id, []).append(point.name or str(point.id))
+    saved = savepoints_by_snapshot(versions.savepoints)
     cells = tuple(
         (s.id, s.time, s.operation, s.added_files, s.removed_files, s.added_rows, s.rows, s.files,
-         s.references, ", ".join(saved.get(s.id, ())), s.message)
+         s.references, ", ".join(point.name or str(point.id) for point in saved.get(s.id, ())), s.message)
         for s in shown
     )  # fmt: skip
     columns = ("snapshot", "time", "operation", "+files", "−files", "+rows", "rows", "files",

@@ -16,6 +16,7 @@ the transaction of a later one, and so never while their job claims again.
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from datetime import datetime
 from typing import Any
@@ -28,6 +29,8 @@ from sleeper_nb.clock import Retry
 from sleeper_nb.errors import ConflictError, InvalidInput
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.snapshots import from_micros, to_micros
+
+logger = logging.getLogger(__name__)
 
 CHUNK_BYTES = 300_000
 CLAIM_BYTES = 3_500_000
@@ -51,6 +54,7 @@ def claim(rows: Rows, wanted: Assignment, now: datetime, max_items: int, job: Jo
             return False
         if _write(rows, wanted, chunks, last, jobs, now, noted, max_items):
             return True
+        logger.info("job %s: another job claimed files first, attempt %d", wanted.job_id, attempt + 1)
     raise ConflictError(
         f"other jobs claimed files in between in each of {RETRY.max_attempts} tries",
         hint="nothing was claimed; run it again",

@@ -6,6 +6,7 @@ nobody would see how long they take.
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import threading
@@ -18,6 +19,8 @@ from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable, decode_item, enc
 from sleeper_nb.clock import Clock, Retry
 from sleeper_nb.errors import NetworkError, SessionClosed, StorageError
 from sleeper_nb.storage.aws import Judgement, Network
+
+logger = logging.getLogger(__name__)
 
 # What an error of DynamoDB means: try again, or tell the user what to do.
 
@@ -223,6 +226,7 @@ class DynamoDB:
                 made = session.client("dynamodb", endpoint_url=self.endpoint_url, config=config)
                 refuse_cut_answers(made)
                 self._made = (os.getpid(), made)
+                logger.debug("connected to DynamoDB in region %s at %s", session.region_name, made.meta.endpoint_url)
             return self._made[1]
 
     def close(self) -> None:
@@ -284,6 +288,7 @@ class DynamoDB:
         if not any(failed):
             said = "; ".join(sorted({str(reason.get("Message") or reason.get("Code")) for reason in reasons}))
             raise StorageError(f"DynamoDB refused a transaction of {len(parts)} items: {said}")
+        logger.debug("a transaction of %d items changed nothing: %d conditions failed", len(parts), sum(failed))
         return Lost(failed, tuple(decode_item(reason["Item"]) if reason.get("Item") else None for reason in reasons))
 
     def transact_each(self, parts: Iterable[Item], most: int) -> None:
@@ -340,6 +345,7 @@ class DynamoDB:
                 left = answer["UnprocessedKeys"].get(table.name, {}).get("Keys", [])
                 if not left:
                     break
+                logger.warning("DynamoDB did not return %d items of %s: asking again", len(left), table.name)
             else:
                 hint = "it is busy; run it again"
                 raise StorageError(f"DynamoDB did not return {len(left)} items of {table.name}", hint=hint)
@@ -356,6 +362,7 @@ class DynamoDB:
                 left = answer["UnprocessedItems"].get(table.name, [])
                 if not left:
                     break
+                logger.warning("DynamoDB did not write %d items of %s: sending again", len(left), table.name)
             else:
                 hint = "it is busy; run it again"
                 raise StorageError(f"DynamoDB did not take {len(left)} items of {table.name}", hint=hint)
@@ -369,6 +376,7 @@ class DynamoDB:
         if missing and on_create is not None:
             on_create(f"creating DynamoDB tables {', '.join(table.name for table in missing)}; pay per request")
         for table in missing:
+            logger.info("creating the DynamoDB table %s", table.name)
             keys = ((table.hash, "HASH"), (table.range, "RANGE"))
             self.call(
                 "CreateTable",
@@ -384,6 +392,7 @@ class DynamoDB:
     def drop_tables(self, tables: Sequence[KeyedTable]) -> None:
         """Delete the tables that are there; those that are just being deleted are let be."""
         for table in tables:
+            logger.info("deleting the DynamoDB table %s", table.name)
             self.call("DeleteTable", handled=(MISSING, "ResourceInUseException"), TableName=table.name)
 
     def _status(self, table: KeyedTable) -> str | None:

@@ -14,6 +14,7 @@ Why it is safe, in steps:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import fields
 from datetime import datetime
@@ -44,6 +45,8 @@ from sleeper_nb.errors import AlreadyExists, ConflictError, NotFound
 from sleeper_nb.model.jobs import Job, Lease
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
+
+logger = logging.getLogger(__name__)
 
 # Records of jobs in DynamoDB, in order of their creation, and the ids of jobs that must not make a second snapshot.
 
@@ -116,6 +119,7 @@ def reserve_savepoint(rows: Rows) -> int:
             part = rows.update(SAVEPOINT_COUNTER, change, condition, next=counter["last"] + 1, last=counter["last"])
         if rows.db.transact([part]) is None:
             return int(counter["last"]) + 1 if counter else 1
+        logger.info("table %s: another writer made a savepoint first, attempt %d", rows.owner, attempt + 1)
     raise ConflictError(f"others made savepoints in between in each of {RETRY.max_attempts} tries", hint="run it again")
 
 
@@ -202,6 +206,7 @@ def add_lease(rows: Rows, lease: Lease) -> None:
     times = {"since": to_micros(lease.since), "until": to_micros(lease.until)}
     rows.write_each({LEASE + lease.id: {**values, **times}})
     if not _is_kept(rows, lease):
+        logger.info("table %s: lease %s is for snapshot %d, which has expired", rows.owner, lease.id, lease.snapshot_id)
         rows.write_each({}, [LEASE + lease.id])
         hint = "choose one that history or savepoints shows"
         raise NotFound(f"snapshot {lease.snapshot_id} has expired", hint=hint)

@@ -16,7 +16,7 @@ from sleeper_nb.engines.duckdb.duckdb_reads import Query, judged
 from sleeper_nb.errors import InvalidInput, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.processing import Aggregation
-from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.schema import Field, Schema, quoted_name
 from sleeper_nb.operations.row_processing import Processor, in_microseconds
 from sleeper_nb.operations.scanning.read_rows import check_contents, check_files, stream
 from sleeper_nb.operations.scanning.scan_plan import ScanPlan
@@ -48,12 +48,12 @@ def processed(rows: duckdb.DuckDBPyRelation, plan: ScanPlan) -> duckdb.DuckDBPyR
         oldest = each.oldest_kept(done.now)
         is_time = pa.types.is_timestamp(schema.arrow.field(each.field).type)
         least = f"make_timestamptz({in_microseconds(oldest)})" if is_time else f"{oldest}"
-        rows = rows.filter(duckdb.SQLExpression(f"{_quoted(each.field)} >= {least}"))  # a null is no time, and goes
+        rows = rows.filter(duckdb.SQLExpression(f"{quoted_name(each.field)} >= {least}"))  # a null is no time, and goes
     if not done.aggregations:
         return rows
     values = {each.field: _in_sql(each, schema) for each in done.aggregations}
-    chosen = [f"{values.get(name) or _quoted(name)} AS {_quoted(name)}" for name in schema.names]
-    return rows.aggregate(", ".join(chosen), ", ".join(map(_quoted, schema.sort_order)))
+    chosen = [f"{values.get(name) or quoted_name(name)} AS {quoted_name(name)}" for name in schema.names]
+    return rows.aggregate(", ".join(chosen), ", ".join(map(quoted_name, schema.sort_order)))
 
 
 def _in_sql(each: Aggregation, schema: Schema) -> str | None:
@@ -62,9 +62,9 @@ def _in_sql(each: Aggregation, schema: Schema) -> str | None:
     if each.of_maps:
         return None
     if each.operation != "sum":
-        return f"{each.operation}({_quoted(field.name)})"
+        return f"{each.operation}({quoted_name(field.name)})"
     kind = _summed_type(field)
-    return None if kind is None else f"CAST(sum({_quoted(field.name)}) AS {kind})"
+    return None if kind is None else f"CAST(sum({quoted_name(field.name)}) AS {kind})"
 
 
 def _summed_type(field: Field) -> str | None:
@@ -72,10 +72,6 @@ def _summed_type(field: Field) -> str | None:
     if field.type.name == "decimal" and field.type.arguments[0] < _HUGEINT_DIGITS:
         return str(field.type)
     return _TYPES.get(field.type.name)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,13 +287,7 @@ def _hint(lines: Sequence[str]) -> str | None:
 
 
 def _inside(region: Region, schema: Schema) -> duckdb.Expression:
-    tests = []
-    for key, r in zip(schema.row_keys, region.ranges, strict=True):
-        value = column(key.name)
-        if r.min is not None:
-            tests.append(value >= duckdb.ConstantExpression(r.min))
-        if r.max is not None:
-            tests.append(value < duckdb.ConstantExpression(r.max))
+    tests = region.comparisons(schema, lambda key: column(key.name), lambda _, value: duckdb.ConstantExpression(value))
     met = duckdb.ConstantExpression(True)  # noqa: FBT003 - the constant of an expression
     for test in tests:
         met &= test

@@ -19,7 +19,7 @@ from sleeper_nb.engines.spark.spark_reads import check_reads
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.processing import DataProcessing
-from sleeper_nb.model.schema import Field, FieldType, Schema
+from sleeper_nb.model.schema import Field, FieldType, Schema, quoted_name
 from sleeper_nb.operations.row_processing import Processor, in_microseconds
 from sleeper_nb.operations.scanning.read_rows import check_files, leaf_rows
 from sleeper_nb.operations.scanning.row_condition import Condition
@@ -299,10 +299,5 @@ def plan_of(frame: DataFrame) -> str:
 def _inside(region: Region, schema: Schema) -> Column:
     from pyspark.sql import functions as f
 
-    tests = [f.lit(True)]  # noqa: FBT003 - the constant of an expression
-    for key, r in zip(schema.row_keys, region.ranges, strict=True):
-        if r.min is not None:
-            tests.append(f.col(f"`{key.name}`") >= f.lit(r.min))
-        if r.max is not None:
-            tests.append(f.col(f"`{key.name}`") < f.lit(r.max))
-    return reduce(lambda left, right: left & right, tests)
+    tests = region.comparisons(schema, lambda key: f.col(quoted_name(key.name, "`")), lambda _, value: f.lit(value))
+    return reduce(operator.and_, tests, f.lit(True))  # noqa: FBT003 - the constant of an expression

@@ -21,7 +21,7 @@ from sleeper_nb.errors import (
 )
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Range, Region
-from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.schema import Schema, quoted_name
 from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.operations.scanning.footers import row_groups
 from sleeper_nb.operations.scanning.row_condition import Condition, RowTest
@@ -390,19 +390,15 @@ def _open_buckets(context: SessionContext, storage: Storage) -> None:
 def _inside(region: Region, schema: Schema) -> list[Any]:
     from datafusion import lit
 
-    tests = []
-    for key, r in zip(schema.row_keys, region.ranges, strict=True):
-        if r.min is not None:
-            tests.append(_column(key.name) >= lit(pa.scalar(r.min, key.type.arrow)))
-        if r.max is not None:
-            tests.append(_column(key.name) < lit(pa.scalar(r.max, key.type.arrow)))
-    return tests
+    return region.comparisons(
+        schema, lambda key: _column(key.name), lambda key, value: lit(pa.scalar(value, key.type.arrow))
+    )
 
 
 def _column(name: str) -> Any:
     from datafusion import col
 
-    return col('"' + name.replace('"', '""') + '"')  # quoted, or DataFusion would fold its case
+    return col(quoted_name(name))  # quoted, or DataFusion would fold its case
 
 
 MOST_ROWS = 65_536

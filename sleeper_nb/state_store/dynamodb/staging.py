@@ -15,6 +15,7 @@ which refuses it for ever if not, and stops a writer that still stages, before i
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -50,6 +51,8 @@ from sleeper_nb.state_store.dynamodb.reference_items import (
     reference_key,
 )
 from sleeper_nb.state_store.state_store_base import CommitStep
+
+logger = logging.getLogger(__name__)
 
 # What a commit of `DynamoDBStateStore` writes to its three tables and deletes from them.
 
@@ -219,6 +222,7 @@ class Staging:
             met = [item for item in lost.items[1:] if item is not None]
             if lost.parts[0] or not all(item.get("staged") for item in met):
                 return False
+            logger.info("table %s: another commit has staged the same items", self._table_id)
             # What stands in the way is staged by another: one that crashed, or that is now refused.
             if not all(self._settle(other) for other in {item["commit"] for item in met}):
                 return False
@@ -250,6 +254,7 @@ class Staging:
         commits = {item["commit"]: bool(item.get("won")) for item in reversed(list(self._named()))}
         lost = 0
         for commit_id, won in commits.items():
+            logger.info("table %s: removing what commit %s has staged (committed: %s)", self._table_id, commit_id, won)
             if won:
                 self.finish(commit_id, self._staged_by(commit_id))
             else:

@@ -8,7 +8,7 @@ the number of items in a transaction bounds the inputs of a compaction. Bigger c
 
 from __future__ import annotations
 
-import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, cast
 
@@ -51,6 +51,8 @@ from sleeper_nb.state_store.dynamodb.staging import (
 from sleeper_nb.state_store.state_store_base import CommitStep, StateStore
 from sleeper_nb.storage.filesystem import Storage
 
+logger = logging.getLogger(__name__)
+
 # Reading a snapshot back from the three DynamoDB tables, whole and of one moment.
 #
 # Why what is read is the snapshot and nothing else, in steps:
@@ -87,6 +89,7 @@ def read_state(
         state = _read(tables, snapshot, schema)
         if state is not None and (attempt or _has_what_it_removed(state, snapshot)):
             return state
+        logger.debug("table %s: items of snapshot %d do not fit together yet; reading again", table_id, snapshot.id)
     if all(retained.id != snapshot.id for retained in catalog.snapshots(table_id)):
         raise NotFound(f"snapshot {snapshot.id} has expired", hint="choose one that history shows")
     raise StorageError(
@@ -245,8 +248,10 @@ class DynamoDBStateStore(StateStore):
         won = self.settle(new, lambda: self._commit_change(head, new, change), set())
         keys = self._staged.pop(new.commit_id, None)
         if won and keys is not None:
-            with contextlib.suppress(StorageError):  # the commit stands; a later sweep does the rest
+            try:
                 self._staging.finish(new.commit_id, keys)
+            except StorageError as error:  # the commit stands; a later sweep does the rest
+                logger.warning("table %s: snapshot %d keeps its staging marks: %s", self.table_id, new.id, error)
         return (new,) if won else None
 
     def _commit_change(self, head: Snapshot, new: Snapshot, change: ItemChange) -> bool:
@@ -259,6 +264,7 @@ class DynamoDBStateStore(StateStore):
                     f"{self.most_compaction_inputs} at once",
                     hint="compact again: a job is planned with fewer files now",
                 )
+            logger.debug("table %s: staging the %d items of snapshot %d", self.table_id, change.size, new.id)
             self._staged[new.commit_id] = change.keys(self._tables)
             part = self._staging.stage(change, new.commit_id, new.id)
             if part is None:
@@ -274,8 +280,10 @@ class DynamoDBStateStore(StateStore):
         super().discard(snapshot, written)
         keys = self._staged.pop(snapshot.commit_id, None)
         if keys is not None:
-            with contextlib.suppress(StorageError):
+            try:
                 self._staging.remove(snapshot.commit_id, keys)
+            except StorageError as error:
+                logger.warning("table %s: staged items of a lost commit stay: %s", self.table_id, error)
 
     def rebuild(self, snapshot: Snapshot) -> TableState:
         schema = self.schema(snapshot.schema_id, snapshot.schema_checksum)
