@@ -373,7 +373,7 @@ class Loading(Oversight):
             When a column is missing, unknown, has a value that its type cannot hold exactly, or nulls where it must
             not. Nothing is added. A dry run returns all such differences instead.
         """
-        given = sources.gather(data, self._store.storage, CsvFormat(delimiter, null_text, header))
+        given = sources.find_sources(data, self._store.storage, CsvFormat(delimiter, null_text, header))
         through_spark = sources.is_spark(given) or sources.bytes_of(given) >= SPARK_BYTES
         if dry_run:
             return self._plan(given, through_spark=through_spark)
@@ -421,7 +421,7 @@ class Loading(Oversight):
         header: bool = True,
     ) -> Snapshot | IngestPlan:
         """Add rows through Spark, whatever their size; as `ingest` otherwise."""
-        given = sources.gather(data, self._store.storage, CsvFormat(delimiter, null_text, header))
+        given = sources.find_sources(data, self._store.storage, CsvFormat(delimiter, null_text, header))
         if dry_run:
             return self._plan(given, through_spark=True)
         with self._named():
@@ -455,7 +455,7 @@ class Loading(Oversight):
         with self._watched() as progress:
             progress.update("reading")
             schema = self._store.load().schema
-            rows, notes = sources.rows_and_notes(given, schema)
+            rows, notes = sources.read_sources_with_notes(given, schema)
             progress.update(f"writing {rows.num_rows:,} rows")
             made = ingest.ingest_arrow(
                 self._store,

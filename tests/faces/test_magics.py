@@ -589,7 +589,7 @@ def test_csv_is_exported_and_ingested_by_its_options(trips, fail):
     assert made.added_rows == rows
     assert trips("%sleeper export trips@2 all.tsv").rows > 0
     assert trips("%sleeper ingest trips all.tsv --dry-run").differences == ()
-    assert "no delimiter" in fail("%sleeper ingest trips all.tsv --delimiter ab").message
+    assert "not a valid delimiter" in fail("%sleeper ingest trips all.tsv --delimiter ab").message
 
 
 def test_why_shows_what_was_behind_the_last_error(trips, fail, shell):

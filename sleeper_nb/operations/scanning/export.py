@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
-from sleeper_nb.operations.loading.source_files import AS_NAMED, CsvFormat
+from sleeper_nb.operations.loading.source_files import DEFAULT_CSV, CsvFormat
 from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.operations.scanning.read_rows import asked_fields, leaf_rows, opened
 from sleeper_nb.operations.scanning.row_condition import Condition, RowTest
@@ -199,7 +199,7 @@ def export(
     destination: str,
     *,
     file_format: str | None = None,
-    csv: CsvFormat = AS_NAMED,
+    csv: CsvFormat = DEFAULT_CSV,
     columns: Sequence[str] | None = None,
     where: Condition | None = None,
     limit: int | None = None,
@@ -228,9 +228,9 @@ def export(
     """
     target, single = _target(destination, storage)
     suffix = _suffix(destination if single else None, file_format)
-    if suffix == "parquet" and csv != AS_NAMED:
+    if suffix == "parquet" and csv != DEFAULT_CSV:
         raise InvalidInput("Parquet has no delimiter, null text or header", hint="leave those out, or export to .csv")
-    form = csv.named(f"x.{suffix}")
+    form = csv.for_file(f"x.{suffix}")
     fields = asked_fields(plan.schema.names if columns is None else columns, plan.schema)
     done: list[ExportedFile] = []
     try:
