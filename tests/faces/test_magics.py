@@ -707,7 +707,9 @@ def test_what_cannot_hold_such_a_year_says_what_can(far, line):
     for form in (result.to_pandas, result.to_dict):
         with pytest.raises(InvalidInput, match=r"column 'd' .* years 1 to 9999") as caught:
             form()
-        assert caught.value.hint == "take the rows --as arrow, or by to_arrow(); or cast the column to text in sql"
+        assert caught.value.hint == (
+            "read the rows as Arrow (--as arrow, or to_arrow() in Python), or cast the column to text in SQL"
+        )
     assert result.to_polars()["d"].is_not_null().all()
 
 
