@@ -793,7 +793,7 @@ class Maintenance(Oversight):
 
         def compact(dry_run: bool, but: Collection[str]) -> compaction.CompactionReport:
             with self._watched() as progress:
-                return self._compact(progress, dry_run=dry_run, but=but)
+                return self._compact(progress, dry_run=dry_run, excluded=but)
 
         def steps() -> tuple[maintaining.MaintenanceStep, ...]:
             return maintaining.steps_of(

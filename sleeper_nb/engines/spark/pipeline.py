@@ -36,7 +36,7 @@ from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.compact import JobRunner, run_job, untold
+from sleeper_nb.operations.compact import JobRunner, ignore_start, run_job
 from sleeper_nb.operations.compaction_plan import CompactionJob
 from sleeper_nb.operations.loading.conform import (
     Difference,
@@ -371,7 +371,7 @@ def run_on_spark(
     engine: SparkEngine,
     storage: Storage,
     writing: DataFileSettings = AS_DEFAULT,
-    begun: Callable[[CompactionJob], None] = untold,
+    begun: Callable[[CompactionJob], None] = ignore_start,
     check: Callable[[], None] = unchecked,
 ) -> JobRunner:
     """Return the runner that makes each compaction job one Spark task; jobs run side by side."""
