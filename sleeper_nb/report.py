@@ -262,6 +262,11 @@ def nothing_done(again: str = "--force", in_python: str = "dry_run=False") -> st
     return f"nothing was changed; {again} does it (in Python: {in_python})"
 
 
+def notes_line(*notes: str) -> str:
+    """Return notes as one line, separated by ``·``; empty ones are left out."""
+    return " · ".join(filter(None, notes))
+
+
 def rate_text(rows: int, seconds: float) -> str:
     """Return how quick some work is, to put behind its name: ``, 1,200 rows/s``; nothing where no time is known."""
     return f", {rows / seconds:,.0f} rows/s" if seconds > 0 else ""

@@ -88,7 +88,7 @@ def rows_of(*keys: Any, value: str | None = None) -> list[dict[str, Any]]:
 def ingest(store: StateStore, data: Any, **options: Any) -> Snapshot:
     """Take over anything that ingest takes."""
     schema = store.load().schema
-    return ingest_arrow(store, sources.rows_of(sources.gather(data), schema), **options)
+    return ingest_arrow(store, sources.read_sources(sources.find_sources(data), schema), **options)
 
 
 def condition(text: str | None, schema: Schema) -> Condition | None:

@@ -146,7 +146,7 @@ class TableMachine(RuleBasedStateMachine):
     @rule(data=st.lists(rows, max_size=12))
     def ingest(self, data: list[dict[str, Any]]) -> None:
         self.clock.advance(timedelta(seconds=1))
-        table = sources.rows_of(sources.gather(data), SCHEMA)
+        table = sources.read_sources(sources.find_sources(data), SCHEMA)
         if not data:
             assert ingest_arrow(self.store, table).id == self.head
             return

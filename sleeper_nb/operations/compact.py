@@ -1,20 +1,24 @@
-"""Compaction: plan which files merge, claim them, merge each job as a stream, check it, and commit it as it finishes.
+"""Compaction: plan which files to merge, claim them, merge each job as a stream, check it, and commit it.
 
-A job's safety, in steps:
+A job is safe for these reasons:
 
-1. The plan is made from one state, leaving out files that another job has claimed.
-2. The catalog gives the job its inputs, all or none, until a moment that the job's process keeps putting off; when the
-   process dies, they are free after that moment.
-3. The merge writes a file that nobody knows yet, named by the job; order is checked while it is written.
-4. Rows read and rows written are compared: as many must be written, or no more where the table's filters, iterator or
-   aggregations leave out some. A difference raises, deletes the output and frees the inputs.
-5. One commit replaces the inputs by the output, and its rules hold the inputs to be there still. A job whose claim has
-   ended is refused before, one whose inputs are gone is refused there; its output is deleted.
+1. The plan is made from one state and leaves out files that another job has claimed.
+2. The catalog grants a job the claim on its inputs, all or none, until a moment that the job's process keeps extending.
+   When the process dies, the claim ends by itself and the files are free again.
+3. The merge writes to a file that no snapshot references, named after the job; the order of its rows is checked while
+   it is written.
+4. The number of rows written must equal the number read; where the table's filters, iterator or aggregations drop rows,
+   it must not be larger. Otherwise the job fails, its output is deleted, and its claim is released.
+5. One commit replaces the inputs by the output, provided that all inputs are still there. A job whose claim has ended,
+   or whose inputs are gone, is refused and its output is deleted.
+
+The module reads from top to bottom: `compact` runs a whole compaction, `CompactionReport` says what it did, `run_job`
+merges the files of one job, and `ClaimedJobs` claims, renews and commits.
 """
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import threading
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import closing
@@ -48,174 +52,126 @@ from sleeper_nb.operations.renewing import Renewing
 from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.operations.scanning.read_rows import leaf_rows
 from sleeper_nb.progress import Progress, unchecked
-from sleeper_nb.report import Bytes, Grid, Report, counted, rate_text
+from sleeper_nb.report import Bytes, Grid, Report, counted, notes_line, rate_text
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.data_files import AS_DEFAULT, DataFile, DataFileSettings
 from sleeper_nb.storage.filesystem import Storage
 
-# The jobs of one compaction, from the claim on their inputs to their commit, and what is told and tidied up.
+logger = logging.getLogger(__name__)
 
 CLAIM_TIME = timedelta(minutes=20)
-"""How long the inputs of a job stay claimed after the last renewal, and so after its process has died."""
+"""A claim ends this long after its last renewal; so also the longest time that a dead process blocks its inputs."""
 RENEWED_EVERY = timedelta(minutes=5)
-"""A claim has 15 minutes left at least, as clocks may be that far apart."""
+"""How often claims are renewed. At least 15 minutes always remain, more than the clocks of machines may differ."""
+PREFETCHED_BATCHES = 16
+"""How many merged batches may wait to be written."""
+
+T = TypeVar("T")
+
+JobRunner = Callable[[Sequence[CompactionJob], Schema], Generator[tuple[CompactionJob, DataFile | None]]]
+"""Runs jobs and yields each with its output (None without rows) as it finishes; each engine has its own."""
 
 
-class ClaimedJobs:
-    """Claims the inputs of jobs, commits what they wrote, and tells the catalog of each step.
-
-    Claims end by themselves; a thread renews them for as long as the process works on the jobs, however long that is.
+def compact(
+    store: StateStore,
+    runner: JobRunner,
+    *,
+    strategy: str,
+    settings: StrategySettings,
+    dry_run: bool,
+    progress: Progress,
+    author: str | None = None,
+    partition_id: str | None = None,
+    excluded: Collection[str] = (),
+    tracker: JobTracker | None = None,
+    processing: DataProcessing = NOTHING,
+) -> CompactionReport:
+    """Plan, claim, run and commit jobs. Each job is committed when it finishes; an interrupt loses only running jobs.
 
     Parameters
     ----------
     store
-        The table's.
-    tracker
-        Keeps the records.
+        The table's state store.
+    runner
+        Runs the jobs: in this process (`run_in_process`) or on Spark.
+    strategy, settings
+        Which files to merge (see `STRATEGIES`).
+    dry_run
+        Only plan; nothing is claimed or changed.
+    progress
+        Receives the number of finished jobs.
     author
-        Who history says it was.
+        Recorded in the snapshots.
+    partition_id
+        The only leaf to compact; all leaves when None.
+    excluded
+        Ids of leaves to leave out.
+    tracker
+        Records the jobs in the catalog; a new one when None.
+    processing
+        The table's filters, iterator and aggregations.
+
+    Raises
+    ------
+    NotFound, InvalidInput
+        When the strategy or partition is unknown, or the partition is not a leaf.
     """
-
-    def __init__(self, store: StateStore, tracker: JobTracker, author: str | None) -> None:
-        self._store, self._tracker, self._author = store, tracker, author
-        self._held: dict[str, Assignment] = {}
-        self._lock = threading.Lock()
-        self._renewing = Renewing("sleeper-claims", RENEWED_EVERY, self.renew, lambda: bool(self._held))
-        self.done: list[tuple[CompactionJob, Snapshot]] = []
-        self.refused: list[CompactionJob] = []
-
-    @property
-    def settled(self) -> int:
-        """How many were committed or refused."""
-        return len(self.done) + len(self.refused)
-
-    @property
-    def rows(self) -> int:
-        """How many rows were merged in what was committed."""
-        return sum(job.rows for job, _ in self.done)
-
-    def claim(self, job: CompactionJob) -> bool:
-        """Claim a job's inputs, and note the job in the same step; return False when another has one of them."""
-        now = self._store.clock.now()
-        claim = Assignment(job.id, job.partition_id, job.filenames, now + CLAIM_TIME)
-        record = self._tracker.created(
-            job.id, "compaction", partition_ids=(job.partition_id,), files=len(job.filenames)
-        )
-        claimed = self._store.catalog.assign(self._store.table_id, claim, now, record)
-        if claimed:
-            with self._lock:
-                self._held[job.id] = claim
-            self._renewing.begin()
-        else:
-            self._tracker.refused(job.id)
-        return claimed
-
-    def renew(self) -> None:
-        """Renew the claims of all jobs that are not settled; one whose inputs another job has claimed is given up."""
-        for job_id in list(self._held):
-            with self._lock, contextlib.suppress(SleeperError):  # the next round comes before it ends
-                if (claim := self._held.get(job_id)) is None:
-                    continue
-                now = self._store.clock.now()
-                if not self._store.catalog.assign(self._store.table_id, replace(claim, until=now + CLAIM_TIME), now):
-                    del self._held[job_id]
-
-    def commit(self, job: CompactionJob, file: DataFile | None) -> None:
-        """Commit what a job wrote; one that came too late is refused. Its claim is renewed no longer."""
-        output = None if file is None else reference_to(file, job.partition_id, job_id=job.id)
-        try:
-            self._check_claim(job)
-            change = ReplaceFileReferences(job.id, job.partition_id, job.filenames, output)
-            snapshot = self._store.commit(change, author=self._author)
-        except StateRuleBroken as error:
-            self._settle(job)
-            self.refused.append(job)
-            self._tracker.failed(job.id, error.message)
-            return
-        self._settle(job)
-        self.done.append((job, snapshot))
-        written = 0 if output is None else output.rows
-        self._tracker.finished(job.id, rows_read=job.rows, rows_written=written, snapshot_id=snapshot.id)
-
-    def _settle(self, job: CompactionJob) -> None:
-        with self._lock:
-            self._held.pop(job.id, None)
-
-    def _check_claim(self, job: CompactionJob) -> None:
-        """Refuse a job whose claim has ended. One that ends right behind this check fails by the commit's rules."""
-        store = self._store
-        if job.id not in {claim.job_id for claim in store.catalog.assignments(store.table_id, store.clock.now())}:
-            reason = f"the claim of compaction job {job.id} on its inputs has ended, as it was not renewed in time"
-            raise StateRuleBroken(reason, hint="compact again")
-
-    def give_up(self, error: BaseException, proposed: Iterable[CompactionJob]) -> None:
-        """Leave nothing of jobs that are not done, when an error or an interrupt ends the whole work."""
-        self._stop_renewing()
-        self._tracker.ended_by(error)
-        if not isinstance(error, OutcomeUnknown):  # else an output may be in the table; claims end by themselves
-            self.clean_up(proposed)
-
-    def clean_up(self, jobs: Iterable[CompactionJob]) -> None:
-        """Delete outputs that were not committed, and release all claims."""
-        self._stop_renewing()
-        jobs, done = list(jobs), {job.id for job, _ in self.done}
-        discard_files(self._store, [job.output for job in jobs if job.id not in done])
-        for job in jobs:
-            self._store.catalog.release(self._store.table_id, job.id)
-        forget_old_jobs(self._store)
-
-    def _stop_renewing(self) -> None:
-        with self._lock:  # so that no renewal follows the release of a claim
-            self._held.clear()
-        self._renewing.end()
-
-
-# Batches that another thread makes while those before them are used: the merge goes on while a file is written.
-
-T = TypeVar("T")
-
-DEPTH = 16
-"""So many may be ready and not yet used."""
-
-
-def made_ahead(items: Generator[T], depth: int = DEPTH) -> Generator[T]:
-    """Yield the items of a generator, which runs in a thread of its own, at most `depth` ahead.
-
-    What it raises is raised here, in its place. When the caller stops early, by an error or an interrupt, the generator
-    is closed before this one ends: nothing runs on behind it.
-    """
-    made: SimpleQueue[tuple[T] | BaseException | None] = SimpleQueue()
-    room, stopped = Semaphore(depth), False
-
-    def make() -> None:
-        try:
-            with closing(items):
-                for item in items:
-                    made.put((item,))
-                    room.acquire()
-                    if stopped:
-                        return
-            made.put(None)
-        except BaseException as error:  # noqa: BLE001 - it is raised again where the items are used
-            made.put(error)
-
-    thread = Thread(target=make, daemon=True)
-    thread.start()
+    state, claims = _state_and_claims(store, consistent=dry_run)
+    proposed, waiting, blocked_by = plan_compaction(
+        state, strategy, settings, claims, store.clock, store.most_compaction_inputs, partition_id, excluded, processing
+    )
+    if dry_run:
+        return CompactionReport(proposed, (), (), strategy, settings, waiting, dry_run=True, blocked_by=blocked_by)
+    logger.debug("table %s: compaction plans %d jobs, %d wait", store.table_id, len(proposed), waiting)
+    jobs: list[CompactionJob] = []
+    claimed = ClaimedJobs(store, tracker or JobTracker(store, author), author)
+    began = store.clock.now()
     try:
-        while (got := made.get()) is not None:
-            if isinstance(got, BaseException):
-                raise got
-            room.release()
-            yield got[0]
-    finally:
-        stopped = True
-        room.release()
-        thread.join()
+        jobs = [job for job in proposed if claimed.claim(job)]
+        progress.update("compacting", 0, len(jobs))
+        with closing(runner(jobs, state.schema)) as results:  # closing it after an error stops the running jobs
+            for job, file in results:
+                claimed.commit(job, file)
+                seconds = (store.clock.now() - began).total_seconds()
+                progress.update(f"compacting{rate_text(claimed.rows, seconds)}", claimed.settled, len(jobs))
+    except BaseException as error:
+        claimed.give_up(error, proposed)
+        raise
+    claimed.clean_up(jobs)
+    snapshots = {job.id: snapshot for job, snapshot in claimed.done}
+    finished = tuple(job for job in jobs if job.id in snapshots)
+    return CompactionReport(
+        finished,
+        tuple(snapshots[job.id] for job in finished),
+        tuple(claimed.refused),
+        strategy,
+        settings,
+        waiting,
+        dry_run=False,
+        blocked_by=blocked_by,
+    )
+
+
+def _state_and_claims(store: StateStore, *, consistent: bool) -> tuple[TableState, tuple[Assignment, ...]]:
+    """Return the current state, and the claims of other jobs on its files.
+
+    Claims are read before the state. In the other order, a job that commits in between would leave its inputs in the
+    state and no claim on them. A job that claims in between does no harm, as each job claims its inputs again. Only a
+    dry run needs both from the same moment (`consistent`); a run must not fail because claims change all the time.
+    """
+
+    def read_claims() -> tuple[Assignment, ...]:
+        return store.catalog.assignments(store.table_id, store.clock.now())
+
+    if consistent:
+        return steady(store.load, read_claims)
+    claims = read_claims()
+    return store.load(), claims
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CompactionReport(Report):
-    """What a compaction did; of a dry run, what it would do.
+    """What a compaction did; for a dry run, what it would do.
 
     Parameters
     ----------
@@ -224,16 +180,18 @@ class CompactionReport(Report):
     snapshots
         The snapshot that each job made; empty for a dry run.
     refused
-        Jobs that came too late: other writers had taken their inputs. Nothing of them is left.
+        Jobs that came too late, because other writers had replaced their inputs. Their outputs were deleted.
     strategy
         The strategy that chose the files.
     settings
-        The numbers that it went by.
+        The strategy's settings.
     waiting
-        Jobs beyond the table's limits, which a later run will do.
+        Number of jobs beyond the table's limits; a later run does them.
+    dry_run
+        Whether the jobs were only planned.
     blocked_by
-        Claims of other jobs, which run or whose process died, without which there would be something to merge. A claim
-        ends at its moment unless its process, being alive, renews it.
+        Claims of other jobs, running or dead, that leave nothing to merge. A claim ends at its moment unless a living
+        process renews it.
     """
 
     jobs: tuple[CompactionJob, ...]
@@ -247,47 +205,49 @@ class CompactionReport(Report):
 
     @property
     def rows(self) -> int:
-        """Rows that were merged."""
+        """Number of rows that were merged."""
         return sum(job.rows for job in self.jobs)
 
     @property
     def blocked_text(self) -> str:
-        """Which files wait for the end of other jobs' claims; empty when none do."""
+        """The claims that leave nothing to merge, as text; "" when there are none."""
         return claims_text(self.blocked_by)
 
     def grid(self) -> Grid:
-        """Return one row a job: what merges into what and why, and the snapshot that it made if it was done."""
+        """Return one row per job: which files it merges into which file and why, and the snapshot that it made."""
         late = f"{counted(len(self.refused), 'job')} came too late and left nothing" if self.refused else ""
         more = f"{counted(self.waiting, 'job')} wait for the next run: see the limits in the properties"
-        footer = " · ".join(filter(None, (late, more if self.waiting else "", self.blocked_text)))
+        footer = notes_line(late, more if self.waiting else "", self.blocked_text)
         if not self.jobs:
             return Grid(("",), (), f"compaction ({self.strategy}): nothing to merge", footer)
-        made = [()] * len(self.jobs) if self.dry_run else [(snapshot.id,) for snapshot in self.snapshots]
-        rows = tuple((*self._row(job), *snapshot) for job, snapshot in zip(self.jobs, made, strict=True))
-        would = "would merge" if self.dry_run else "merged"
-        title = f"compaction ({self.strategy}): {would} {merged_text(self.jobs)} into {len(self.jobs):,}"
-        columns = ("partition", "files", "rows", "bytes", "why", "merges", "into")
-        return Grid((*columns, *(() if self.dry_run else ("snapshot",))), rows, title, footer)
+        columns: tuple[str, ...] = ("partition", "files", "rows", "bytes", "why", "merges", "into")
+        rows = tuple(map(self._row, self.jobs))
+        if not self.dry_run:
+            columns = (*columns, "snapshot")
+            rows = tuple((*row, snapshot.id) for row, snapshot in zip(rows, self.snapshots, strict=True))
+        verb = "would merge" if self.dry_run else "merged"
+        title = f"compaction ({self.strategy}): {verb} {merged_text(self.jobs)} into {len(self.jobs):,}"
+        return Grid(columns, rows, title, footer)
 
     def _row(self, job: CompactionJob) -> tuple[object, ...]:
         why = reason(self.strategy, job.inputs, self.settings)
         size = Bytes(sum(file.bytes for file in job.inputs))
-        merges = ", ".join(map(_short, job.filenames))
-        return job.region, len(job.inputs), job.rows, size, why, merges, _short(job.output)
+        merges = ", ".join(map(_short_name, job.filenames))
+        return job.region, len(job.inputs), job.rows, size, why, merges, _short_name(job.output)
 
 
-def _short(filename: str) -> str:
-    """Return the first digits of a data file's name: enough to find it among a table's files."""
+def _short_name(filename: str) -> str:
+    """Return the first 8 characters of a data file's name: enough to find it among a table's files."""
     return filename.rpartition("/")[2][:8]
 
 
 def merged_text(jobs: Sequence[CompactionJob]) -> str:
-    """Return how many files some jobs merge; jobs of several partitions may share one."""
+    """Return how many files some jobs merge, as text; jobs of several partitions can share a file."""
     return files_text(len({name for job in jobs for name in job.filenames}), sum(len(job.inputs) for job in jobs))
 
 
-JobRunner = Callable[[Sequence[CompactionJob], Schema], Generator[tuple[CompactionJob, DataFile | None]]]
-"""Runs jobs and yields each with its output as it finishes; an engine's way to do `run_job`."""
+def ignore_start(job: CompactionJob) -> None:
+    """Ignore that a job starts."""
 
 
 def run_job(
@@ -299,17 +259,40 @@ def run_job(
     *,
     process: Processor | None = None,
 ) -> DataFile | None:
-    """Merge a job's inputs into its output and check that no row was lost; None when no row was left.
+    """Merge a job's inputs into its output, check that no row was lost, and return the output.
 
-    Runs anywhere that reaches the table's storage: in process, or in a task on a Spark executor, where `process` is
-    what the driver made of the job's processing. One thread merges and processes while another checks the order,
-    encodes and writes. `check` is called with each batch; when it raises, nothing is left of the job.
+    Runs anywhere that reaches the table's storage: in this process, or in a task on a Spark executor. One thread merges
+    and processes rows while another one checks their order, encodes and writes them.
+
+    Parameters
+    ----------
+    job
+        The inputs, and the name of the output.
+    schema, storage
+        The table's.
+    writing
+        How the output is written.
+    check
+        Called before each batch; when it raises, the job's output is deleted.
+    process
+        The job's processing, if the driver has already found its functions.
+
+    Returns
+    -------
+    The output; None when no row is left.
+
+    Raises
+    ------
+    StateRuleBroken
+        When the number of rows written is wrong; the output has been deleted.
     """
     merged = leaf_rows(job.inputs, process or Processor.of(job.processing, schema), storage)
-    with closing(made_ahead(checked(merged, check))) as rows:
+    with closing(prefetched(_with_check(merged, check))) as rows:
         file = write_sorted(storage, job.output, schema, rows, writing)
     written = 0 if file is None else file.rows
-    if job.rows_exact and (written > job.rows or (written < job.rows and job.processing.is_nothing)):
+    may_drop_rows = not job.processing.is_nothing
+    if job.rows_exact and (written > job.rows or (written < job.rows and not may_drop_rows)):
+        logger.error("compaction job %s read %d rows but wrote %d; deleting its output", job.id, job.rows, written)
         storage.delete(job.output)
         raise StateRuleBroken(
             f"compaction job {job.id} read {job.rows:,} rows but wrote {written:,}",
@@ -318,89 +301,190 @@ def run_job(
     return file
 
 
-def untold(job: CompactionJob) -> None:
-    """Tell nobody that a job begins."""
-
-
-def checked(batches: Iterable[T], check: Callable[[], None]) -> Generator[T]:
-    """Yield batches, each behind a check that may end the work."""
-    for batch in batches:
-        check()
-        yield batch
-
-
 def run_in_process(
     storage: Storage,
     writing: DataFileSettings = AS_DEFAULT,
-    begun: Callable[[CompactionJob], None] = untold,
+    on_start: Callable[[CompactionJob], None] = ignore_start,
     check: Callable[[], None] = unchecked,
 ) -> JobRunner:
-    """Return the runner that merges one job after the other in this process, and tells of each that it begins."""
+    """Return the runner that merges one job after the other in this process; it calls `on_start` with each job."""
 
     def run(jobs: Sequence[CompactionJob], schema: Schema) -> Generator[tuple[CompactionJob, DataFile | None]]:
         for job in jobs:
-            begun(job)
+            on_start(job)
             yield job, run_job(job, schema, storage, writing, check)
 
     return run
 
 
-def _state_and_claims(store: StateStore, *, of_one_moment: bool) -> tuple[TableState, tuple[Assignment, ...]]:
-    """Return the current state, and which of its files other jobs have claimed.
+def _with_check(batches: Iterable[T], check: Callable[[], None]) -> Generator[T]:
+    """Yield batches and call `check` before each; it may raise to end the work."""
+    for batch in batches:
+        check()
+        yield batch
 
-    The claims are read first: otherwise a job that commits in between leaves its inputs in the state, free for others.
-    A job that claims in between does no harm, as each job asks for its inputs again. Only a plan that is shown needs
-    both of one moment, and a run does not fail for many other claims.
+
+def prefetched(items: Generator[T], depth: int = PREFETCHED_BATCHES) -> Generator[T]:
+    """Yield the items of a generator that runs in a thread of its own, at most `depth` items ahead.
+
+    An error of the generator is raised here, after the items before it. When the caller stops early, by an error or an
+    interrupt, the generator is closed before this one ends, so nothing keeps running.
+    """
+    ready: SimpleQueue[tuple[T] | BaseException | None] = SimpleQueue()
+    free, stopped = Semaphore(depth), False
+
+    def fill() -> None:
+        try:
+            with closing(items):
+                for item in items:
+                    ready.put((item,))
+                    free.acquire()
+                    if stopped:
+                        return
+            ready.put(None)
+        except BaseException as error:  # noqa: BLE001 - it is raised again in the thread that uses the items
+            logger.debug("prefetch thread ends by %s: %s", type(error).__name__, error)
+            ready.put(error)
+
+    thread = Thread(target=fill, daemon=True)
+    thread.start()
+    try:
+        while (got := ready.get()) is not None:
+            if isinstance(got, BaseException):
+                raise got
+            free.release()
+            yield got[0]
+    finally:
+        stopped = True
+        free.release()
+        thread.join()
+
+
+class ClaimedJobs:
+    """Claims the inputs of jobs, commits their outputs, and records each step in the catalog.
+
+    Claims end by themselves; a thread renews them for as long as the process works on the jobs.
+
+    Parameters
+    ----------
+    store
+        The table's state store.
+    tracker
+        Records the jobs.
+    author
+        Recorded in the snapshots.
     """
 
-    def claims() -> tuple[Assignment, ...]:
-        return store.catalog.assignments(store.table_id, store.clock.now())
+    def __init__(self, store: StateStore, tracker: JobTracker, author: str | None) -> None:
+        self._store, self._tracker, self._author = store, tracker, author
+        self._claims: dict[str, Assignment] = {}
+        self._lock = threading.Lock()
+        self._renewing = Renewing("sleeper-claims", RENEWED_EVERY, self.renew, lambda: bool(self._claims))
+        self.done: list[tuple[CompactionJob, Snapshot]] = []
+        self.refused: list[CompactionJob] = []
 
-    if of_one_moment:
-        return steady(store.load, claims)
-    claimed = claims()
-    return store.load(), claimed
+    @property
+    def settled(self) -> int:
+        """Number of jobs that were committed or refused."""
+        return len(self.done) + len(self.refused)
 
+    @property
+    def rows(self) -> int:
+        """Number of rows merged by the committed jobs."""
+        return sum(job.rows for job, _ in self.done)
 
-def compact(
-    store: StateStore,
-    runner: JobRunner,
-    *,
-    strategy: str,
-    settings: StrategySettings,
-    dry_run: bool,
-    progress: Progress,
-    author: str | None = None,
-    partition_id: str | None = None,
-    but: Collection[str] = (),
-    tracker: JobTracker | None = None,
-    processing: DataProcessing = NOTHING,
-) -> CompactionReport:
-    """Plan, claim, run and commit; each job is committed as it finishes, so an interrupt loses only those running."""
-    state, claimed = _state_and_claims(store, of_one_moment=dry_run)
-    proposed, waiting, blocked_by = plan_compaction(
-        state, strategy, settings, claimed, store.clock, store.most_compaction_inputs, partition_id, but, processing
-    )
-    if dry_run:
-        return CompactionReport(proposed, (), (), strategy, settings, waiting, dry_run=True, blocked_by=blocked_by)
-    jobs: list[CompactionJob] = []
-    under_way = ClaimedJobs(store, tracker or JobTracker(store, author), author)
-    began = store.clock.now()
-    try:
-        jobs = [job for job in proposed if under_way.claim(job)]
-        progress.update("compacting", 0, len(jobs))
-        with closing(runner(jobs, state.schema)) as results:  # leaving it by an error stops what still runs
-            for job, file in results:
-                under_way.commit(job, file)
-                seconds = (store.clock.now() - began).total_seconds()
-                progress.update(f"compacting{rate_text(under_way.rows, seconds)}", under_way.settled, len(jobs))
-    except BaseException as error:
-        under_way.give_up(error, proposed)
-        raise
-    under_way.clean_up(jobs)
-    done = sorted(under_way.done, key=lambda pair: jobs.index(pair[0]))
-    finished, snapshots = zip(*done, strict=True) if done else ((), ())
-    refused = tuple(under_way.refused)
-    return CompactionReport(
-        finished, snapshots, refused, strategy, settings, waiting, dry_run=False, blocked_by=blocked_by
-    )
+    def claim(self, job: CompactionJob) -> bool:
+        """Claim a job's inputs and record the job in the same step; return False if another job has one of them."""
+        now = self._store.clock.now()
+        claim = Assignment(job.id, job.partition_id, job.filenames, now + CLAIM_TIME)
+        record = self._tracker.created(
+            job.id, "compaction", partition_ids=(job.partition_id,), files=len(job.filenames)
+        )
+        claimed = self._store.catalog.assign(self._store.table_id, claim, now, record)
+        if claimed:
+            with self._lock:
+                self._claims[job.id] = claim
+            self._renewing.begin()
+        else:
+            logger.info("table %s: compaction job %s not run: another job has its inputs", self._store.table_id, job.id)
+            self._tracker.refused(job.id)
+        return claimed
+
+    def renew(self) -> None:
+        """Renew the claims of all jobs that are not settled; drop a claim whose files another job has claimed."""
+        for job_id in list(self._claims):
+            with self._lock:
+                claim = self._claims.get(job_id)
+                if claim is not None:
+                    self._renew_claim(claim)
+
+    def _renew_claim(self, claim: Assignment) -> None:
+        now, table_id = self._store.clock.now(), self._store.table_id
+        try:
+            renewed = self._store.catalog.assign(table_id, replace(claim, until=now + CLAIM_TIME), now)
+        except SleeperError as error:  # the next round comes before the claim ends
+            logger.warning("table %s: cannot renew the claim of job %s: %s", table_id, claim.job_id, error.message)
+            return
+        if renewed:
+            logger.debug("table %s: claim of job %s renewed", table_id, claim.job_id)
+        else:
+            logger.warning("table %s: claim of job %s lost: another job has its inputs", table_id, claim.job_id)
+            del self._claims[claim.job_id]
+
+    def commit(self, job: CompactionJob, file: DataFile | None) -> None:
+        """Commit a job's output, or refuse the job if it came too late; its claim is not renewed any more."""
+        output = None if file is None else reference_to(file, job.partition_id, job_id=job.id)
+        try:
+            self._check_claim(job)
+            change = ReplaceFileReferences(job.id, job.partition_id, job.filenames, output)
+            snapshot = self._store.commit(change, author=self._author)
+        except StateRuleBroken as error:
+            logger.warning("table %s: compaction job %s refused: %s", self._store.table_id, job.id, error.message)
+            self._stop_renewing(job)
+            self.refused.append(job)
+            self._tracker.failed(job.id, error.message)
+            return
+        self._stop_renewing(job)
+        self.done.append((job, snapshot))
+        written = 0 if output is None else output.rows
+        logger.debug(
+            "table %s: compaction job %s merged %d files into %d rows, snapshot %d",
+            self._store.table_id, job.id, len(job.inputs), written, snapshot.id,
+        )  # fmt: skip
+        self._tracker.finished(job.id, rows_read=job.rows, rows_written=written, snapshot_id=snapshot.id)
+
+    def _check_claim(self, job: CompactionJob) -> None:
+        """Refuse a job whose claim has ended. If it ends after this check, the commit's rules refuse the job."""
+        store = self._store
+        if job.id not in {claim.job_id for claim in store.catalog.assignments(store.table_id, store.clock.now())}:
+            reason = f"the claim of compaction job {job.id} on its inputs has ended, as it was not renewed in time"
+            raise StateRuleBroken(reason, hint="compact again")
+
+    def give_up(self, error: BaseException, proposed: Iterable[CompactionJob]) -> None:
+        """Clean up after an error or interrupt that ends the compaction: jobs that are not done leave nothing."""
+        logger.info(
+            "table %s: compaction ends by %s after %d jobs",
+            self._store.table_id, type(error).__name__, len(self.done),
+        )  # fmt: skip
+        self._stop_renewing_all()
+        self._tracker.ended_by(error)
+        if not isinstance(error, OutcomeUnknown):  # then an output may be in the table; claims end by themselves
+            self.clean_up(proposed)
+
+    def clean_up(self, jobs: Iterable[CompactionJob]) -> None:
+        """Delete outputs that were not committed, and release all claims."""
+        self._stop_renewing_all()
+        jobs, done = list(jobs), {job.id for job, _ in self.done}
+        discard_files(self._store, [job.output for job in jobs if job.id not in done])
+        for job in jobs:
+            self._store.catalog.release(self._store.table_id, job.id)
+        forget_old_jobs(self._store)
+
+    def _stop_renewing(self, job: CompactionJob) -> None:
+        with self._lock:
+            self._claims.pop(job.id, None)
+
+    def _stop_renewing_all(self) -> None:
+        with self._lock:  # so that no renewal follows the release of a claim
+            self._claims.clear()
+        self._renewing.end()

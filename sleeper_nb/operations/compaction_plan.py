@@ -1,4 +1,8 @@
-"""Which compaction jobs a table needs now: what a strategy proposes, within the limits, as values. Pure."""
+"""Plan compaction jobs: which files of each leaf to merge, by a strategy and within the table's limits. Pure.
+
+The strategies are Sleeper's, under Sleeper's names: pure functions of the files' row counts. `plan_compaction` applies
+one of them to each leaf, leaving out files that other jobs have claimed.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +22,22 @@ from sleeper_nb.operations.scanning.scan_plan import PlannedFile, files_by_parti
 from sleeper_nb.report import counted
 from sleeper_nb.storage import paths
 
-# Which files of a leaf to merge: Sleeper's compaction strategies, as pure functions of the files' sizes in rows.
-
 
 @dataclass(frozen=True, slots=True)
 class StrategySettings:
-    """Numbers of the strategies, under Sleeper's names and with its defaults.
+    """The settings of the strategies, with Sleeper's defaults.
 
     Parameters
     ----------
     batch_size
-        Files of a job (``sleeper.table.compaction.files.batch.size``).
+        The most files of one job (``sleeper.table.compaction.files.batch.size``).
     ratio
-        Of the size-ratio strategy (``sleeper.table.compaction.strategy.sizeratio.ratio``).
+        The ratio of the size-ratio strategy (``sleeper.table.compaction.strategy.sizeratio.ratio``).
     jobs_per_partition
-        Of the size-ratio strategy: so many jobs at most merge files of one partition at a time
+        The most jobs that the size-ratio strategy runs in one partition at a time
         (``sleeper.table.compaction.strategy.sizeratio.max.concurrent.jobs.per.partition``).
     jobs
-        So many jobs at most are under way in the table (``sleeper.table.compaction.job.creation.limit``).
+        The most jobs that run in the table at a time (``sleeper.table.compaction.job.creation.limit``).
     """
 
     batch_size: int = 12
@@ -45,7 +47,7 @@ class StrategySettings:
 
     @classmethod
     def of(cls, properties: TableProperties) -> StrategySettings:
-        """Return what a table's properties say."""
+        """Return the settings that a table's properties hold."""
         prefix = "sleeper.table.compaction"
         return cls(
             properties[f"{prefix}.files.batch.size"],
@@ -60,18 +62,18 @@ Strategy = Callable[[Sequence[PlannedFile], StrategySettings], FileBatches]
 
 
 def basic(files: Sequence[PlannedFile], settings: StrategySettings) -> FileBatches:
-    """Merge the smallest files in batches of exactly the batch size; a remainder waits for more files."""
+    """Merge files in batches of exactly the batch size, smallest first; the remaining files wait for more."""
     ordered = _by_rows(files)
     size = settings.batch_size
     return [ordered[i : i + size] for i in range(0, len(ordered) - size + 1, size)]
 
 
 def size_ratio(files: Sequence[PlannedFile], settings: StrategySettings) -> FileBatches:
-    """Merge files of about the same size, so that a row is rewritten a logarithmic number of times.
+    """Merge files of similar size, so that a row is rewritten a logarithmic number of times.
 
-    Files may merge when all but the largest together have at least `ratio` times the rows of the largest. Largest
-    files are passed over until that holds. When more are left than fit one batch, a window of the batch size slides
-    over them by size: a window in which it holds becomes a job.
+    Files are similar when all but the largest together have at least `ratio` times the rows of the largest. The largest
+    files are left out until the rest are similar. If more remain than fit in one batch, a window of the batch size
+    slides over them, ordered by size, and each window of similar files becomes a job.
     """
     ordered = _by_rows(files)
     while len(ordered) > 1 and not _similar(ordered, settings.ratio):
@@ -90,22 +92,22 @@ def size_ratio(files: Sequence[PlannedFile], settings: StrategySettings) -> File
     return jobs
 
 
-def everything(files: Sequence[PlannedFile], _settings: StrategySettings) -> FileBatches:
-    """Merge all files of the leaf into one, whatever their sizes; a leaf of one whole file is left alone."""
-    done = len(files) == 1 and files[0].only_this_partition
-    return [] if done or not files else [_by_rows(files)]
+def all_files(files: Sequence[PlannedFile], _settings: StrategySettings) -> FileBatches:
+    """Merge all files of the leaf into one, regardless of size; a leaf with one file of its own is done already."""
+    is_done = len(files) == 1 and files[0].only_this_partition
+    return [] if is_done or not files else [_by_rows(files)]
 
 
-STRATEGIES: dict[str, Strategy] = {"size-ratio": size_ratio, "basic": basic, "all": everything}
-"""The strategies by the names that users type; the first is the default."""
+STRATEGIES: dict[str, Strategy] = {"size-ratio": size_ratio, "basic": basic, "all": all_files}
+"""The strategies by name; the first is the default."""
 
 
 def reason(strategy: str, batch: Sequence[PlannedFile], settings: StrategySettings) -> str:
-    """Return in a few words why a strategy merges a batch."""
+    """Return why a strategy merges a batch of files, as a short text."""
     if len(batch) == 1:
         return "its file has rows of other partitions"
     if strategy == "basic":
-        return f"a full batch of {len(batch)} files"  # the state store may allow fewer than the property
+        return f"a full batch of {len(batch)} files"  # a state store may allow fewer files than the property
     if strategy == "size-ratio":
         *others, largest = batch
         times = f"{sum(file.rows for file in others) / largest.rows:.1f} ×" if largest.rows else "as many as"
@@ -114,26 +116,26 @@ def reason(strategy: str, batch: Sequence[PlannedFile], settings: StrategySettin
 
 
 def strategy_named(name: str) -> Strategy:
-    """Return a strategy; `NotFound` names the nearest."""
+    """Return the strategy of a name; `NotFound` suggests the nearest name."""
     if name not in STRATEGIES:
         raise NotFound.of("compaction strategy", name, STRATEGIES)
     return STRATEGIES[name]
 
 
-def within(strategy: Strategy, most: int | None) -> Strategy:
-    """Return the strategy with at most so many files in a batch, the smallest together; as it is when None.
+def choose_batches(
+    strategy: str, files: Sequence[PlannedFile], settings: StrategySettings, most_inputs: int | None = None
+) -> FileBatches:
+    """Return the batches of a leaf's files that a strategy merges, each with at most `most_inputs` files.
 
-    What is left of a batch as a single file waits for the next plan, unless it has rows of other partitions.
+    A larger batch is cut, smallest files first. If one file is left over, it waits for the next plan, unless it also
+    has rows of other partitions.
     """
-    if most is None:
-        return strategy
-
-    def bounded(files: Sequence[PlannedFile], settings: StrategySettings) -> FileBatches:
-        batches = strategy(files, replace(settings, batch_size=min(settings.batch_size, most)))
-        pieces = [batch[at : at + most] for batch in batches for at in range(0, len(batch), most)]
-        return [piece for piece in pieces if len(piece) > 1 or not piece[0].only_this_partition]
-
-    return bounded
+    choose = strategy_named(strategy)
+    if most_inputs is None:
+        return choose(files, settings)
+    batches = choose(files, replace(settings, batch_size=min(settings.batch_size, most_inputs)))
+    pieces = [batch[at : at + most_inputs] for batch in batches for at in range(0, len(batch), most_inputs)]
+    return [piece for piece in pieces if len(piece) > 1 or not piece[0].only_this_partition]
 
 
 def _similar(ordered: Sequence[PlannedFile], ratio: int) -> bool:
@@ -144,12 +146,23 @@ def _by_rows(files: Sequence[PlannedFile]) -> list[PlannedFile]:
     return sorted(files, key=attrgetter("rows", "filename"))
 
 
-_MOST_CLAIMS = 3
-
-
 @dataclass(frozen=True, slots=True)
 class CompactionJob:
-    """A decision to merge some files of one partition into one, their rows processed on the way."""
+    """The decision to merge some files of one partition into one file.
+
+    Parameters
+    ----------
+    id
+        The job's id, which also names its output.
+    partition_id, region
+        The partition, and its keys as text.
+    inputs
+        The files to merge.
+    rows_exact
+        Whether the row counts of all inputs are exact.
+    processing
+        The filters, iterator and aggregations that are applied for good.
+    """
 
     id: str
     partition_id: str
@@ -160,7 +173,7 @@ class CompactionJob:
 
     @property
     def rows(self) -> int:
-        """Rows of the inputs in the partition."""
+        """Number of rows of the inputs in the partition."""
         return sum(file.rows for file in self.inputs)
 
     @property
@@ -170,15 +183,14 @@ class CompactionJob:
 
     @property
     def output(self) -> str:
-        """The name of the file that the job writes."""
+        """The name of the output file."""
         return paths.data_file(self.partition_id, self.id)
 
 
 class CompactionPlan(NamedTuple):
-    """The jobs to run now, how many more the strategy proposes beyond the limits, and the claims that leave none to do.
+    """The jobs to run now, the number of jobs beyond the limits, and the claims that leave a leaf nothing to merge.
 
-    `blocked_by` are the claims of other jobs on leaves for which the strategy proposes something only when it takes
-    their files as well.
+    `blocked_by` holds the claims of other jobs on leaves where the strategy would merge files if none were claimed.
     """
 
     jobs: tuple[CompactionJob, ...]
@@ -190,54 +202,85 @@ def plan_compaction(
     state: TableState,
     strategy: str,
     settings: StrategySettings,
-    claimed: Sequence[Assignment],
+    claims: Sequence[Assignment],
     clock: Clock,
     most_inputs: int | None = None,
     partition_id: str | None = None,
-    but: Collection[str] = (),
+    excluded: Collection[str] = (),
     processing: DataProcessing = NOTHING,
 ) -> CompactionPlan:
-    """Plan the jobs that a strategy proposes for each leaf, or for one; files that a job has claimed are left out.
+    """Plan the jobs that a strategy proposes, leaving out files that other jobs have claimed.
 
-    No job has more than `most_inputs` files, which is as many as the state store can replace at once. Beyond the limits
-    of `settings`, jobs wait: in one partition as in Sleeper, in the table those of the leaves on the right. The leaves
-    `but` are passed over. Of `processing` each job does what may be done for good.
+    Beyond the limits of `settings`, jobs wait: those of one partition as in Sleeper, those of the table from the right.
+
+    Parameters
+    ----------
+    state
+        The version to compact.
+    strategy, settings
+        The name of the strategy, and its settings.
+    claims
+        The claims of other jobs.
+    clock
+        Makes the ids of jobs.
+    most_inputs
+        The most files that the state store can replace in one commit; None is no limit.
+    partition_id
+        The only leaf to plan; all leaves when None.
+    excluded
+        Ids of leaves to leave out.
+    processing
+        The table's; each job applies the part of it that may be applied for good.
+
+    Raises
+    ------
+    NotFound
+        When there is no such strategy or partition.
+    InvalidInput
+        When the partition is not a leaf.
     """
     processing = processing.in_compaction(state.schema)
-    choose = within(strategy_named(strategy), most_inputs)
+    strategy_named(strategy)
     if partition_id is not None and not state.tree[partition_id].is_leaf:
-        raise InvalidInput(f"partition {partition_id!r} is no leaf", hint="name one that partitions lists")
-    taken = {(claim.partition_id, name) for claim in claimed for name in claim.filenames}
-    running = Counter(claim.partition_id for claim in claimed)
-    every = files_by_partition(state)
+        raise InvalidInput(f"partition {partition_id!r} is not a leaf", hint="name a leaf that partitions lists")
+    claimed_files = {(claim.partition_id, name) for claim in claims for name in claim.filenames}
+    running = Counter(claim.partition_id for claim in claims)
+    files_of_leaf = files_by_partition(state)
     blocked: set[str] = set()
     jobs: list[CompactionJob] = []
     proposed = 0
     for leaf in state.tree.leaves:
-        if partition_id not in {None, leaf.id} or leaf.id in but:
+        if partition_id not in {None, leaf.id} or leaf.id in excluded:
             continue
-        files = every.get(leaf.id, ())
-        batches = choose([file for file in files if (leaf.id, file.filename) not in taken], settings)
-        if not batches and running[leaf.id] and choose(files, settings):
+        files = files_of_leaf.get(leaf.id, ())
+        free = [file for file in files if (leaf.id, file.filename) not in claimed_files]
+        batches = choose_batches(strategy, free, settings, most_inputs)
+        if not batches and running[leaf.id] and choose_batches(strategy, files, settings, most_inputs):
             blocked.add(leaf.id)
         proposed += len(batches)
-        most = settings.jobs_per_partition - running[leaf.id] if strategy == "size-ratio" else len(batches)
-        words = leaf.region.text(state.schema) if batches else ""
-        for batch in batches[: max(0, most)]:
+        if not batches:
+            continue
+        if strategy == "size-ratio":
+            batches = batches[: max(0, settings.jobs_per_partition - running[leaf.id])]
+        region = leaf.region.text(state.schema)
+        for batch in batches:
             exact = all(file.rows_exact for file in batch)
-            jobs.append(CompactionJob(clock.new_id(), leaf.id, words, tuple(batch), exact, processing))
-    kept = jobs[: max(0, settings.jobs - len(claimed))]
-    blocked_by = tuple(claim for claim in claimed if claim.partition_id in blocked)
-    return CompactionPlan(tuple(kept), proposed - len(kept), blocked_by)
+            jobs.append(CompactionJob(clock.new_id(), leaf.id, region, tuple(batch), exact, processing))
+    within_limit = jobs[: max(0, settings.jobs - len(claims))]
+    blocked_by = tuple(claim for claim in claims if claim.partition_id in blocked)
+    return CompactionPlan(tuple(within_limit), proposed - len(within_limit), blocked_by)
+
+
+_MOST_CLAIMS = 3
 
 
 def claims_text(claims: Sequence[Assignment]) -> str:
-    """Say which jobs have claimed how many files, and until when; empty when there are no claims."""
-    first = claims[:_MOST_CLAIMS]
-    said = [
-        f"{counted(len(claim.filenames), 'file')} {'is' if len(claim.filenames) == 1 else 'are'} claimed by compaction"
-        f" job {claim.job_id} until {claim.until:%H:%M:%S} UTC"
-        for claim in first
-    ]
-    others = len(claims) - len(first)
-    return "; ".join([*said, f"others by {counted(others, 'more job')}"] if others else said)
+    """Return which jobs have claimed how many files and until when, as text; "" without claims."""
+    texts = []
+    for claim in claims[:_MOST_CLAIMS]:
+        verb = "is" if len(claim.filenames) == 1 else "are"
+        files = f"{counted(len(claim.filenames), 'file')} {verb}"
+        texts.append(f"{files} claimed by compaction job {claim.job_id} until {claim.until:%H:%M:%S} UTC")
+    if len(claims) > _MOST_CLAIMS:
+        texts.append(f"others by {counted(len(claims) - _MOST_CLAIMS, 'more job')}")
+    return "; ".join(texts)

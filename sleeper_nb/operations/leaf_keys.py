@@ -169,7 +169,7 @@ class KeysOfRowGroups(LeafKeys):
         self._storage, self._schema, self._leaf, self._read_rows = storage, schema, leaf, read_rows
         self._filenames = [reference.filename for reference in references]
         found = (placed for number in range(len(references)) for placed in self._groups_of(number))
-        self._groups = [placed for placed in found if placed.group.may_meet(leaf.region)]
+        self._groups = [placed for placed in found if placed.group.may_overlap(leaf.region)]
 
     def rows(self, region: Region) -> int:
         """Count the row groups that begin in the region."""
@@ -199,7 +199,7 @@ class KeysOfRowGroups(LeafKeys):
         """Count whole row groups by their statistics, and read those that a border cuts."""
         found = {filename: [0] * len(regions) for filename in self._filenames}
         for placed in self._groups:
-            met = [i for i, region in enumerate(regions) if placed.group.may_meet(region)]
+            met = [i for i, region in enumerate(regions) if placed.group.may_overlap(region)]
             of_file = found[self._filenames[placed.file]]
             if len(met) == 1 and placed.group.lies_in(regions[met[0]]):
                 of_file[met[0]] += placed.group.rows
@@ -210,7 +210,7 @@ class KeysOfRowGroups(LeafKeys):
         return found
 
     def _meeting(self, region: Region) -> Iterator[PlacedGroup]:
-        return (placed for placed in self._groups if placed.group.may_meet(region))
+        return (placed for placed in self._groups if placed.group.may_overlap(region))
 
     @cached_property
     def _sample(self) -> KeysInMemory:

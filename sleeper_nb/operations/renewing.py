@@ -1,4 +1,4 @@
-"""A thread that renews what ends by itself, for as long as this process works on it."""
+"""A background thread that renews claims and leases, which end by themselves, while this process needs them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from datetime import timedelta
 
 
 class Renewing:
-    """Renews at intervals, in a thread that ends when nothing is left to renew.
+    """Calls a function at intervals in a background thread, which ends when nothing is left to renew.
 
     Parameters
     ----------
     name
-        The thread's.
+        The name of the thread.
     every
         The interval.
     renew
-        Renews everything; it raises nothing.
+        Renews everything; it must not raise.
     needed
-        Whether there is anything to renew; it must not wait for anything.
+        Returns whether there is anything to renew; it must not block.
     """
 
     def __init__(self, name: str, every: timedelta, renew: Callable[[], None], needed: Callable[[], bool]) -> None:
@@ -28,7 +28,7 @@ class Renewing:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """See that the thread runs; call it when something is there to renew."""
+        """Start the thread unless it runs; call this when there is something to renew."""
         with self._lock:
             if self._thread is None or not self._thread.is_alive() or self._wake.is_set():
                 self._wake = threading.Event()
@@ -36,7 +36,7 @@ class Renewing:
                 self._thread.start()
 
     def end(self) -> None:
-        """Let the thread end at once, or after what it is renewing."""
+        """Stop the thread: at once, or when the renewal under way is done."""
         self._wake.set()
 
     def _run(self, wake: threading.Event) -> None:

@@ -43,7 +43,7 @@ def load(
     always_spark: bool = False,
 ) -> Snapshot | IngestPlan:
     """Add rows to a table, or return what would be added; parameters, result and errors are those of `Table.ingest`."""
-    rows = sources.gather(data, table.store.storage, csv)
+    rows = sources.find_sources(data, table.store.storage, csv)
     through_spark = always_spark or sources.is_spark(rows) or sources.bytes_of(rows) >= SPARK_BYTES
     state = table.store.load()
     if dry_run:
@@ -79,7 +79,7 @@ def _ingest(
     def add() -> Snapshot:
         with finishing(table.components.progress) as progress:
             progress.update("reading")
-            rows, notes = sources.rows_and_notes(given, schema)
+            rows, notes = sources.read_sources_with_notes(given, schema)
             progress.update(f"writing {rows.num_rows:,} rows")
             snapshot = ingest.ingest_arrow(
                 table.store,

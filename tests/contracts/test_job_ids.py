@@ -69,7 +69,7 @@ def store(tables: Tables, clock: ManualClock) -> Iterator[StateStore]:
 
 def ingest(store: StateStore, job_id: str | None, *keys: str) -> Any:
     schema = store.load().schema
-    rows = sources.rows_of(sources.gather(rows_of(*keys)), schema)
+    rows = sources.read_sources(sources.find_sources(rows_of(*keys)), schema)
     return ingest_arrow(store, rows, job_id=job_id)
 
 

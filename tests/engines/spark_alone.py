@@ -20,7 +20,7 @@ from sleeper_nb.engines.spark import pipeline
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.check import check_table
-from sleeper_nb.operations.loading.sources import gather
+from sleeper_nb.operations.loading.sources import find_sources
 from sleeper_nb.progress import Silent
 from sleeper_nb.storage.filesystem import Storage
 from tests.builders import a_store, ingest, keys_in, on_disk, reopened, rows_of, scan
@@ -67,7 +67,7 @@ class Unlucky(Storage):
 def unlucky(folder, engine, case):
     """Every row is there once, and no file that the table does not name."""
     store = a_store(folder, points=["m"], storage=Unlucky(folder / "table", case), clock=Clock())
-    made = pipeline.bulk_import(engine, store, gather(rows_of("a", "b", "y", "z")))
+    made = pipeline.bulk_import(engine, store, find_sources(rows_of("a", "b", "y", "z")))
     assert (folder / "unlucky").exists()
     assert (made.added_rows, keys_in(scan(store))) == (4, ["a", "b", "y", "z"])
     data = {path for path in on_disk(store) if path.startswith("data/")}
@@ -103,7 +103,7 @@ def little_memory(folder, engine):
     keys = np.random.default_rng(1).integers(0, 2**62, count)
     rows = pa.table({"key": keys, "text": pa.array([f"{key:0100d}" for key in keys])})
     store = a_store(folder, Schema({"key": "long"}, {}, {"text": "string"}), clock=Clock())
-    made = pipeline.bulk_import(engine, store, gather(rows))
+    made = pipeline.bulk_import(engine, store, find_sources(rows))
     assert (made.added_rows, made.files) == (count, 1)
     assert spilled(engine.session()) > 50 * 2**20, spilled(engine.session())
     report = check_table(store, "table", deep=True, progress=Silent())

@@ -19,7 +19,7 @@ from sleeper_nb.engines.spark import pipeline
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.operations import compact as compaction
 from sleeper_nb.operations.compaction_plan import StrategySettings
-from sleeper_nb.operations.loading.sources import gather
+from sleeper_nb.operations.loading.sources import find_sources
 from sleeper_nb.progress import SILENT, Silent
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
@@ -89,7 +89,7 @@ def opened(folder: Path, name: str, held: int) -> StateStore:
 
 def bulk_import(engine: SparkEngine, store: StateStore) -> None:
     """Import two rows, one a leaf."""
-    pipeline.bulk_import(engine, store, gather(NEW))
+    pipeline.bulk_import(engine, store, find_sources(NEW))
 
 
 def compact(engine: SparkEngine, store: StateStore, progress: Any = SILENT) -> compaction.CompactionReport:

@@ -389,7 +389,7 @@ class LastLine:
 
 
 def test_the_last_line_tells_the_rate_and_a_leaf_that_got_far_too_much(tmp_path, spark_engine, monkeypatch):
-    monkeypatch.setattr(load_summary, "TOLD_ROWS", 100)
+    monkeypatch.setattr(load_summary, "SUMMARY_ROWS", 100)
     watcher = LastLine()
     with sl.connect(tmp_path, spark=spark_engine.session(), progress=watcher) as session:
         table = session.create_table("t", sl.Schema({"carrier": "string"}), ["DL", "MQ", "UA"])

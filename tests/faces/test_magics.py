@@ -589,7 +589,7 @@ def test_csv_is_exported_and_ingested_by_its_options(trips, fail):
     assert made.added_rows == rows
     assert trips("%sleeper export trips@2 all.tsv").rows > 0
     assert trips("%sleeper ingest trips all.tsv --dry-run").differences == ()
-    assert "no delimiter" in fail("%sleeper ingest trips all.tsv --delimiter ab").message
+    assert "not a valid delimiter" in fail("%sleeper ingest trips all.tsv --delimiter ab").message
 
 
 def test_why_shows_what_was_behind_the_last_error(trips, fail, shell):
@@ -707,7 +707,9 @@ def test_what_cannot_hold_such_a_year_says_what_can(far, line):
     for form in (result.to_pandas, result.to_dict):
         with pytest.raises(InvalidInput, match=r"column 'd' .* years 1 to 9999") as caught:
             form()
-        assert caught.value.hint == "take the rows --as arrow, or by to_arrow(); or cast the column to text in sql"
+        assert caught.value.hint == (
+            "read the rows as Arrow (--as arrow, or to_arrow() in Python), or cast the column to text in SQL"
+        )
     assert result.to_polars()["d"].is_not_null().all()
 
 

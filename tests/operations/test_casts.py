@@ -34,8 +34,8 @@ CASES = cases()
 def found(chosen: list[Case], data: Any) -> dict[str, Any]:
     """Return the one value of each column, or `REFUSED`."""
     schema = sl.Schema({"k": "int"}, {}, {case.name: f"{case.field}?" for case in chosen})
-    (source,) = sources.gather(data)
-    got = sources.conformed(source, schema)
+    (source,) = sources.find_sources(data)
+    got = sources.read_source(source, schema)
     told = {d.column: d for d in got.differences}
     for difference in told.values():
         assert f"column {difference.column!r}" in difference.problem

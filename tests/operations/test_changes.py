@@ -115,8 +115,8 @@ def test_streams_of_any_batches_cancel_each_other_like_counters(old, new, size):
         table = pa.Table.from_pylist(sorted(rows, key=lambda row: (row["key"], row["n"])), KEYED.arrow)
         return table, iter(table.to_batches(max_chunksize=size))
 
-    with pytest.MonkeyPatch.context() as patch:  # so that nothing is gathered, and batches stay small
-        patch.setattr("sleeper_nb.operations.versioning.row_changes.gathered", iter)
+    with pytest.MonkeyPatch.context() as patch:  # so that batches are not coalesced and stay small
+        patch.setattr("sleeper_nb.operations.versioning.row_changes.coalesced", iter)
         (before, one), (after, other) = batches(old), batches(new)
         found = list(difference(one, other, KEYED.arrow, KEYED.sort_order))
     removed = sum((counted(change.removed) for change in found), Counter())

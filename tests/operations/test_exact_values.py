@@ -218,5 +218,5 @@ def test_a_list_in_csv_that_is_nested_too_deep_is_refused(loaded: Any, tmp_path:
 
 def test_what_arrow_cannot_take_of_a_frame_is_refused(loaded: Any):
     frame = pl.DataFrame({"k": [0], "v": pl.Series([5], dtype=pl.Int128)})
-    with pytest.raises(sl.InvalidInput, match="cannot be read as Arrow"):
+    with pytest.raises(sl.InvalidInput, match="cannot be converted to Arrow"):
         loaded("long", frame)

@@ -22,9 +22,9 @@ from sleeper_nb.operations.compact import run_job
 from sleeper_nb.operations.compaction_plan import StrategySettings, plan_compaction
 from sleeper_nb.operations.loading.ingest import (
     IngestSettings,
-    add_written,
     cut_by_leaf,
     reference_to,
+    write_and_commit,
 )
 from sleeper_nb.operations.scanning.scan_plan import plan_scan
 from sleeper_nb.progress import Silent
@@ -142,7 +142,7 @@ def test_an_error_of_the_writer_deletes_the_files_it_had_finished(store: StateSt
         raise RuntimeError
 
     with pytest.raises(RuntimeError):
-        add_written(store, write, message=None, author=None)
+        write_and_commit(store, write, message=None, author=None)
     assert data_on_disk(store) == set()
 
 

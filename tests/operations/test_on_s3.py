@@ -18,8 +18,8 @@ from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.operations import compact as compaction
 from sleeper_nb.operations.compaction_plan import StrategySettings
 from sleeper_nb.operations.loading.ingest import IngestSettings
-from sleeper_nb.operations.loading.sources import gather
-from sleeper_nb.operations.loading.sources import rows_of as rows_in
+from sleeper_nb.operations.loading.sources import find_sources
+from sleeper_nb.operations.loading.sources import read_sources as rows_in
 from sleeper_nb.operations.scanning.scan_plan import plan_scan
 from sleeper_nb.operations.system_tables import SYSTEM_TABLES, KnownAt, rows_at
 from sleeper_nb.operations.versioning.resolve import Resolved
@@ -145,7 +145,9 @@ def test_a_wrong_condition_is_told_as_for_a_folder(table: StateStore):
 @pytest.mark.parametrize("strategy", ["one_file_per_leaf", "one_reference_per_leaf"])
 def test_spark_reads_imports_and_compacts_by_its_tasks(table: StateStore, spark_engine: SparkEngine, strategy: str):
     ingest(table, rows_of("b", "x"))
-    pipeline.bulk_import(spark_engine, table, gather(rows_of("a", "é", ("b", 2))), settings=IngestSettings(strategy))
+    pipeline.bulk_import(
+        spark_engine, table, find_sources(rows_of("a", "é", ("b", 2))), settings=IngestSettings(strategy)
+    )
     frame = frames.data_frame(spark_engine.session(), plan_scan(table.load()), table.storage)
     assert sorted(row["key"] for row in frame.collect()) == ["a", "b", "b", "x", "é"]
     assert [row["n"] for row in frame.where("key = 'b'").sort("n").select("n").collect()] == [0, 2]
@@ -178,18 +180,18 @@ def sources(s3_server: Server, table: StateStore) -> Storage:
 def test_objects_prefixes_and_globs_of_another_bucket_are_ingested(
     table: StateStore, sources: Storage, address: str, keys: str
 ):
-    found = gather(sources.locate(address), table.storage)  # the server is known from the table's own storage
+    found = find_sources(sources.locate(address), table.storage)  # the server is known from the table's own storage
     assert sorted(keys_in(rows_in(found, KEYED))) == list(keys)
 
 
 def test_an_object_that_is_not_there_is_told(table: StateStore, sources: Storage):
     for address in ("in/no.csv", "out", "in/*.parquet"):
         with pytest.raises(NotFound, match="no data file"):
-            gather(sources.locate(address), table.storage)
+            find_sources(sources.locate(address), table.storage)
 
 
 @pytest.mark.spark
 def test_tasks_of_spark_read_files_of_a_bucket(table: StateStore, sources: Storage, spark_engine: SparkEngine):
-    made = pipeline.bulk_import(spark_engine, table, gather(sources.locate("in"), table.storage))
+    made = pipeline.bulk_import(spark_engine, table, find_sources(sources.locate("in"), table.storage))
     assert made.added_rows == 4
     assert keys_in(scan(table)) == ["a", "b", "c", "m"]

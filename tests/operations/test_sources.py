@@ -34,7 +34,7 @@ JSON = (
 
 
 def taken(data: Any, schema: Schema = SCHEMA) -> list[dict[str, Any]]:
-    table = sources.rows_of(sources.gather(data), schema)
+    table = sources.read_sources(sources.find_sources(data), schema)
     assert table.schema == schema.arrow
     return table.to_pylist()
 
@@ -265,5 +265,5 @@ def test_a_table_takes_over_what_it_gave(store: StateStore):
 
 def test_a_file_that_is_gone_is_named(tmp_path):
     (tmp_path / "a.csv").symlink_to(tmp_path / "nowhere.csv")
-    with pytest.raises(NotFound, match=r"data file '.*a\.csv' is gone"):
+    with pytest.raises(NotFound, match=r"data file '.*a\.csv' does not exist any more"):
         find_files(tmp_path)

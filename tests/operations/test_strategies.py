@@ -9,8 +9,8 @@ from sleeper_nb.model.files import FileReference
 from sleeper_nb.operations.compaction_plan import (
     STRATEGIES,
     StrategySettings,
+    choose_batches,
     strategy_named,
-    within,
 )
 from tests.builders import a_file
 
@@ -89,10 +89,10 @@ def test_an_unknown_strategy_is_named_with_those_there_are():
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_no_batch_is_larger_than_a_state_store_takes(strategy: str):
-    batches = within(strategy_named(strategy), 4)(files(*[7] * 9), StrategySettings())
+    batches = choose_batches(strategy, files(*[7] * 9), StrategySettings(), 4)
     assert [len(batch) for batch in batches] == [4, 4]
 
 
 def test_only_a_file_with_rows_of_other_partitions_is_rewritten_alone():
     partial = a_file("f", only_this_partition=False)
-    assert within(strategy_named("all"), 1)([partial, a_file("g")], StrategySettings()) == [[partial]]
+    assert choose_batches("all", [partial, a_file("g")], StrategySettings(), 1) == [[partial]]

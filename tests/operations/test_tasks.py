@@ -30,8 +30,12 @@ def test_files_of_a_leaf_are_read_together_or_apart():
         PlannedLeaf(LEAF, ()),
         PlannedLeaf(LEAF, (file("c", 1),)),
     ]
-    assert [[each.filename for each in group] for group in groups_of(leaves, apart=False)] == [["a", "b"], ["c"]]
-    assert [[each.filename for each in group] for group in groups_of(leaves, apart=True)] == [["a"], ["b"], ["c"]]
+    assert [[each.filename for each in group] for group in groups_of(leaves, file_by_file=False)] == [["a", "b"], ["c"]]
+    assert [[each.filename for each in group] for group in groups_of(leaves, file_by_file=True)] == [
+        ["a"],
+        ["b"],
+        ["c"],
+    ]
 
 
 @given(st.lists(st.integers(0, 200 << 20), max_size=40), st.integers(1, 8))

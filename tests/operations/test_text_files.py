@@ -77,7 +77,9 @@ def session(tmp_path_factory: pytest.TempPathFactory):
 def test_an_export_is_read_as_the_same_values_of_every_type(session: sl.Session, tmp_path: Path, form: str):
     name, options = FORMS[form]
     session.table("given").export(tmp_path / name, **options)
-    read = sources.rows_of(sources.gather(tmp_path / name, None, sources.CsvFormat(**options)), SCHEMA).to_pylist()
+    read = sources.read_sources(
+        sources.find_sources(tmp_path / name, None, sources.CsvFormat(**options)), SCHEMA
+    ).to_pylist()
     for wrote, got in zip(ROWS, read, strict=True):
         for column in SCHEMA.names:
             assert same(got[column], wrote[column]), (column, got[column], wrote[column])
@@ -136,7 +138,7 @@ def test_days_and_moments_of_all_years_are_exact(tmp_path: Path):
         table = session.create_table("t", schema)
         table.ingest(rows)
         table.export(tmp_path / "out.csv")
-        assert sources.rows_of(sources.gather(tmp_path / "out.csv"), schema) == rows.cast(schema.arrow)
+        assert sources.read_sources(sources.find_sources(tmp_path / "out.csv"), schema) == rows.cast(schema.arrow)
         for k, name, number in (
             (1, "d", 11248738),
             (1, "d", -12687429),
@@ -157,7 +159,7 @@ PLAIN = sl.Schema(
 
 
 def read(path: Path, schema: sl.Schema = PLAIN, **options: Any) -> list[dict[str, Any]]:
-    return sources.rows_of(sources.gather(path, None, sources.CsvFormat(**options)), schema).to_pylist()
+    return sources.read_sources(sources.find_sources(path, None, sources.CsvFormat(**options)), schema).to_pylist()
 
 
 def written(folder: Path, text: str | bytes, name: str = "in.csv") -> Path:
@@ -321,12 +323,12 @@ def test_rows_of_many_blocks_are_those_of_one_and_lines_go_on(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"delimiter": ";;"}, "no delimiter ';;'"), ({"delimiter": '"'}, "no delimiter"),
-        ({"delimiter": ""}, "no delimiter"),
+        ({"delimiter": ";;"}, "';;' is not a valid delimiter"), ({"delimiter": '"'}, "not a valid delimiter"),
+        ({"delimiter": ""}, "not a valid delimiter"),
         ({"delimiter": 5}, "delimiter takes a string or None, not 5"),
-        ({"null_text": 'N"A'}, "no text for NULL"),
+        ({"null_text": 'N"A'}, "not a valid null text"),
         ({"null_text": 5}, "null_text takes a string or None, not 5"),
-        ({"null_text": "a,b"}, "no text for NULL"), ({"null_text": "a\nb"}, "no text"),
+        ({"null_text": "a,b"}, "not a valid null text"), ({"null_text": "a\nb"}, "not a valid null text"),
         ({"header": "no"}, "header takes True or False, not the string 'no'"),
     ],
 )  # fmt: skip
@@ -341,7 +343,7 @@ def test_options_that_csv_cannot_have_are_refused(session: sl.Session, tmp_path:
 
 def test_options_of_csv_go_with_csv_alone(session: sl.Session, tmp_path: Path):
     table = session.table("given")
-    with pytest.raises(sl.InvalidInput, match="there is no CSV file"):
+    with pytest.raises(sl.InvalidInput, match="no CSV file"):
         table.ingest(ROWS, delimiter=";")
     with pytest.raises(sl.InvalidInput, match="Parquet has no delimiter"):
         table.export(tmp_path / "out.parquet", delimiter=";")
@@ -363,12 +365,12 @@ def test_nan_of_pandas_is_null_and_that_is_said(tmp_path: Path):
         table = session.create_table("t", schema)
         frame = pd.DataFrame({"k": [1, 2, 3], "x": [0.5, NAN, NAN], "y": [1.0, 2.0, 3.0]})
         frame["n"] = pd.array([1.0, None, 3.0], "Float64")
-        said = "column 'x': 2 NaN of pandas are NULL"
+        said = "column 'x': 2 NaN values in pandas stored as NULL"
         assert said in repr(table.ingest(frame, dry_run=True))
         table.ingest(frame)
         assert lines.kept == [said]
         assert table.scan().to_arrow()["x"].to_pylist() == [0.5, None, None]
-        with pytest.raises(sl.InvalidInput, match=r"column 'y' has 1 null .*1 NaN of pandas is NULL"):
+        with pytest.raises(sl.InvalidInput, match=r"column 'y' has 1 null .*1 NaN value in pandas stored as NULL"):
             table.ingest(frame.assign(y=[1.0, NAN, 3.0]))
         table.ingest(pa.table({"k": pa.array([9], pa.int32()), "x": [NAN], "y": [NAN], "n": [NAN]}))
         assert lines.kept == [said]

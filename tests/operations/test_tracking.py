@@ -67,7 +67,7 @@ def test_a_job_is_told_of_from_its_claim_to_its_end(table: StateStore, clock: Ma
         clock.advance(timedelta(seconds=2))
 
     def runner(todo: Any, schema: Any) -> Any:
-        for result in compaction.run_in_process(table.storage, begun=begun)(todo, schema):
+        for result in compaction.run_in_process(table.storage, on_start=begun)(todo, schema):
             seen.append([job.state for job in jobs(table)])
             yield result
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sleeper_nb.engines.duckdb.database import connect_anew, interruptible
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.scanning.read_rows import gathered
+from sleeper_nb.operations.scanning.read_rows import coalesced
 from sleeper_nb.operations.scanning.row_condition import KeyComparison
 from sleeper_nb.sql.tokens import DEEPEST, DUCKDB_RESERVED, depth_of, tokenize
 
@@ -302,7 +302,7 @@ class DuckDBCondition:
             text, frozenset(named.names), named, schema.names, tuple(dict.fromkeys(_necessary(tree, named))), connect
         )
 
-    def elsewhere(self) -> Self:
+    def picklable(self) -> Self:
         """Return the condition for tasks in other processes, which have no session: it can be pickled."""
         return replace(self, connect=connect_anew)
 
@@ -326,13 +326,13 @@ class OpenedCondition:
         """The columns that it needs."""
         return self.condition.columns
 
-    def met(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def matching(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield those rows of a stream that meet the condition, in their order.
 
         DuckDB gets the named columns of a bounded number of rows at a time, and answers which rows to keep: the rows
         themselves stay as they were read.
         """
-        for batch in gathered(batches):
+        for batch in coalesced(batches):
             kept = self._kept(batch)
             if len(kept) == batch.num_rows:
                 yield batch

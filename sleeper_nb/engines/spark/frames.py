@@ -155,11 +155,11 @@ def met(rows: DataFrame, schema: Schema, condition: Condition, columns: Iterable
     from pyspark.sql import functions as f
 
     wanted = set(schema.names if columns is None else columns) | condition.columns
-    fields, test = [field for field in schema.fields if field.name in wanted], condition.elsewhere()
+    fields, test = [field for field in schema.fields if field.name in wanted], condition.picklable()
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with test.opened() as opened:
-            yield from opened.met(batches)
+            yield from opened.matching(batches)
 
     for each in condition.necessary:  # of these Spark's own reader leaves rows unread
         rows = rows.filter(_COMPARED[each.sign](f.col(f"`{each.column}`"), f.lit(each.value)))
@@ -213,7 +213,7 @@ def _by_tasks(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFram
     A task each leaf where rows of several files must meet; a task each file where every row stays as it is or goes.
     """
     process, schema = Processor.of(plan.processing, plan.schema), plan.schema.arrow
-    parts = groups_of(plan.leaves, apart=plan.processing.only_filters)
+    parts = groups_of(plan.leaves, file_by_file=plan.processing.only_filters)
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -36,7 +36,7 @@ from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.compact import JobRunner, run_job, untold
+from sleeper_nb.operations.compact import JobRunner, ignore_start, run_job
 from sleeper_nb.operations.compaction_plan import CompactionJob
 from sleeper_nb.operations.loading.conform import (
     Difference,
@@ -51,15 +51,15 @@ from sleeper_nb.operations.loading.file_formats import (
     pieces_of,
 )
 from sleeper_nb.operations.loading.ingest import (
-    AS_USUAL,
+    DEFAULT_INGEST,
     IngestPlan,
     IngestSettings,
-    add_written,
     discard_files,
-    make_plan,
+    load_summary,
+    plan_of_counts,
     references_to,
     rows_by_leaf,
-    summary,
+    write_and_commit,
     write_sorted,
 )
 from sleeper_nb.operations.loading.source_files import SourceFile
@@ -67,9 +67,9 @@ from sleeper_nb.operations.loading.sources import (
     IngestSource,
     InMemory,
     bytes_of,
-    conformed,
     is_spark,
     notes_of,
+    read_source,
 )
 from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.progress import SILENT, Progress, unchecked
@@ -106,7 +106,7 @@ def frame_of(spark: SparkSession, sources: Sequence[IngestSource], schema: Schem
         return exact_reader(spark).parquet(*[file.address for file in files])
     # Spark takes nanoseconds for whole numbers, and views of strings not at all: conform first, as in process.
     frames = [
-        spark.createDataFrame(conformed(source, schema).table(schema))
+        spark.createDataFrame(read_source(source, schema).table(schema))
         for source in sources
         if isinstance(source, InMemory)
     ]
@@ -170,7 +170,7 @@ def plan_frame(engine: SparkEngine, state: TableState, sources: Sequence[IngestS
     differences = {d.column: d for d in (*named, *told.values())}
     order = {name: place for place, name in enumerate(schema.names)}
     more = sorted((d for d in differences.values() if d not in named), key=lambda d: order.get(d.column, -1))
-    return make_plan(state, rows, by_leaf, [*named, *more], strategy=strategy, through_spark=True)
+    return plan_of_counts(state, rows, by_leaf, [*named, *more], strategy=strategy, through_spark=True)
 
 
 _LOOKED = pa.schema([
@@ -312,7 +312,7 @@ def bulk_import(
     message: str | None = None,
     author: str | None = None,
     job_id: str | None = None,
-    settings: IngestSettings = AS_USUAL,
+    settings: IngestSettings = DEFAULT_INGEST,
     progress: Progress = SILENT,
 ) -> Snapshot:
     """Import data through Spark in one commit; nothing is added when any row does not fit the table.
@@ -339,7 +339,7 @@ def bulk_import(
             yield reference
 
     try:
-        made = add_written(store, write, message=message, author=author, job_id=job_id)
+        made = write_and_commit(store, write, message=message, author=author, job_id=job_id)
     except OutcomeUnknown:
         raise  # the files may be in the table: they must stay
     except BaseException:
@@ -355,7 +355,7 @@ def _said(
 ) -> Iterator[str]:
     """Yield the summary of an import, and what it changed."""
     state = store.load()
-    if line := summary(references, state.tree, state.schema, (store.clock.now() - began).total_seconds()):
+    if line := load_summary(references, state.tree, state.schema, (store.clock.now() - began).total_seconds()):
         yield line
     yield from notes_of(sources, state.schema)
 
@@ -371,7 +371,7 @@ def run_on_spark(
     engine: SparkEngine,
     storage: Storage,
     writing: DataFileSettings = AS_DEFAULT,
-    begun: Callable[[CompactionJob], None] = untold,
+    begun: Callable[[CompactionJob], None] = ignore_start,
     check: Callable[[], None] = unchecked,
 ) -> JobRunner:
     """Return the runner that makes each compaction job one Spark task; jobs run side by side."""

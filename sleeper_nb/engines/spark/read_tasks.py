@@ -11,7 +11,7 @@ from pyspark.sql.datasource import InputPartition
 
 from sleeper_nb.engines.spark.spark_errors import without_stack
 from sleeper_nb.operations.row_processing import Processor
-from sleeper_nb.operations.scanning.read_rows import asked_fields, leaf_rows
+from sleeper_nb.operations.scanning.read_rows import leaf_rows, selected_fields
 from sleeper_nb.operations.scanning.scan_plan import FileGroup
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.storage.filesystem import Storage
@@ -74,7 +74,7 @@ class ReadTask(InputPartition):
 
         schema = to_arrow_schema(spark_schema, timezone="UTC")
         with without_stack():
-            asked_fields(schema.names, self.processor.schema)  # or raises: a user may give Spark any schema
+            selected_fields(schema.names, self.processor.schema)  # or raises: a user may give Spark any schema
         with without_stack(), self.lease.held() if self.lease else nullcontext():
             for group in self.groups:
                 for batch in leaf_rows(group, self.processor, self.storage, columns=schema.names):

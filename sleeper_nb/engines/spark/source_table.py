@@ -86,7 +86,7 @@ class SourceTable:
         """Return what Spark's tasks read of some leaves; a leaf may be there twice, then its parts never meet."""
         processor = Processor.of(self.processing(schema, recorded), schema)
         apart = processor.processing.only_filters
-        parts = packed(groups_of(leaves, apart=apart), parallelism)
+        parts = packed(groups_of(leaves, file_by_file=apart), parallelism)
         return [
             ReadTask(merged_groups(part) if apart else part, processor, self.store.storage, lease) for part in parts
         ]

@@ -1,3 +1,3 @@
-"""From whatever a user hands in to data files and one commit."""
+"""Ingest: from the user's files or data in memory to data files and one commit."""
 
 from __future__ import annotations

@@ -325,7 +325,7 @@ def csv_parts(file: SourceFile, schema: Schema) -> Iterator[RawColumns]:
     InvalidInput
         When the file ends within quotes, or a row has more or fewer values than there are columns.
     """
-    form = file.csv.named(file.path)
+    form = file.csv.for_file(file.path)
     names = _names(file, form, schema)
     _check_delimiter(file, names if form.header else _first_record(file, form), form, schema)
     last: pa.RecordBatch | None = None

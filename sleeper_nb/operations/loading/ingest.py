@@ -1,11 +1,16 @@
-"""Ingest in process: rows are cut by leaf, sorted and written, and added in one commit.
+"""Ingest rows in process: cut them by leaf partition, sort and write them, and add the files in one commit.
 
-One file per leaf by default, so that a scan of a key opens the files of one leaf; or, by the table's property, one file
-for all leaves, to which each leaf that gets rows has a reference of its own: fewer files for small, frequent ingests.
+By default each leaf gets a file of its own, so that a scan of a key opens only the files of one leaf. The property
+``sleeper.table.ingest.file.writing.strategy`` can ask instead for one file for all leaves, with a reference from each
+leaf that gets rows: fewer files for small, frequent ingests.
+
+The module has three parts: the ingest itself; the plan of an ingest (a dry run: rows, leaves, files, and every
+difference between data and schema); and the line that sums up a long ingest.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +47,7 @@ from sleeper_nb.operations.loading.conform import (
 )
 from sleeper_nb.operations.loading.file_formats import open_parquet, read_parquet
 from sleeper_nb.operations.loading.source_files import SourceFile
-from sleeper_nb.operations.loading.sources import IngestSource, InMemory, conformed
+from sleeper_nb.operations.loading.sources import IngestSource, InMemory, read_source
 from sleeper_nb.report import Grid, Report, counted, rate_text
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
@@ -54,10 +59,12 @@ from sleeper_nb.storage.data_files import (
 )
 from sleeper_nb.storage.filesystem import Storage
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class IngestSettings:
-    """How rows become files.
+    """How an ingest writes rows to files.
 
     Parameters
     ----------
@@ -72,7 +79,7 @@ class IngestSettings:
 
     @classmethod
     def of(cls, properties: TableProperties) -> IngestSettings:
-        """Return what a table's properties say."""
+        """Return the settings that a table's properties hold."""
         return cls(properties[INGEST_STRATEGY], DataFileSettings.of(properties))
 
     @property
@@ -81,7 +88,7 @@ class IngestSettings:
         return self.strategy == ONE_FILE_PER_LEAF
 
 
-AS_USUAL = IngestSettings()
+DEFAULT_INGEST = IngestSettings()
 
 
 def ingest_arrow(
@@ -91,12 +98,34 @@ def ingest_arrow(
     message: str | None = None,
     author: str | None = None,
     job_id: str | None = None,
-    settings: IngestSettings = AS_USUAL,
+    settings: IngestSettings = DEFAULT_INGEST,
     rows_schema: Schema | None = None,
 ) -> Snapshot:
-    """Add rows that have the table's columns, and return the snapshot that holds them; no row, no new snapshot.
+    """Add rows to a table and return the snapshot that holds them; without rows, no snapshot is made.
 
-    The table may be altered meanwhile: the columns that the rows have are those of `rows_schema`, of now when None.
+    Parameters
+    ----------
+    store
+        The table's state store.
+    rows
+        Rows with the columns, order and types of `rows_schema`, in any order of keys.
+    message, author
+        Recorded in the snapshot.
+    job_id
+        Recorded in the snapshot; a second commit with the same id raises `JobDone`.
+    settings
+        How files are written.
+    rows_schema
+        The schema that the rows were read with, in case the table was altered since; its current schema when None.
+
+    Returns
+    -------
+    The new snapshot, or the current one when there are no rows.
+
+    Raises
+    ------
+    StateRuleBroken
+        When the table's columns changed meanwhile so that the written files no longer fit.
     """
 
     def write(schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
@@ -112,10 +141,10 @@ def ingest_arrow(
             if finished is not None:
                 yield from references_to(finished, by_leaf)
 
-    return add_written(store, write, message=message, author=author, job_id=job_id, rows_schema=rows_schema)
+    return write_and_commit(store, write, message=message, author=author, job_id=job_id, rows_schema=rows_schema)
 
 
-def add_written(
+def write_and_commit(
     store: StateStore,
     write: Callable[[Schema, PartitionTree], Iterable[FileReference]],
     *,
@@ -124,43 +153,62 @@ def add_written(
     job_id: str | None = None,
     rows_schema: Schema | None = None,
 ) -> Snapshot:
-    """Write files by `write`, which yields their references, and add all of them in one commit.
+    """Call `write`, which writes data files and yields references to them, and add all of them in one commit.
 
-    When anything fails, by error or by interrupt, the files that were written are deleted again: nothing is half-done.
-    A crash leaves files that no snapshot names.
+    After an error or interrupt the files that were written are deleted. Only a crash leaves files behind, which no
+    snapshot references.
+
+    Returns
+    -------
+    The new snapshot, or the current one when nothing was written.
+
+    Raises
+    ------
+    StateRuleBroken
+        When the table's columns changed meanwhile so that the written files no longer fit.
     """
     head, state = store.current()
     schema = rows_schema or state.schema
     references: list[FileReference] = []
 
-    def added(now: TableState) -> AddFiles:
-        if now.schema != schema and not reads_files_of(schema, now.schema):
+    def add_files(newest: TableState) -> AddFiles:
+        if newest.schema != schema and not reads_files_of(schema, newest.schema):
             raise StateRuleBroken(
-                "the table was given other columns while the rows were written", hint="run the ingest again"
+                "the table's columns were changed while the rows were written", hint="run the ingest again"
             )
         return AddFiles(tuple(references))
 
     try:
         for reference in write(schema, state.tree):
-            references.append(reference)  # noqa: PERF402 - what an error finds here is deleted
+            references.append(reference)  # noqa: PERF402 - after an error, the files listed so far are deleted
         if not references:
             return head
-        return store.commit(added, message=message, author=author, job_id=job_id)
+        return store.commit(add_files, message=message, author=author, job_id=job_id)
     except OutcomeUnknown:
-        raise  # the files may be in the table: they must stay
-    except BaseException:
+        logger.warning(
+            "ingest into table %s: the outcome of the commit is unknown; its %d file references stay",
+            store.table_id, len(references),
+        )  # fmt: skip
+        raise  # the commit may have won: the files must stay
+    except BaseException as error:
+        logger.info("ingest into table %s ended by %s; deleting its files", store.table_id, type(error).__name__)
         discard_files(store, dict.fromkeys(reference.filename for reference in references))
         raise
 
 
 def discard_files(store: StateStore, filenames: Iterable[str]) -> None:
-    """Delete data files of work that failed, but none that the table has: an interrupt may have hit a commit that won.
+    """Delete data files of work that failed, except those that the table references: the commit may have won.
 
-    Where that cannot be told, the files stay; no snapshot names them.
+    When the table's state cannot be read, all files stay, referenced by no snapshot.
     """
+    filenames = list(filenames)
     try:
-        tracked = store.load().files if store.catalog.has_table(store.table_id) else None  # else it was deleted
-    except SleeperError:
+        tracked = store.load().files if store.catalog.has_table(store.table_id) else None  # None: table was deleted
+    except SleeperError as error:
+        logger.warning(
+            "table %s: cannot read its state (%s); %d files of failed work may be left behind",
+            store.table_id, error.message, len(filenames),
+        )  # fmt: skip
         return
     for filename in filenames:
         if tracked is None or not tracked.knows(filename):
@@ -174,7 +222,7 @@ def write_sorted(
     batches: Iterable[pa.Table | pa.RecordBatch],
     writing: DataFileSettings = AS_DEFAULT,
 ) -> DataFile | None:
-    """Write sorted rows as one data file; None, and no file, when there are none."""
+    """Write sorted rows to one data file and return its description; without rows, write none and return None."""
     with DataFileWriter(storage, filename, schema, writing) as writer:
         for batch in batches:
             writer.write(batch)
@@ -182,7 +230,7 @@ def write_sorted(
 
 
 def reference_to(file: DataFile, partition_id: str, *, job_id: str | None = None) -> FileReference:
-    """Return the reference of the one partition that all rows of a file belong to."""
+    """Return the reference to a file whose rows all belong to one partition."""
     ends = file.min_key, file.max_key
     return FileReference(
         file.filename, partition_id, file.rows, file.bytes, *ends, job_id=job_id, checksum=file.checksum
@@ -190,10 +238,10 @@ def reference_to(file: DataFile, partition_id: str, *, job_id: str | None = None
 
 
 def references_to(file: DataFile, rows: Mapping[str, int]) -> Iterator[FileReference]:
-    """Yield a reference to a file for each partition that has rows of it, with their number.
+    """Yield a reference to a file for each partition that has rows in it; `rows` maps partition ids to row counts.
 
-    All of them have the least and greatest keys of the whole file, by which a reader sees that it must cut the file to
-    its partition.
+    Each reference records the minimum and maximum keys of the whole file: from these, a reader knows that it must
+    filter the file by the partition's region.
     """
     for partition_id, count in rows.items():
         yield FileReference(
@@ -209,13 +257,16 @@ def references_to(file: DataFile, rows: Mapping[str, int]) -> Iterator[FileRefer
 
 
 def rows_by_leaf(rows: pa.Table, tree: PartitionTree, schema: Schema) -> dict[str, int]:
-    """Return how many rows each leaf gets; `rows` needs no other columns than the row keys."""
+    """Return the number of rows for each leaf that gets any; `rows` needs only the row key columns."""
     keys = rows.select([key.name for key in schema.row_keys])
     return {leaf.id: part.num_rows for leaf, part in cut_by_leaf(keys, tree, schema)}
 
 
 def cut_by_leaf(rows: pa.Table, tree: PartitionTree, schema: Schema) -> Iterator[tuple[Partition, pa.Table]]:
-    """Yield each leaf that gets rows, with those rows in their old order: the tree's splits, a column at a time."""
+    """Yield each leaf that gets rows with those rows, in their original order.
+
+    Walks down the partition tree and compares one whole column at each split.
+    """
     waiting: list[tuple[Partition, pa.Table]] = [(tree.root, rows)]
     while waiting:
         node, part = waiting.pop()
@@ -230,14 +281,9 @@ def cut_by_leaf(rows: pa.Table, tree: PartitionTree, schema: Schema) -> Iterator
         waiting += [(right, part.filter(goes_right)), (left, part.filter(pc.invert(goes_right)))]
 
 
-# What an ingest would do, found without changing anything: rows, leaves, files, and every difference to the schema.
-#
-# A Parquet file tells its rows and nulls in its footer, so only its row keys are read, and columns of another type.
-
-
 @dataclass(frozen=True, slots=True)
 class LeafRows:
-    """Rows that one leaf gets; `region` is its part of the keys, for people."""
+    """The number of rows that one leaf gets; `region` describes its keys as text."""
 
     partition_id: str
     region: str
@@ -246,27 +292,26 @@ class LeafRows:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class IngestPlan(Report):
-    """What an ingest of some data would do; nothing was changed to know it.
+    """What an ingest would do: the result of a dry run, which changes nothing.
 
     Parameters
     ----------
     snapshot_id
-        The version that it was planned against.
+        The version that the plan is based on.
     rows
-        Rows of the data.
+        Rows in the data.
     leaves
-        The leaves that would get rows, in the order of the tree; none when there are differences.
+        The leaves that would get rows, in key order; empty when there are differences.
     files
-        Data files that would be written.
+        Number of data files that would be written.
     through_spark
-        Whether Spark would do it; in process otherwise.
+        Whether Spark would write the files; if False, this process would.
     strategy
         ``one_file_per_leaf`` or ``one_reference_per_leaf``.
     differences
-        Every way in which the data does not fit the table. A run would raise the first, and add nothing.
+        Every way in which the data does not fit the table. A run would raise the first and add nothing.
     notes
-        What would be changed although every value fits: NaN of pandas, which are NULL; and columns that are NULL as the
-        data has no values for them.
+        What would change although every value fits: NaN in pandas becomes NULL, and columns without data are NULL.
     """
 
     snapshot_id: int
@@ -279,12 +324,11 @@ class IngestPlan(Report):
     notes: tuple[str, ...] = ()
 
     def grid(self) -> Grid:
-        """Return the leaves and their rows; where there are differences, those and what to change."""
+        """Return the leaves and their rows; or the differences, if there are any, and what to change."""
         if self.differences:
-            number = counted(len(self.differences), "difference")
-            title = f"ingest: would add nothing, as there {'is' if len(self.differences) == 1 else 'are'} {number}"
-            told = tuple((d.column, d.problem, d.change, d.source) for d in self.differences)
-            return Grid(("column", "what is wrong", "what to change", "file"), told, title)
+            title = f"ingest: would add nothing ({counted(len(self.differences), 'difference')})"
+            cells = tuple((d.column, d.problem, d.change, d.source) for d in self.differences)
+            return Grid(("column", "what is wrong", "what to change", "file"), cells, title)
         how = "through Spark" if self.through_spark else "in process"
         title = f"ingest: would add {counted(self.rows, 'row')} in {counted(self.files, 'file')}, {how}"
         rows = tuple((leaf.region, leaf.partition_id, leaf.rows) for leaf in self.leaves)
@@ -295,22 +339,27 @@ class IngestPlan(Report):
 def plan_ingest(
     state: TableState, sources: Sequence[IngestSource], *, strategy: str, through_spark: bool
 ) -> IngestPlan:
-    """Return what an ingest of files and rows in memory would do.
+    """Return what an ingest of files and rows in memory would do, without changing anything.
+
+    A Parquet file records its row count and nulls in its footer, so only its row keys are read, and columns whose type
+    differs from the table's.
 
     Raises
     ------
     InvalidInput
         When the data can be read only once.
     """
-    found = [_look(source, state) for source in sources]
-    by_leaf = sum((Counter(each.by_leaf) for each in found), Counter[str]())
-    differences = tuple(difference for each in found for difference in each.differences)
-    rows = sum(each.rows for each in found)
-    plan = make_plan(state, rows, by_leaf, differences, strategy=strategy, through_spark=through_spark)
-    return replace(plan, notes=tuple(dict.fromkeys(note for each in found for note in each.notes)))
+    inspected = [_inspect(source, state) for source in sources]
+    by_leaf: Counter[str] = Counter()
+    for each in inspected:
+        by_leaf.update(each.by_leaf)
+    differences = tuple(difference for each in inspected for difference in each.differences)
+    rows = sum(each.rows for each in inspected)
+    plan = plan_of_counts(state, rows, by_leaf, differences, strategy=strategy, through_spark=through_spark)
+    return replace(plan, notes=tuple(dict.fromkeys(note for each in inspected for note in each.notes)))
 
 
-def make_plan(
+def plan_of_counts(
     state: TableState,
     rows: int,
     by_leaf: Mapping[str, int],
@@ -319,65 +368,71 @@ def make_plan(
     strategy: str,
     through_spark: bool,
 ) -> IngestPlan:
-    """Return the plan of data whose rows, their leaves and differences are known."""
-    told = tuple(differences)
-    leaves = () if told else tuple(
-        LeafRows(leaf.id, leaf.region.text(state.schema), by_leaf[leaf.id])
-        for leaf in state.tree.leaves
-        if by_leaf.get(leaf.id)
-    )  # fmt: skip
+    """Return the plan for data whose row count, rows by leaf id, and differences are known."""
+    differences = tuple(differences)
+    leaves: tuple[LeafRows, ...] = ()
+    if not differences:
+        leaves = tuple(
+            LeafRows(leaf.id, leaf.region.text(state.schema), by_leaf[leaf.id])
+            for leaf in state.tree.leaves
+            if by_leaf.get(leaf.id)
+        )
     files = len(leaves) if strategy == ONE_FILE_PER_LEAF else min(1, len(leaves))
-    return IngestPlan(state.snapshot_id, rows, leaves, files, through_spark, strategy, told)
+    return IngestPlan(state.snapshot_id, rows, leaves, files, through_spark, strategy, differences)
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Inspected:
     rows: int
     by_leaf: Mapping[str, int]
     differences: tuple[Difference, ...]
     notes: tuple[str, ...]
 
 
-def _look(source: IngestSource, state: TableState) -> _Look:
+def _inspect(source: IngestSource, state: TableState) -> _Inspected:
     if isinstance(source, SourceFile) and source.format == "parquet":
-        found = _look_at_parquet(source, state.schema)
+        conformed = _inspect_parquet(source, state.schema)
     else:
         if isinstance(source, InMemory) and isinstance(source.data, pa.RecordBatchReader):
-            raise InvalidInput("a reader gives its rows only once", hint="try with reader.read_all(), and ingest that")
-        found = conformed(source, state.schema)
+            raise InvalidInput(
+                "a RecordBatchReader can be read only once, so it cannot be planned",
+                hint="use reader.read_all(), and ingest the table that it returns",
+            )
+        conformed = read_source(source, state.schema)
     by_leaf: Mapping[str, int] = {}
-    if not found.differences and found.rows:
-        keys = pa.table({key.name: found.columns[key.name] for key in state.schema.row_keys})
+    if not conformed.differences and conformed.rows:
+        keys = pa.table({key.name: conformed.columns[key.name] for key in state.schema.row_keys})
         by_leaf = rows_by_leaf(keys, state.tree, state.schema)
-    return _Look(found.rows, by_leaf, found.differences, found.notes)
+    return _Inspected(conformed.rows, by_leaf, conformed.differences, conformed.notes)
 
 
-def _look_at_parquet(file: SourceFile, schema: Schema) -> Conformed:
-    """Return the row keys and every difference of a Parquet file, whose footer tells most of it."""
+def _inspect_parquet(file: SourceFile, schema: Schema) -> Conformed:
+    """Return the row keys and every difference of a Parquet file; most of it comes from the footer."""
     keys = {key.name for key in schema.row_keys}
-    columns, found = {}, []
+    columns: dict[str, pa.ChunkedArray] = {}
     with open_parquet(file) as opened:
+        names = opened.schema_arrow.names
         types = {f.name: f.type for f in opened.schema_arrow}
-        found += compare_names(opened.schema_arrow.names, schema, types)
-        twice = len(types) < len(opened.schema_arrow.names)
-        for field in schema.fields if not twice else ():
+        differences = compare_names(names, schema, types)
+        has_duplicate_names = len(types) < len(names)
+        for field in schema.fields if not has_duplicate_names else ():
             if field.name not in types:
                 continue
-            nulls = 0 if field.nullable else _nulls(opened.metadata, field)
+            nulls = 0 if field.nullable else _null_count(opened.metadata, field)
             if nulls:
-                found.append(nulls_refused(field.name, nulls))
+                differences.append(nulls_refused(field.name, nulls))
             elif field.name in keys or nulls is None or types[field.name] != field.type.arrow:
-                cast = compare_column(read_parquet(file, opened, field.name), field)
-                if isinstance(cast, Difference):
-                    found.append(cast)
+                column = compare_column(read_parquet(file, opened, field.name), field)
+                if isinstance(column, Difference):
+                    differences.append(column)
                 else:
-                    columns[field.name] = cast
+                    columns[field.name] = column
         rows = opened.metadata.num_rows
-        return Conformed(columns, rows, tuple(found), null_notes(types, rows, schema)).of(file.address)
+        return Conformed(columns, rows, tuple(differences), null_notes(types, rows, schema)).of(file.address)
 
 
-def _nulls(metadata: parquet.FileMetaData, field: Field) -> int | None:
-    """Return how many nulls a flat column has, as the footer says; None where it does not say."""
+def _null_count(metadata: parquet.FileMetaData, field: Field) -> int | None:
+    """Return how many nulls a flat column has according to the footer; None if the footer does not record it."""
     if pa.types.is_nested(field.type.arrow) or not metadata.num_row_groups:
         return None
     places = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path == field.name]
@@ -392,30 +447,28 @@ def _nulls(metadata: parquet.FileMetaData, field: Field) -> int | None:
     return nulls
 
 
-# The one line that stays of a long load: rows, rows a second, and a leaf that got far more than its share. Pure.
-
-TOLD_ROWS = 100_000
-"""A smaller load leaves no line: its snapshot says all."""
+SUMMARY_ROWS = 100_000
+"""Smaller loads print no summary: their snapshot is enough."""
 SKEW = 4
-"""A leaf is skewed from so many times its even share on, or from three quarters of all rows."""
+"""A leaf is skewed when it gets this many times its even share, or three quarters of all rows."""
 
 
-def summary(references: Sequence[FileReference], tree: PartitionTree, schema: Schema, seconds: float) -> str:
-    """Return the line for the references that a load added; "" when it added few rows."""
+def load_summary(references: Sequence[FileReference], tree: PartitionTree, schema: Schema, seconds: float) -> str:
+    """Return the line that sums up a load: rows, rows per second, and a skewed leaf; "" for few rows."""
     rows = sum(reference.rows for reference in references)
-    if rows < TOLD_ROWS:
+    if rows < SUMMARY_ROWS:
         return ""
     files = len({reference.filename for reference in references})
     line = f"{counted(rows, 'row')} in {counted(files, 'file')}{rate_text(rows, seconds)}"
-    skew = skewed(references, tree, schema)
+    skew = skew_note(references, tree, schema)
     return f"{line}; {skew}" if skew else line
 
 
-def skewed(references: Sequence[FileReference], tree: PartitionTree, schema: Schema) -> str:
-    """Return which leaf got far more rows than its share, and what to do; "" when none did."""
+def skew_note(references: Sequence[FileReference], tree: PartitionTree, schema: Schema) -> str:
+    """Return which leaf got far more rows than its share, and what to do; "" if none did."""
     leaves, rows = len(tree.leaves), sum(reference.rows for reference in references)
-    most = max(references, key=lambda reference: reference.rows)
-    share = most.rows / rows
-    if leaves < 2 or share < min(0.75, SKEW / leaves) or most.partition_id not in tree:
+    largest = max(references, key=lambda reference: reference.rows)
+    share = largest.rows / rows
+    if leaves < 2 or share < min(0.75, SKEW / leaves) or largest.partition_id not in tree:
         return ""
-    return f"leaf {tree[most.partition_id].region.text(schema)} got {share:.0%} of the rows: split it"
+    return f"leaf {tree[largest.partition_id].region.text(schema)} got {share:.0%} of the rows: split it"

@@ -1,4 +1,4 @@
-"""The data files that a path, folder, glob or ``s3://`` address names; each can be opened by any process."""
+"""Find the data files that a path, folder, glob or ``s3://`` address names, and describe their format."""
 
 from __future__ import annotations
 
@@ -14,29 +14,34 @@ import pyarrow as pa
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.storage.filesystem import Storage, open_near
 
-FORMATS = (
+SOURCE_ENDINGS = (
     ".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".json", ".json.gz", ".jsonl", ".jsonl.gz", ".ndjson",
 )  # fmt: skip
-"""The endings of names that can be loaded, in any case."""
+"""File name endings that can be ingested; case does not matter."""
 _HINT = "give a path or a glob such as data/2026-*.parquet or s3://bucket/folder/*.csv"
-_DELIMITER = re.compile(r"[\t -!#-~]")  # no quote
-_NO_NULL_TEXT = re.compile(r"[\"\r\n]")
-_WILD = re.compile(r"[*?\[]")
-_TOKEN = re.compile(r"(?:(?<=/)|^)\*\*/|\[!?\]?[^\]]*\]|.", re.DOTALL)
+_DELIMITER = re.compile(r"[\t -!#-~]")  # an ASCII character other than the quote
+_NOT_IN_NULL_TEXT = re.compile(r"[\"\r\n]")
+_WILDCARD = re.compile(r"[*?\[]")
+_GLOB_TOKEN = re.compile(r"(?:(?<=/)|^)\*\*/|\[!?\]?[^\]]*\]|.", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class CsvFormat:
-    r"""How a CSV file is written, where that is not as its name says.
+    r"""The format of a CSV file, as the user gives it.
 
     Parameters
     ----------
     delimiter
-        One character between values, or ``tab``; None is a comma, and a tab in ``.tsv``.
+        The character between values, or ``tab``. None means a comma, or a tab for a name that ends in ``.tsv``.
     null_text
-        The text, without quotes, that means NULL; the empty one when None.
+        The unquoted text that means NULL; None means the empty text.
     header
-        Whether the first line names the columns; without, they are those of the table, in its order.
+        Whether the first line holds the column names. If False, the columns are the table's, in its order.
+
+    Raises
+    ------
+    InvalidInput
+        When the delimiter is not one ASCII character, or the null text contains a quote, delimiter or line break.
     """
 
     delimiter: str | None = None
@@ -50,127 +55,127 @@ class CsvFormat:
             not isinstance(self.delimiter, str) or not _DELIMITER.fullmatch(self.delimiter)
         ):
             hint = "give one ASCII character such as ; or |, or the word tab"
-            raise InvalidInput(f"no delimiter {self.delimiter!r}", hint=hint)
-        bad = self.null_text is not None and (
+            raise InvalidInput(f"{self.delimiter!r} is not a valid delimiter", hint=hint)
+        is_bad_null_text = self.null_text is not None and (
             not isinstance(self.null_text, str)
-            or _NO_NULL_TEXT.search(self.null_text)
+            or _NOT_IN_NULL_TEXT.search(self.null_text)
             or self.separator in self.null_text
         )
-        if bad:
+        if is_bad_null_text:
             hint = "give a text without quotes, delimiters and line breaks, such as NA"
-            raise InvalidInput(f"no text for NULL {self.null_text!r}", hint=hint)
+            raise InvalidInput(f"{self.null_text!r} is not a valid null text", hint=hint)
         if not isinstance(self.header, bool):
-            raise InvalidInput(f"no header {self.header!r}", hint="give True or False")
+            raise InvalidInput(f"header is {self.header!r}, not a truth value", hint="give True or False")
 
     @property
     def separator(self) -> str:
-        """What is between values."""
+        """The character between values."""
         return self.delimiter or ","
 
     @property
     def null(self) -> str:
-        """What means NULL."""
+        """The unquoted text that means NULL."""
         return self.null_text or ""
 
-    def named(self, name: str) -> CsvFormat:
-        """Return the same for a file of some name."""
+    def for_file(self, name: str) -> CsvFormat:
+        """Return the format of the file `name`: separated by tabs for ``.tsv``, unless a delimiter was given."""
         is_tsv = self.delimiter is None and re.search(r"\.tsv(\.gz)?$", name, re.IGNORECASE)
         return replace(self, delimiter="\t") if is_tsv else self
 
 
-AS_NAMED = CsvFormat()
-"""As the name of the file says."""
+DEFAULT_CSV = CsvFormat()
+"""No options: the delimiter follows from the file's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file to load. It can be pickled, so that a task on a Spark executor opens it by itself.
+    """A file to ingest. It can be pickled, so that a task on a Spark executor can open it.
 
     Parameters
     ----------
     storage, path
-        The folder or bucket, and the file below it.
+        The folder or bucket, and the path of the file in it.
     bytes
-        Its size.
+        The file's size.
     csv
-        How it is written, if it is a CSV file.
+        The CSV options, if it is a CSV file.
     """
 
     storage: Storage
     path: str
     bytes: int
-    csv: CsvFormat = AS_NAMED
+    csv: CsvFormat = DEFAULT_CSV
 
     @property
     def address(self) -> str:
-        """What users and engines call it: an absolute path, or ``s3://bucket/key``."""
+        """The absolute path, or ``s3://bucket/key``."""
         return self.storage.locate(self.path)
 
     @property
     def format(self) -> str:
-        """``"parquet"``, ``"csv"`` or ``"json"``, as the name says.
+        """``"parquet"``, ``"csv"`` or ``"json"``, from the name's ending.
 
         Raises
         ------
         InvalidInput
-            When the name ends otherwise.
+            When the name has none of these endings.
         """
-        kind = next((end for end in FORMATS if self.path.lower().endswith(end)), None)
-        if kind is None:
-            hint = f"its name ends in {', '.join(FORMATS)}"
-            raise InvalidInput(f"cannot tell the format of {self.address}", hint=hint)
-        return "parquet" if kind == ".parquet" else "csv" if kind.startswith((".csv", ".tsv")) else "json"
+        ending = next((each for each in SOURCE_ENDINGS if self.path.lower().endswith(each)), None)
+        if ending is None:
+            hint = f"rename it to end in one of {', '.join(SOURCE_ENDINGS)}"
+            raise InvalidInput(f"the format of {self.address} is not recognised", hint=hint)
+        if ending == ".parquet":
+            return "parquet"
+        return "csv" if ending.startswith((".csv", ".tsv")) else "json"
 
     def open(self) -> pa.NativeFile:
-        """Open it for reading, unpacked where the name ends in ``.gz``."""
+        """Open the file for reading; decompresses it if the name ends in ``.gz``."""
         stream = self.storage.input(self.path)
         return pa.CompressedInputStream(stream, "gzip") if self.path.lower().endswith(".gz") else stream
 
 
 def find_files(source: str | Path, home: Storage | None = None) -> list[SourceFile]:
-    """Return the data files that a path, folder, glob or ``s3://`` address names, by name.
+    """Return the data files that a path, folder, glob or ``s3://`` address names, sorted by name.
 
     Parameters
     ----------
     source
-        A file, of any name; a folder, whose files below it count by their endings; or a glob, ``**`` for any folders.
-        In a bucket likewise: an object, a prefix, or a glob.
+        A file of any name; a folder, meaning all files below it with one of `SOURCE_ENDINGS`; or a glob, in which
+        ``**`` matches any number of folders. In a bucket likewise: an object, a prefix, or a glob.
     home
-        The table's storage: where it is in a bucket, its region and server are those of other buckets too.
+        The table's storage. If it is a bucket, its region and endpoint are also used for other buckets.
 
     Raises
     ------
     NotFound
-        When there is none.
+        When nothing matches.
     """
-    found = _in_bucket(str(source), home) if str(source).startswith("s3://") else _in_folder(source)
-    if not found:
-        raise NotFound(f"no data file {str(source)!r}", hint=_HINT)
-    return found
+    files = _in_bucket(str(source), home) if str(source).startswith("s3://") else _in_folder(source)
+    if not files:
+        raise NotFound(f"no data file matches {str(source)!r}", hint=_HINT)
+    return files
 
 
 def _in_folder(source: str | Path) -> list[SourceFile]:
     text = str(Path(str(source).removeprefix("file://")).expanduser())
-    if Path(text).is_file():  # first, for a name can have brackets of its own
+    if Path(text).is_file():  # first, since a file name can contain brackets
         paths: Iterable[Path] = [Path(text)]
     elif Path(text).is_dir():
-        paths = sorted(path for path in Path(text).rglob("*") if path.name.lower().endswith(FORMATS))
+        paths = sorted(path for path in Path(text).rglob("*") if path.name.lower().endswith(SOURCE_ENDINGS))
     else:
-        paths = sorted(Path(name) for name in glob.glob(text, recursive=True))  # noqa: PTH207 - pathlib's needs a folder to start from
+        paths = sorted(Path(name) for name in glob.glob(text, recursive=True))  # noqa: PTH207 - Path.glob needs a folder to start from
     return [_of_path(path) for path in paths]
 
 
 def _of_path(path: Path) -> SourceFile:
     try:
         return SourceFile(Storage(path.parent), path.name, path.stat().st_size)
-    except FileNotFoundError as error:  # also a link whose target is gone
-        raise NotFound(
-            f"data file {str(path)!r} is gone", hint="run it again when no process changes the files"
-        ) from error
+    except FileNotFoundError as error:  # deleted since it was listed, or a broken link
+        hint = "run it again when no other process changes the files"
+        raise NotFound(f"data file {str(path)!r} does not exist any more", hint=hint) from error
     except OSError as error:
-        raise StorageError(
-            f"cannot read {str(path)!r}: {error.strerror}", hint="give a file that can be read"
-        ) from error
+        hint = "check the file's permissions, or give another file"
+        raise StorageError(f"cannot read {str(path)!r}: {error.strerror}", hint=hint) from error
 
 
 def _in_bucket(source: str, home: Storage | None) -> list[SourceFile]:
@@ -179,27 +184,32 @@ def _in_bucket(source: str, home: Storage | None) -> list[SourceFile]:
 
 
 def _matching(storage: Storage, key: str) -> Iterator[SourceFile]:
+    """Yield the object of a key, the data files below a prefix, or the objects that match a glob."""
     if key and not key.endswith("/"):
-        try:  # first, for a name can have brackets of its own
+        try:  # first, since a key can contain brackets
             yield SourceFile(storage, key, storage.size(key))
         except NotFound:
             pass
         else:
             return
-    wild = _WILD.search(key)
-    folder = key.rstrip("/") if wild is None else key[: wild.start()].rpartition("/")[0]
+    wildcard = _WILDCARD.search(key)
+    folder = key.rstrip("/") if wildcard is None else key[: wildcard.start()].rpartition("/")[0]
     for file in storage.list(folder):
-        if file.path.lower().endswith(FORMATS) if wild is None else _pattern(key).fullmatch(file.path):
+        if wildcard is None:
+            matches = file.path.lower().endswith(SOURCE_ENDINGS)
+        else:
+            matches = _glob_pattern(key).fullmatch(file.path) is not None
+        if matches:
             yield SourceFile(storage, file.path, file.bytes)
 
 
 @lru_cache(maxsize=16)
-def _pattern(key: str) -> re.Pattern[str]:
-    """Return what a glob means: a star stays within a folder, two as a folder's name are any folders."""
-    return re.compile(_TOKEN.sub(lambda token: _meaning(token[0]), key), re.DOTALL)
+def _glob_pattern(glob_text: str) -> re.Pattern[str]:
+    """Return a glob as a regular expression: ``*`` stays within a folder, ``**/`` matches any number of folders."""
+    return re.compile(_GLOB_TOKEN.sub(lambda token: _token_pattern(token[0]), glob_text), re.DOTALL)
 
 
-def _meaning(token: str) -> str:
+def _token_pattern(token: str) -> str:
     known = {"**/": "(?:[^/]+/)*", "*": "[^/]*", "?": "[^/]"}
     if token.startswith("[") and len(token) > 1:
         inner = token[1:-1].replace("\\", "\\\\")

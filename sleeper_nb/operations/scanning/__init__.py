@@ -1,3 +1,3 @@
-"""From a version and what is asked of it to rows."""
+"""Scans: from a version, keys, columns and a condition to rows."""
 
 from __future__ import annotations

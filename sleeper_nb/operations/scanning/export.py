@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
-from sleeper_nb.operations.loading.source_files import AS_NAMED, CsvFormat
+from sleeper_nb.operations.loading.source_files import DEFAULT_CSV, CsvFormat
 from sleeper_nb.operations.row_processing import Processor
-from sleeper_nb.operations.scanning.read_rows import asked_fields, leaf_rows, opened
+from sleeper_nb.operations.scanning.read_rows import leaf_rows, opened_condition, selected_fields
 from sleeper_nb.operations.scanning.row_condition import Condition, RowTest
 from sleeper_nb.operations.scanning.scan_plan import PlannedLeaf, ScanPlan
 from sleeper_nb.progress import Progress
@@ -199,7 +199,7 @@ def export(
     destination: str,
     *,
     file_format: str | None = None,
-    csv: CsvFormat = AS_NAMED,
+    csv: CsvFormat = DEFAULT_CSV,
     columns: Sequence[str] | None = None,
     where: Condition | None = None,
     limit: int | None = None,
@@ -228,13 +228,13 @@ def export(
     """
     target, single = _target(destination, storage)
     suffix = _suffix(destination if single else None, file_format)
-    if suffix == "parquet" and csv != AS_NAMED:
+    if suffix == "parquet" and csv != DEFAULT_CSV:
         raise InvalidInput("Parquet has no delimiter, null text or header", hint="leave those out, or export to .csv")
-    form = csv.named(f"x.{suffix}")
-    fields = asked_fields(plan.schema.names if columns is None else columns, plan.schema)
+    form = csv.for_file(f"x.{suffix}")
+    fields = selected_fields(plan.schema.names if columns is None else columns, plan.schema)
     done: list[ExportedFile] = []
     try:
-        with opened(where) as test:
+        with opened_condition(where) as test:
             rows = _RowStream(plan, storage, fields, test, limit)
             for name, region, batches in _parts(plan, rows, single, suffix, progress):
                 written = _write(target, name, pa.schema(fields), batches, suffix, form, even_empty=bool(single))

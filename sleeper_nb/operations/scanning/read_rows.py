@@ -1,8 +1,21 @@
-"""Small batches of a stream joined to larger ones, for work that costs more to begin than to do."""
+"""Read the rows of planned files, merged leaf by leaf in key order: the kernel of scans and of compaction.
+
+Each data file is sorted. DataFusion is told so and merges the files of a leaf without sorting, from one ordered stream
+per file, so it holds a few batches per file rather than all rows.
+
+DataFusion keeps everything it has read of a Parquet file until it closes the file (issue 9695 of its Parquet reader),
+so a large merge would end up holding its whole input. Therefore a merge of many bytes is cut into key ranges that are
+merged one after the other: each range opens the files again and reads only the pages that hold its keys.
+
+The module reads from top to bottom: `read` and `stream` for a scan, `leaf_rows` for one leaf, `merged` for the merge
+itself, then its key ranges, the checks of files before they are read, DataFusion's frames, and `coalesced`, which joins
+small batches.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -33,62 +46,16 @@ if TYPE_CHECKING:
     from datafusion import DataFrame, SessionContext
 
 
-# A merge of many bytes is cut into stretches of keys, one behind the other, so that its memory has a bound.
-#
-# DataFusion keeps what it has read of a Parquet file until it closes it (its Parquet reader's issue 9695), so a merge
-# would hold its whole input in the end. Each stretch opens the files anew, and reads only the pages that hold its keys.
+logger = logging.getLogger(__name__)
 
-MOST_BYTES = 32 * 2**20
-"""Of the inputs of one stretch, about. Longer ones are a tenth quicker, and their memory grows with the input."""
-
-
-def stretches(
-    files: Sequence[PlannedFile], schema: Schema, storage: Storage, most_bytes: int = MOST_BYTES
-) -> Iterator[tuple[PlannedFile, ...]]:
-    """Yield the files of each stretch, in the order of the keys, each file restricted to the stretch.
-
-    Stretches are cut at values of the first row key where row groups begin, which their statistics tell; so rows of one
-    such value are in one stretch, however many they are. What is small enough is one stretch, and no file is opened.
-    """
-    if sum(file.bytes for file in files) <= most_bytes:
-        yield tuple(files)
-        return
-    groups = [group for file in files for group in _first_keys(file, schema, storage)]
-    ends: list[KeyValue | None] = [None, *_cuts(groups, most_bytes), None]
-    for low, high in pairwise(ends):
-        here = Region.whole(schema).narrowed(0, Range(low, high))
-        inside = [(file, part) for file in files if (part := (file.region or here).intersect(here)) is not None]
-        yield tuple(file._replace(region=part) for file, part in inside)
-
-
-def _first_keys(file: PlannedFile, schema: Schema, storage: Storage) -> Iterator[tuple[KeyValue, float]]:
-    """Yield the least first row key of each row group, and about how many bytes of the file it has."""
-    wanted = Range() if file.region is None else file.region.ranges[0]
-    for group in row_groups(file.filename, schema, storage):
-        ends = group.ends[0]
-        if ends is not None and ends[0] in wanted:
-            yield ends[0], sum(group.column_bytes.values())
-
-
-def _cuts(groups: list[tuple[KeyValue, float]], most_bytes: int) -> Iterator[KeyValue]:
-    """Yield keys between which there are about so many bytes."""
-    size, last = 0.0, None
-    for key, more in sorted(groups):
-        if size >= most_bytes and key != last:
-            yield key
-            size = 0.0
-        size, last = size + more, key
-
-
-# Rows of planned files, leaf by leaf, merged as a stream in key order: the kernel of scans and of compaction.
-#
-# Each file is sorted, so DataFusion is told so and merges the files of a leaf without sorting (one ordered stream per
-# file, no repartitioning): it holds a few batches per file, not the rows.
-
+RANGE_BYTES = 32 * 2**20
+"""About how many input bytes one key range has. Larger ranges are a tenth faster, but memory grows with them."""
 CHECKED_FILES, CHECKED_BYTES = 64, 4 << 20
-"""Of a read of some columns or rows, the most files and bytes whose checksums are looked at."""
+"""The most files and bytes whose checksums are verified when only some columns or rows are read."""
 _FOOTER_BYTES = 65_536
-"""More than the footer of a data file takes that has a few dozen row groups and columns."""
+"""Bytes read ahead for a footer: enough for a data file with a few dozen row groups and columns."""
+BATCH_ROWS, BATCH_BYTES = 65_536, 32 * 2**20
+"""`coalesced` yields a batch as soon as it has this many rows or bytes."""
 
 
 def read(
@@ -99,12 +66,12 @@ def read(
     where: Condition | None = None,
     limit: int | None = None,
 ) -> pa.Table:
-    """Return the rows of a plan as its processing gives them: leaf by leaf, in key order within each.
+    """Return the processed rows of a plan, leaf by leaf and in key order within each leaf.
 
     Parameters
     ----------
     plan
-        The files to open, and what is done with their rows.
+        The files to open, and the processing of their rows.
     storage
         The table's folder.
     columns
@@ -112,19 +79,18 @@ def read(
     where
         A condition on any columns.
     limit
-        At most so many rows.
+        The most rows to return; all when None.
 
     Raises
     ------
     NotFound
-        When a column or the table's iterator is unknown, or a planned file is gone.
+        When a column or the table's iterator is unknown, or a planned file does not exist any more.
     InvalidInput
-        When a column is named twice, the limit is negative, the condition cannot be computed, or rows cannot be
-        processed.
+        When a column is named twice, the limit is negative, or the condition or the processing fails for a row.
     StorageError
         When a file cannot be read.
     """
-    schema = pa.schema(asked_fields(plan.schema.names if columns is None else columns, plan.schema))
+    schema = pa.schema(selected_fields(plan.schema.names if columns is None else columns, plan.schema))
     return pa.Table.from_batches(stream(plan, storage, columns=columns, where=where, limit=limit), schema)
 
 
@@ -136,23 +102,23 @@ def stream(
     where: Condition | None = None,
     limit: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows that `read` returns, with their types in the table's schema; it holds a few batches."""
+    """Yield the rows that `read` returns, with the types of the table's schema; holds a few batches in memory."""
     if limit is not None and limit < 0:
-        raise InvalidInput(f"the limit {limit} is negative", hint="the limit is 0 or more")
-    schema = pa.schema(asked_fields(plan.schema.names if columns is None else columns, plan.schema))
-    process, left = Processor.of(plan.processing, plan.schema), limit
-    with opened(where) as test:
+        raise InvalidInput(f"the limit {limit} is negative", hint="give a limit of 0 or more")
+    schema = pa.schema(selected_fields(plan.schema.names if columns is None else columns, plan.schema))
+    process, rows_left = Processor.of(plan.processing, plan.schema), limit
+    with opened_condition(where) as test:
         for leaf in plan.leaves:
-            for batch in leaf_rows(leaf.files, process, storage, where=test, columns=schema.names, limit=left):
+            for batch in leaf_rows(leaf.files, process, storage, where=test, columns=schema.names, limit=rows_left):
                 yield batch.cast(schema)
-                left = None if left is None else left - batch.num_rows
-            if left == 0:
+                rows_left = None if rows_left is None else rows_left - batch.num_rows
+            if rows_left == 0:
                 break
 
 
 @contextlib.contextmanager
-def opened(where: Condition | None) -> Iterator[RowTest | None]:
-    """Open the condition of a read, if there is one."""
+def opened_condition(where: Condition | None) -> Iterator[RowTest | None]:
+    """Prepare the condition of a read for evaluation, if there is one."""
     if where is None:
         yield None
     else:
@@ -160,15 +126,15 @@ def opened(where: Condition | None) -> Iterator[RowTest | None]:
             yield test
 
 
-def asked_fields(columns: Sequence[str], schema: Schema) -> list[pa.Field]:
-    """Return the fields of columns that a user asks for; `NotFound` or `InvalidInput` for what cannot be."""
+def selected_fields(columns: Sequence[str], schema: Schema) -> list[pa.Field]:
+    """Return the Arrow fields of the columns that a user selected; raises for an unknown or repeated name."""
     known = dict(zip(schema.names, schema.arrow, strict=True))
     fields: dict[str, pa.Field] = {}
     for name in columns:
         if name not in known:
             raise NotFound.of("column", name, schema.names)
         if name in fields:
-            raise InvalidInput(f"column {name!r} is asked for twice", hint="name each column once")
+            raise InvalidInput(f"column {name!r} is named twice", hint="name each column once")
         fields[name] = known[name]
     return list(fields.values())
 
@@ -182,25 +148,25 @@ def leaf_rows(
     columns: Sequence[str] | None = None,
     limit: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of one leaf as queries give them, in key order.
+    """Yield the rows of one leaf as queries return them, in key order.
 
-    Condition, columns and limit count for processed rows. The whole condition is evaluated here, after processing: what
-    a plan left out before is all that was left out.
+    The condition, columns and limit apply to processed rows. The whole condition is evaluated here, after processing,
+    even if the plan has already pruned files by a part of it.
     """
     processing, schema = process.processing, process.schema
     if processing.is_nothing and where is None:
         yield from merged(files, schema, storage, columns=columns, limit=limit)
         return
-    asked = list(schema.names if columns is None else columns)
-    needed = {*asked, *(() if where is None else where.columns)}
+    selected = list(schema.names if columns is None else columns)
+    needed = {*selected, *(() if where is None else where.columns)}
     rows: Iterator[pa.RecordBatch] = merged(files, schema, storage, columns=processing.columns(schema, needed))
     rows = rows if processing.is_nothing else process(rows)
-    left = limit
-    for batch in rows if where is None else where.met(rows):
-        given = batch.select(asked).slice(0, left)
-        yield given
-        left = None if left is None else left - given.num_rows
-        if left == 0:
+    rows_left = limit
+    for batch in rows if where is None else where.matching(rows):
+        output = batch.select(selected).slice(0, rows_left)
+        yield output
+        rows_left = None if rows_left is None else rows_left - output.num_rows
+        if rows_left == 0:
             return
 
 
@@ -217,51 +183,65 @@ def merged(
     Parameters
     ----------
     files
-        The files, each sorted. However large they are, the merge holds a bounded part of each (see `stretches`).
+        The files, each sorted. However large they are, the merge holds a bounded part of each (see `key_ranges`).
     schema, storage
-        Those of the table.
+        The table's.
     columns, limit
-        As `read` takes them.
+        As in `read`.
 
     Raises
     ------
     NotFound, StorageError
-        As `read` does.
+        When a file does not exist any more, or cannot be read.
     """
     if not files:
         return
-    from datafusion import SessionConfig, SessionContext
-
-    # One partition: the merge is the work, and each leaf has a task of its own already.
-    settings = SessionConfig().with_target_partitions(1).set("datafusion.optimizer.prefer_existing_sort", "true")
-    settings = settings.set("datafusion.execution.parquet.pushdown_filters", "true")
-    # Of a folder's files a footer's worth is read first; a server is asked once, for the half MiB that is the default.
-    hint = _FOOTER_BYTES if storage.local else 8 * _FOOTER_BYTES
-    settings = settings.set("datafusion.execution.parquet.metadata_size_hint", str(hint))
-    # Without files' statistics: DataFusion takes a column of equal least and greatest value for a constant, NaN or not.
-    context = SessionContext(settings.set("datafusion.execution.collect_statistics", "false"))
-    _open_buckets(context, storage)
+    context = _session_context(storage)
     is_whole = limit is None and len(columns or schema.names) == len(schema.names)
     check_files(files, storage, is_whole=is_whole)
-    with _explained(files, storage):
-        parts = list(stretches(files, schema, storage))
-    left = limit
-    with _explained(files, storage):
-        for stretch in parts:
-            rows = _rows(context, stretch, schema, storage, columns)
-            # The filter of a region is pushed into the reader, which would take the first row groups that meet it
-            # wholly, whatever comes before them (DataFusion's issue 24272); so the limit is set only without one.
-            if left is not None and all(file.region is None for file in stretch):
-                rows = rows.limit(left)
+    with _datafusion_errors(files, storage):
+        ranges = list(key_ranges(files, schema, storage))
+    if len(ranges) > 1:
+        logger.debug("merge of %d files in %s runs in %d key ranges", len(files), storage.root, len(ranges))
+    rows_left = limit
+    with _datafusion_errors(files, storage):
+        for range_files in ranges:
+            rows = _sorted_frame(context, range_files, schema, storage, columns)
+            # DataFusion pushes a region's filter into the reader, where a limit would stop at the first row groups
+            # that match completely and skip partial matches before them (its issue 24272). So no limit with a region.
+            if rows_left is not None and all(file.region is None for file in range_files):
+                rows = rows.limit(rows_left)
             for each in rows.execute_stream():
-                batch = each.to_pyarrow().slice(0, left)
-                left = None if left is None else left - batch.num_rows
+                batch = each.to_pyarrow().slice(0, rows_left)
+                rows_left = None if rows_left is None else rows_left - batch.num_rows
                 yield batch
-                if left == 0:
+                if rows_left == 0:
                     return
 
 
-def _rows(
+def _session_context(storage: Storage) -> SessionContext:
+    """Return a DataFusion session that reads data files of one storage."""
+    from datafusion import SessionConfig, SessionContext
+
+    # One partition: the merge is most of the work, and each leaf already has a task of its own.
+    config = SessionConfig().with_target_partitions(1)
+    # For a local file one footer's worth is read first. A server is asked once, for DataFusion's default of 512 KiB.
+    footer_bytes = _FOOTER_BYTES if storage.local else 8 * _FOOTER_BYTES
+    settings = {
+        "datafusion.optimizer.prefer_existing_sort": "true",
+        "datafusion.execution.parquet.pushdown_filters": "true",
+        "datafusion.execution.parquet.metadata_size_hint": str(footer_bytes),
+        # With statistics, DataFusion takes a column whose minimum and maximum are equal for a constant, even with NaN.
+        "datafusion.execution.collect_statistics": "false",
+    }
+    for name, value in settings.items():
+        config = config.set(name, value)
+    context = SessionContext(config)
+    _register_bucket(context, storage)
+    return context
+
+
+def _sorted_frame(
     context: SessionContext,
     files: Sequence[PlannedFile],
     schema: Schema,
@@ -273,10 +253,48 @@ def _rows(
     return rows if columns is None else rows.select(*[_column(name) for name in columns])
 
 
-def check_files(files: Sequence[PlannedFile], storage: Storage, *, is_whole: bool = False) -> None:
-    """Raise for a file that is gone or has another size than planned: engines take some of them for ones without rows.
+def key_ranges(
+    files: Sequence[PlannedFile], schema: Schema, storage: Storage, range_bytes: int = RANGE_BYTES
+) -> Iterator[tuple[PlannedFile, ...]]:
+    """Yield the files of each key range in key order, each file restricted to the range.
 
-    Its content is checked too, as `check_contents` says.
+    Ranges begin at values of the first row key at which row groups begin, according to the footers; all rows with one
+    such value are in the same range. Files that are small together form one range, and none is opened.
+    """
+    if sum(file.bytes for file in files) <= range_bytes:
+        yield tuple(files)
+        return
+    groups = [group for file in files for group in _first_keys(file, schema, storage)]
+    ends: list[KeyValue | None] = [None, *_range_starts(groups, range_bytes), None]
+    for low, high in pairwise(ends):
+        key_range = Region.whole(schema).narrowed(0, Range(low, high))
+        parts = [(file, (file.region or key_range).intersect(key_range)) for file in files]
+        yield tuple(file._replace(region=part) for file, part in parts if part is not None)
+
+
+def _first_keys(file: PlannedFile, schema: Schema, storage: Storage) -> Iterator[tuple[KeyValue, float]]:
+    """Yield the minimum first row key of each row group, and the bytes that the row group has in the file."""
+    wanted = Range() if file.region is None else file.region.ranges[0]
+    for group in row_groups(file.filename, schema, storage):
+        ends = group.ends[0]
+        if ends is not None and ends[0] in wanted:
+            yield ends[0], sum(group.column_bytes.values())
+
+
+def _range_starts(groups: list[tuple[KeyValue, float]], range_bytes: int) -> Iterator[KeyValue]:
+    """Yield the keys at which a new range begins, about `range_bytes` apart."""
+    size, previous_key = 0.0, None
+    for key, group_bytes in sorted(groups):
+        if size >= range_bytes and key != previous_key:
+            yield key
+            size = 0.0
+        size, previous_key = size + group_bytes, key
+
+
+def check_files(files: Sequence[PlannedFile], storage: Storage, *, is_whole: bool = False) -> None:
+    """Raise for a file that does not exist any more or has another size than planned.
+
+    Engines read some truncated files as files without rows. The content is checked as well, as in `check_contents`.
 
     Raises
     ------
@@ -287,37 +305,37 @@ def check_files(files: Sequence[PlannedFile], storage: Storage, *, is_whole: boo
     if storage.local:
         sizes = {name: storage.size(name) for name in names}
     else:
-        with ThreadPoolExecutor(storage.at_once) as pool:  # one after the other, a server's answers would be slow
+        with ThreadPoolExecutor(storage.at_once) as pool:  # one request after the other would be slow
             sizes = dict(zip(names, pool.map(storage.size, names), strict=True))
     for file in files:
         if sizes[file.filename] != file.bytes:
             raise StorageError(
                 f"data file {storage.locate(file.filename)} has {sizes[file.filename]:,} bytes, not {file.bytes:,}",
-                hint="was it changed by hand? restore it from a copy",
+                hint="it may have been changed by hand: restore it from a copy",
             )
     check_contents(files, storage, is_whole=is_whole)
 
 
 def check_contents(files: Sequence[PlannedFile], storage: Storage, *, is_whole: bool) -> None:
-    """Raise for a local file whose content is not what was written: engines would give other rows.
+    """Raise for a local file whose content is not what was written; engines would return wrong rows from it.
 
-    DataFusion and DuckDB do not look at the checksums of pages, so the checksum of the whole file is used. A file is
-    read for it once in a process, unless it changes. Where it costs more than a twentieth of the read, nothing is
-    looked at: large files of which only a part is read. Objects in buckets are left to their store, which checks them.
+    DataFusion and DuckDB do not verify page checksums, so the checksum of the whole file is verified, once per process
+    unless the file changes. It is skipped where it would cost more than a twentieth of the read: for large files of
+    which only a part is read. Objects in a bucket are verified by their store.
 
     Parameters
     ----------
     files
-        What is to be read.
+        The files to read.
     storage
         The table's folder.
     is_whole
-        Whether all columns of all rows are.
+        Whether all columns of all rows are read.
 
     Raises
     ------
     StorageError
-        Naming the first such file, and what to do.
+        For the first damaged file; the hint says what to do.
     """
     few = len(files) <= CHECKED_FILES and sum(file.bytes for file in files) <= CHECKED_BYTES
     if not storage.local or not (is_whole or few):
@@ -328,7 +346,7 @@ def check_contents(files: Sequence[PlannedFile], storage: Storage, *, is_whole: 
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
-    """Return the rows of all frames; by halves, as DataFusion's planning is quadratic in the depth of a plan."""
+    """Return the union of all frames, built by halves: DataFusion's planning is quadratic in a plan's depth."""
     if len(frames) == 1:
         return frames[0]
     half = len(frames) // 2
@@ -336,40 +354,41 @@ def _union(frames: Sequence[DataFrame]) -> DataFrame:
 
 
 @contextlib.contextmanager
-def _explained(files: Sequence[PlannedFile], storage: Storage) -> Iterator[None]:
+def _datafusion_errors(files: Sequence[PlannedFile], storage: Storage) -> Iterator[None]:
+    """Raise DataFusion's errors as `StorageError` or `NetworkError`; a damaged file is named."""
     try:
         yield
     except (SleeperError, GeneratorExit, KeyboardInterrupt):
         raise
-    except BaseException as error:  # DataFusion raises a plain Exception, or a panic of Rust for short or damaged files
+    except BaseException as error:  # DataFusion raises a plain Exception, or a Rust panic for short or damaged files
         is_panic = not isinstance(error, Exception)
         if is_panic and type(error).__name__ != "PanicException":
             raise
-        check_contents(files, storage, is_whole=True)  # raises when one is damaged, and names it
+        check_contents(files, storage, is_whole=True)  # raises for a damaged file, and names it
         text = (str(error).splitlines() or [type(error).__name__])[0]
-        if not storage.local and (is_panic or "Generic S3 error" in text):  # it panics when an answer is short
+        if not storage.local and (is_panic or "Generic S3 error" in text):  # it panics when a response is cut short
             hint = "check the network, then run it again"
-            raise NetworkError(f"the network failed: no whole answer from S3: {storage.root}", hint=hint) from error
+            raise NetworkError(f"the network failed: incomplete response from S3: {storage.root}", hint=hint) from error
         raise StorageError(f"cannot read data files in {storage.root}: {text}", hint=HINT) from error
 
 
 def _frame(context: SessionContext, file: PlannedFile, schema: Schema, storage: Storage) -> DataFrame:
     order = [_column(name).sort(ascending=True) for name in schema.sort_order]
-    stored = schema.in_files  # a column that the file does not have is null
+    stored = schema.in_files  # a column that the file lacks is null
     frame = context.read_parquet(_address(storage, file.filename), file_sort_order=[order], schema=stored.arrow)
     if schema.is_renamed:
         frame = frame.select(*[_column(field.column).alias(field.name) for field in schema.fields])
-    return frame if file.region is None else frame.filter(*_inside(file.region, schema))
+    return frame if file.region is None else frame.filter(*_region_filter(file.region, schema))
 
 
 def _address(storage: Storage, filename: str) -> str:
-    """Return a file's URL, as DataFusion takes a plain path with brackets or stars for a pattern."""
+    """Return a file's URL: DataFusion would treat a plain path with brackets or stars as a glob."""
     located = storage.locate(filename)
     return Path(located).as_uri() if storage.local else "s3://" + quote(located.removeprefix("s3://"))
 
 
-def _open_buckets(context: SessionContext, storage: Storage) -> None:
-    """Tell DataFusion, whose own S3 client knows no AWS profiles, how to open the storage's bucket."""
+def _register_bucket(context: SessionContext, storage: Storage) -> None:
+    """Give DataFusion access to the storage's bucket, if it is one: its S3 client does not know AWS profiles."""
     access = storage.access
     if access is None:
         return
@@ -387,7 +406,7 @@ def _open_buckets(context: SessionContext, storage: Storage) -> None:
     context.register_object_store("s3://", store, access.bucket)
 
 
-def _inside(region: Region, schema: Schema) -> list[Any]:
+def _region_filter(region: Region, schema: Schema) -> list[Any]:
     from datafusion import lit
 
     return region.comparisons(
@@ -401,16 +420,15 @@ def _column(name: str) -> Any:
     return col(quoted_name(name))  # quoted, or DataFusion would fold its case
 
 
-MOST_ROWS = 65_536
+def coalesced(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a stream in larger batches, for work that has a high cost per batch.
 
-
-def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a stream in batches of 65,536 rows or 32 MiB at least, but for the last; none is empty.
+    Each batch except the last has at least 65,536 rows or 32 MiB; none is empty.
 
     Parameters
     ----------
     batches
-        Batches of one schema.
+        Batches with the same schema.
     """
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
@@ -418,7 +436,7 @@ def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         if batch.num_rows:
             waiting.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= MOST_ROWS or size >= MOST_BYTES:
+        if rows >= BATCH_ROWS or size >= BATCH_BYTES:
             yield pa.concat_batches(waiting)
             waiting, rows, size = [], 0, 0
     if waiting:

@@ -1,4 +1,8 @@
-"""What a scan needs of a user's condition on rows. What the condition means is up to an engine, DuckDB."""
+"""The interface of a user's condition on rows, as scans use it; the DuckDB engine implements and evaluates it.
+
+A scan uses a condition twice: `regions_of_rows` prunes partitions and files by the comparisons of row keys that every
+matching row must meet, and `RowTest` then filters the rows that are read by the whole condition.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from sleeper_nb.model.schema import Schema
 
 
 class KeyComparison(NamedTuple):
-    """A column of whole numbers or texts, compared with a value: it means the same to every engine."""
+    """A comparison of an integer or text column with a value; it means the same to every engine."""
 
     column: str
     sign: Literal["=", "<", "<=", ">", ">="]
@@ -23,24 +27,24 @@ class KeyComparison(NamedTuple):
 
 
 class RowTest(Protocol):
-    """A condition that is ready to be evaluated, as often as a read needs it."""
+    """A condition that is open for evaluation during one read."""
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns that it needs."""
+        """The columns that the condition refers to."""
 
-    def met(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield those rows of a stream that meet the condition, in their order, with all their columns.
+    def matching(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a stream that meet the condition, in order and with all their columns.
 
         Raises
         ------
         InvalidInput
-            When the condition cannot be computed for some row.
+            When the condition cannot be evaluated for some row.
         """
 
 
 class Condition(Protocol):
-    """A condition that was checked against a schema."""
+    """A condition that has been checked against a schema."""
 
     @property
     def text(self) -> str:
@@ -48,42 +52,49 @@ class Condition(Protocol):
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns that it needs."""
+        """The columns that the condition refers to."""
 
     @property
     def necessary(self) -> tuple[KeyComparison, ...]:
-        """Comparisons that hold for every row that meets the condition; what is not understood is none."""
+        """Comparisons that hold for every row that meets the condition; parts of it that are not such are omitted."""
 
-    def elsewhere(self) -> Condition:
-        """Return the condition for tasks in other processes."""
+    def picklable(self) -> Condition:
+        """Return the condition in a form that can be sent to tasks in other processes."""
 
     def opened(self) -> AbstractContextManager[RowTest]:
-        """Return the condition, ready for one read: throughout the read, functions such as `now()` give one value."""
+        """Open the condition for one read; during the read, functions such as ``now()`` return one value."""
 
 
 def regions_of_rows(
     regions: Sequence[Region] | None, comparisons: Iterable[KeyComparison], schema: Schema
 ) -> Sequence[Region] | None:
-    """Return what of some regions can hold rows that comparisons of row keys hold for; None is the whole table."""
+    """Return the parts of some regions in which rows can meet comparisons of row keys; None is the whole table."""
     names = [key.name for key in schema.row_keys]
     for each in comparisons:
-        if each.column in names and (wanted := _range(each, schema)) is not None:
-            here = Region.whole(schema).narrowed(names.index(each.column), wanted)
-            before = [Region.whole(schema)] if regions is None else regions
-            regions = [both for region in before if (both := region.intersect(here)) is not None]
+        if each.column not in names:
+            continue
+        wanted = _matching_range(each, schema)
+        if wanted is None:
+            continue
+        wanted_region = Region.whole(schema).narrowed(names.index(each.column), wanted)
+        if regions is None:
+            regions = [wanted_region]
+        else:
+            parts = [region.intersect(wanted_region) for region in regions]
+            regions = [part for part in parts if part is not None]
     return regions
 
 
-def _range(each: KeyComparison, schema: Schema) -> Range | None:
-    """Return the keys that a comparison holds for; None where no range says it."""
+def _matching_range(each: KeyComparison, schema: Schema) -> Range | None:
+    """Return the keys for which a comparison holds; None if they are not a range."""
     key = next(key for key in schema.row_keys if key.name == each.column)
     try:
         value = check_key(key, each.value)
-    except InvalidInput:  # beyond what the key can be
+    except InvalidInput:  # the value is beyond what the key's type can hold
         return None
-    after = key_after(key, value)
+    next_value = key_after(key, value)
     if each.sign == ">":
-        return None if after is None else Range(after, None)
+        return None if next_value is None else Range(next_value, None)
     low = value if each.sign in {"=", ">="} else None
-    high = {"=": after, "<=": after, "<": value}.get(each.sign)
+    high = {"=": next_value, "<=": next_value, "<": value}.get(each.sign)
     return Range(low, high)

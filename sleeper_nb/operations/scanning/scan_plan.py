@@ -1,4 +1,10 @@
-"""Which planned files must be read together, and how they are shared out among the tasks of an engine. Pure."""
+"""Plan a scan: which files it opens, and how they are divided among the tasks of an engine. Pure.
+
+A scan opens the files of the leaves that overlap its regions, and files that the ancestors of those leaves still hold
+after a split; files whose recorded minimum and maximum keys lie outside the regions are pruned. Three refinements
+follow: `plan_first_rows` keeps only files that can hold the first rows, `groups_of` says which files must be read
+together, and `packed` and `merged_groups` divide groups among tasks.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +25,9 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.report import Bytes, Grid, Report
 
-# Which files a scan opens: those of leaves that overlap its region, and of their ancestors, pruned by keys. Pure.
-
 
 class PlannedFile(NamedTuple):
-    """A file to open; of its rows only those in `region` count, all of them when it is None."""
+    """A file to open. Only its rows in `region` count; all of them when `region` is None."""
 
     filename: str
     rows: int
@@ -34,27 +38,27 @@ class PlannedFile(NamedTuple):
 
     @property
     def only_this_partition(self) -> bool:
-        """Whether all of its rows count."""
+        """Whether all rows of the file count."""
         return self.region is None
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedLeaf:
-    """One leaf's part of a scan: its files hold its rows, each file in key order."""
+    """One leaf's part of a scan: the files that hold its rows, each file in key order."""
 
     partition: Partition
     files: tuple[PlannedFile, ...]
 
     @property
     def rows(self) -> int | None:
-        """How many rows its files hold for it, where metadata alone tells; None where they must be read to know."""
-        told = all(file.rows_exact and file.region in {None, self.partition.region} for file in self.files)
-        return sum(file.rows for file in self.files) if told else None
+        """The number of rows that the files hold for the leaf; None if metadata does not tell."""
+        is_known = all(file.rows_exact and file.region in {None, self.partition.region} for file in self.files)
+        return sum(file.rows for file in self.files) if is_known else None
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedGroups:
-    """What a scan reads of the files that it opens: row groups and bytes, out of how many row groups there are."""
+    """The row groups and bytes that a scan reads from the files it opens; `of` is their total number of row groups."""
 
     of: int
     row_groups: int
@@ -63,16 +67,21 @@ class OpenedGroups:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScanPlan(Report):
-    """What a scan reads, and what it leaves unread, as a funnel from the whole table to what is read of each file.
+    """What a scan reads and what it skips, as a funnel from the whole table down to row groups.
 
     Parameters
     ----------
+    schema, snapshot_id
+        The schema and id of the version that is scanned.
     leaves
         The leaves that the scan reaches, each with its files.
     leaves_of, files_of, bytes_of
-        How many leaves, data files and bytes of these the table has.
+        The total number of leaves, data files and bytes in the table.
+    processing
+        The filters, iterator and aggregations that the rows go through.
     opened
-        What is read of the files, as their footers tell; None when nobody has looked (`Scan.plan` does).
+        The row groups that are read, according to the files' footers; None if the footers were not read (`Scan.plan`
+        reads them).
     """
 
     schema: Schema
@@ -86,26 +95,26 @@ class ScanPlan(Report):
 
     @property
     def files(self) -> tuple[PlannedFile, ...]:
-        """All files, leaf by leaf; a file that feeds two leaves is there twice, with another region each time."""
+        """All files, leaf by leaf; a file with rows in two leaves appears twice, with a different region each time."""
         return tuple(file for leaf in self.leaves for file in leaf.files)
 
     @property
     def rows(self) -> int | None:
-        """How many rows the scan gives, where metadata alone tells; None where rows must be read to know."""
+        """The number of rows that the scan returns; None if metadata does not tell."""
         counts = [leaf.rows for leaf in self.leaves]
-        told = [count for count in counts if count is not None]
-        return sum(told) if self.processing.is_nothing and len(told) == len(counts) else None
+        known = [count for count in counts if count is not None]
+        return sum(known) if self.processing.is_nothing and len(known) == len(counts) else None
 
     def by_region(self) -> dict[Region | None, list[str]]:
-        """Return the names of the files by the region that they are cut to, None for whole files."""
-        found: dict[Region | None, list[str]] = {}
+        """Return the names of the files grouped by the region they are filtered to; None for whole files."""
+        filenames: dict[Region | None, list[str]] = {}
         for file in self.files:
-            found.setdefault(file.region, []).append(file.filename)
-        return found
+            filenames.setdefault(file.region, []).append(file.filename)
+        return filenames
 
     @property
     def bytes(self) -> int:
-        """The size of the files that are opened."""
+        """The total size of the files that are opened."""
         return sum({f.filename: f.bytes for f in self.files}.values())
 
     def grid(self) -> Grid:
@@ -129,14 +138,16 @@ _BAR = 20
 
 
 def _bar(part: int, whole: int) -> str:
-    """Return a share as a bar of letters, which reads in text and in HTML; what is not nothing is seen."""
-    return "█" * round(_BAR * part / whole) or "▏" if part and whole else ""
+    """Return a share as a bar of block characters for text and HTML; a share above zero is always visible."""
+    if not part or not whole:
+        return ""
+    return "█" * round(_BAR * part / whole) or "▏"
 
 
 def plan_scan(
     state: TableState, regions: Sequence[Region] | None = None, processing: DataProcessing = NOTHING
 ) -> ScanPlan:
-    """Plan a scan of some regions; of the whole table when None. Regions must not overlap."""
+    """Plan a scan of some regions, which must not overlap; of the whole table when None."""
     all_files, all_bytes = files_of(state)
     leaves = _leaves_of_all(state) if regions is None else _leaves_of(state, regions)
     return ScanPlan(
@@ -156,38 +167,38 @@ def _leaves_of(state: TableState, regions: Sequence[Region]) -> list[PlannedLeaf
 
 
 def _leaves_of_all(state: TableState) -> list[PlannedLeaf]:
-    """Return all leaves: by columns where each file is of one leaf alone, as there may be hundreds of thousands."""
+    """Return all leaves. If each file belongs to one leaf, work by columns: there may be 100,000s of files."""
     leaves, owners = state.tree.leaves, {name for name, _, _ in state.files.runs()}
-    if not _all_alone(state) or not owners <= {leaf.id for leaf in leaves}:
+    if not _no_file_is_shared(state) or not owners <= {leaf.id for leaf in leaves}:
         return _leaves_of(state, [Region.whole(state.schema)])
     files = files_by_partition(state)
     return [PlannedLeaf(leaf, tuple(files.get(leaf.id, ()))) for leaf in leaves]
 
 
 def files_by_partition(state: TableState) -> dict[str, list[PlannedFile]]:
-    """Return the files of each partition that has any, those cut to it of whose rows others use some."""
+    """Return the files of each partition that has any; a file shared with others is filtered to the partition."""
     active = state.files.active
     names = ("filename", "partition_id", "rows", "bytes", "only_this_partition", "rows_exact", "checksum")
-    filenames, owners, rows, sizes, alone, exact, checksums = (active[name].to_pylist() for name in names)
+    filenames, owners, rows, sizes, unshared, exact, checksums = (active[name].to_pylist() for name in names)
     regions: Iterable[Region | None] = repeat(None)
-    if not all(alone):
-        regions = (None if each else state.tree[owner].region for each, owner in zip(alone, owners, strict=True))
+    if not all(unshared):
+        regions = (None if each else state.tree[owner].region for each, owner in zip(unshared, owners, strict=True))
     files = list(map(PlannedFile, filenames, rows, sizes, regions, exact, checksums))
     return {name: files[begin:end] for name, begin, end in state.files.runs()}
 
 
-def _all_alone(state: TableState) -> bool:
+def _no_file_is_shared(state: TableState) -> bool:
     return bool(pc.all(state.files.active["only_this_partition"], min_count=0).as_py())
 
 
 def files_of(state: TableState) -> tuple[int, int]:
-    """Return the number of data files of a state and their bytes; a file that several partitions share counts once."""
+    """Return the number and total bytes of a state's data files; a file shared by several partitions counts once."""
     files, _, size = state.files.data_totals
     return files, size
 
 
 def files_in(state: TableState, leaf: Partition, part: Region) -> list[PlannedFile]:
-    """Return the files that hold rows of one part of a leaf, those cut to it that reach beyond."""
+    """Return the files that hold rows of one part of a leaf; files with keys beyond it are filtered to it."""
     owners = [leaf.id, *(partition.id for partition in state.tree.ancestors(leaf.id))]
     rows = state.files.active_rows_in(owners)
     rows = rows.filter(keys_in(part, rows, state.schema, low="max_", high="min_")) if rows.num_rows else rows
@@ -203,9 +214,9 @@ def files_in(state: TableState, leaf: Partition, part: Region) -> list[PlannedFi
 def keys_in(region: Region, rows: pa.Table, schema: Schema, *, low: str = "", high: str = "") -> pa.ChunkedArray:
     """Return for each row whether its row keys lie in a region.
 
-    Of rows that have a range of each key, `low` and `high` are what stands before a key in the names of the columns
-    that are compared with the region's lower and upper ends: ``min_`` and ``max_`` ask whether the range lies in the
-    region, ``max_`` and ``min_`` whether it meets it.
+    If the rows describe key ranges instead (columns ``min_<key>`` and ``max_<key>``), `low` and `high` are the prefixes
+    of the columns compared with the region's lower and upper bound: ``low="min_", high="max_"`` tests whether the range
+    lies inside the region, ``low="max_", high="min_"`` whether it overlaps the region.
     """
     tests = [pa.chunked_array([pa.repeat(pa.scalar(True), rows.num_rows)])]  # noqa: FBT003 - a value
     for key, r in zip(schema.row_keys, region.ranges, strict=True):
@@ -217,46 +228,48 @@ def keys_in(region: Region, rows: pa.Table, schema: Schema, *, low: str = "", hi
 
 
 def regions_of(schema: Schema, keys: Any = None, region: Mapping[str, Any] | str | None = None) -> list[Region] | None:
-    """Return the regions that a user's exact keys, or ranges of keys, mean; None for the whole table.
+    """Return the regions for the keys or key ranges that a user gave; None for the whole table.
 
     Parameters
     ----------
     schema
         The table's schema.
     keys
-        One key, or a list of keys; a key is a value of the first row key, or a tuple with a value of each of the first
-        few row keys.
+        One key or a list of keys. A key is a value of the first row key, or a tuple of values for the first few row
+        keys.
     region
-        For some row keys ``(min, max)``, min included, max excluded, None unbounded; or the same as text
-        (`parse_region`).
+        A mapping from row keys to ``(min, max)``: min is included, max excluded, and None means unbounded. Or the same
+        as text (see `parse_region`).
 
     Raises
     ------
     InvalidInput
-        When a name is no row key or a value has the wrong type.
+        When both are given, a name is not a row key, or a value has the wrong type.
     """
     if keys is not None and region is not None:
-        raise InvalidInput("a scan takes keys or a region, not both", hint="leave one of them out")
+        raise InvalidInput("a scan takes keys or a region, not both", hint="omit one of them")
     if keys is not None:
         wanted = [key if isinstance(key, tuple) else (key,) for key in (keys if isinstance(keys, list) else [keys])]
         checked = dict.fromkeys(_checked(schema, key) for key in wanted)
-        # a key that begins with another key is in the other's region already, and no row may be read twice
-        return [_exact(schema, key) for key in checked if not any(key[:n] in checked for n in range(1, len(key)))]
+        # A key that starts with another given key lies in the other's region already; no row may be read twice.
+        return [
+            _region_of_key(schema, key) for key in checked if not any(key[:n] in checked for n in range(1, len(key)))
+        ]
     if region is None:
         return None
     if isinstance(region, str):
         region = parse_region(schema, region)
     names = [key.name for key in schema.row_keys]
-    found = Region.whole(schema)
+    wanted_region = Region.whole(schema)
     for name, bounds in region.items():
         if name not in names:
-            raise InvalidInput(f"{name!r} is no row key", hint=f"the row keys are {', '.join(names)}")
+            raise InvalidInput(f"{name!r} is not a row key", hint=f"the row keys are {', '.join(names)}")
         i = names.index(name)
         if not isinstance(bounds, tuple | list) or len(bounds) != 2:
-            raise InvalidInput(f"{bounds!r} is no range of {name!r}", hint="give (min, max); None is unbounded")
+            raise InvalidInput(f"{bounds!r} is not a range of {name!r}", hint="give (min, max); None means unbounded")
         low, high = (None if b is None else check_key(schema.row_keys[i], b) for b in bounds)
-        found = found.narrowed(i, Range(low, high))
-    return [found]
+        wanted_region = wanted_region.narrowed(i, Range(low, high))
+    return [wanted_region]
 
 
 def _checked(schema: Schema, key: tuple[Any, ...]) -> tuple[KeyValue, ...]:
@@ -265,30 +278,30 @@ def _checked(schema: Schema, key: tuple[Any, ...]) -> tuple[KeyValue, ...]:
     return tuple(check_key(field, value, what="key") for field, value in zip(schema.row_keys, key, strict=False))
 
 
-def _exact(schema: Schema, key: tuple[KeyValue, ...]) -> Region:
-    found = Region.whole(schema)
+def _region_of_key(schema: Schema, key: tuple[KeyValue, ...]) -> Region:
+    region = Region.whole(schema)
     for i, value in enumerate(key):
-        found = found.narrowed(i, Range(value, key_after(schema.row_keys[i], value)))
-    return found
+        region = region.narrowed(i, Range(value, key_after(schema.row_keys[i], value)))
+    return region
 
-
-# The files that can hold the first rows of a scan, by the least and greatest keys that are recorded of each.
 
 FEW_FILES = 8
-"""So many files of a leaf are opened without asking which of them are needed."""
+"""A leaf with at most this many files is not pruned for its first rows."""
 
 
 def plan_first_rows(plan: ScanPlan, state: TableState, rows: int) -> ScanPlan:
-    """Return a plan without files that hold none of its first `rows` rows; the plan itself when rows are processed.
+    """Return a plan without the files that hold none of its first `rows` rows.
+
+    Goes by the minimum and maximum keys recorded for each file. A plan whose rows are processed is returned unchanged.
 
     Parameters
     ----------
     plan
-        A scan of `state`, which gives rows leaf by leaf, in key order within each.
+        A scan of `state`, which returns rows leaf by leaf, in key order within each.
     state
         The version that is scanned.
     rows
-        How many rows are wanted.
+        The number of rows wanted.
     """
     if not plan.processing.is_nothing:
         return plan
@@ -306,22 +319,22 @@ def _is_counted(file: PlannedFile) -> bool:
 
 
 def _first_files(leaf: PlannedLeaf, state: TableState, rows: int) -> tuple[PlannedFile, ...]:
-    """Return the files of a leaf that can hold one of its first rows.
+    """Return the files of a leaf that can hold one of its first `rows` rows.
 
-    Of the files of which all rows count, those with the smallest greatest keys hold enough rows up to some key. What a
-    file without any key up to that one holds comes later.
+    Order the files whose rows all count by their maximum key. The first few of them hold `rows` rows up to some key, so
+    a file whose minimum key is greater than that one cannot hold any of the first rows.
     """
     if len(leaf.files) <= FEW_FILES:
         return leaf.files
     owners = [leaf.partition.id, *(above.id for above in state.tree.ancestors(leaf.partition.id))]
     used, key = state.files.active_rows_in(owners), state.schema.row_keys[0].name
     counted = pa.array([file.filename for file in leaf.files if _is_counted(file)], pa.string())
-    sure = used.filter(pc.and_(pc.is_in(used["filename"], counted), pc.is_valid(used[f"max_{key}"])))
-    sure = sure.sort_by(f"max_{key}")
-    at = pc.index(pc.greater_equal(pc.cumulative_sum(sure["rows"]), rows), pa.scalar(True)).as_py()  # noqa: FBT003
+    whole = used.filter(pc.and_(pc.is_in(used["filename"], counted), pc.is_valid(used[f"max_{key}"])))
+    whole = whole.sort_by(f"max_{key}")
+    at = pc.index(pc.greater_equal(pc.cumulative_sum(whole["rows"]), rows), pa.scalar(True)).as_py()  # noqa: FBT003
     if at < 0:
         return leaf.files
-    has_early_keys = pc.less_equal(used[f"min_{key}"], sure[f"max_{key}"][at])
+    has_early_keys = pc.less_equal(used[f"min_{key}"], whole[f"max_{key}"][at])
     early = set(used["filename"].filter(pc.fill_null(has_early_keys, fill_value=True)).to_pylist())
     return tuple(file for file in leaf.files if file.filename in early)
 
@@ -330,32 +343,36 @@ FileGroup = tuple[PlannedFile, ...]
 """Files whose rows are read together."""
 
 TASK_BYTES: Final = 128 << 20
-"""The most that a task reads, if it is more than one group (Spark's ``spark.sql.files.maxPartitionBytes``)."""
+"""The most bytes that a task of several groups reads, as Spark's ``spark.sql.files.maxPartitionBytes``."""
 OPEN_BYTES: Final = 1 << 20
-"""What opening a file counts for, as bytes that are read meanwhile: a quarter of Spark's own figure, as our kernel
-opens many little files in one go."""
+"""The cost of opening a file, in bytes read: a quarter of Spark's, as the scan opens many small files together."""
 
 MERGED_FILES: Final = 64
+"""The most small files of one task that are read as one group: opening each on its own takes longer than a merge."""
 MERGED_BYTES: Final = 16 << 20
-"""Little files of one task are opened together, up to so many and so large: opening each takes longer than a merge."""
+"""The most bytes of such a group."""
 
 
-def groups_of(leaves: Iterable[PlannedLeaf], *, apart: bool) -> list[FileGroup]:
-    """Return the files of each leaf; each file alone, `apart`, where every row stays as it is or goes."""
-    if apart:
+def groups_of(leaves: Iterable[PlannedLeaf], *, file_by_file: bool) -> list[FileGroup]:
+    """Return the files to read together: those of each leaf; or each file alone, if rows do not depend on others."""
+    if file_by_file:
         return [(file,) for leaf in leaves for file in leaf.files]
     return [leaf.files for leaf in leaves if leaf.files]
 
 
 def packed(groups: Sequence[FileGroup], parallelism: int) -> list[tuple[FileGroup, ...]]:
-    """Return groups for each task, in order, by Spark's own rule for files: a task each core, or more for much data.
+    """Divide groups among tasks, in order, by Spark's own rule for files: one task per core, more for much data.
 
     Parameters
     ----------
     groups
-        None is cut.
+        The groups; each goes to one task as a whole.
     parallelism
-        How many tasks run at once.
+        The number of tasks that run at the same time.
+
+    Returns
+    -------
+    The groups of each task.
     """
     costs = [sum(file.bytes + OPEN_BYTES for file in group) for group in groups]
     most = min(TASK_BYTES, max(OPEN_BYTES, -(-sum(costs) // max(1, parallelism))))
@@ -371,14 +388,14 @@ def packed(groups: Sequence[FileGroup], parallelism: int) -> list[tuple[FileGrou
 
 
 def merged_groups(groups: Sequence[FileGroup]) -> tuple[FileGroup, ...]:
-    """Return the same files in fewer groups, where every row stays as it is or goes: little files become one group."""
+    """Return the same files in fewer groups by merging groups of small files; rows must not depend on each other."""
     merged: list[list[PlannedFile]] = []
     size = 0
     for group in groups:
-        more = sum(file.bytes for file in group)
-        if not merged or len(merged[-1]) + len(group) > MERGED_FILES or size + more > MERGED_BYTES:
+        group_size = sum(file.bytes for file in group)
+        if not merged or len(merged[-1]) + len(group) > MERGED_FILES or size + group_size > MERGED_BYTES:
             merged.append([])
             size = 0
         merged[-1].extend(group)
-        size += more
+        size += group_size
     return tuple(map(tuple, merged))

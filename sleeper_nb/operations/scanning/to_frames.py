@@ -1,4 +1,4 @@
-"""Arrow rows as pandas, Polars and Python values: every value exactly, or an error that names the column."""
+"""Convert Arrow rows to pandas, Polars and Python values: each value exactly, or an error that names the column."""
 
 from __future__ import annotations
 
@@ -15,31 +15,43 @@ if TYPE_CHECKING:
 
 
 def as_pandas(rows: pa.Table) -> pd.DataFrame:
-    """Return Arrow rows as pandas, every value exactly.
+    """Return Arrow rows as a pandas DataFrame, each value exactly.
 
-    Integers with NULLs are pandas' masked integers, floats with NaN its masked floats; lists and maps with NULLs inside
-    are those of Python. `InvalidInput` names the column whose dates or times pandas cannot hold.
+    Integer columns with NULLs and float columns with NaN use pandas' masked types; lists and maps that contain NULLs
+    are Python objects.
+
+    Raises
+    ------
+    InvalidInput
+        When pandas cannot hold the dates or times of a column, which is named.
     """
-    return cast("pd.DataFrame", _held(rows, _exact_frame))
+    return cast("pd.DataFrame", _converted(rows, _exact_frame))
 
 
 def as_dict(rows: pa.Table) -> dict[str, list[Any]]:
-    """Return a list of values per column; `InvalidInput` names the column whose dates or times Python cannot hold."""
-    return dict(_held(rows, lambda some: some.to_pydict()))
+    """Return a list of Python values for each column.
+
+    Raises
+    ------
+    InvalidInput
+        When Python cannot hold the dates or times of a column, which is named.
+    """
+    return dict(_converted(rows, pa.Table.to_pydict))
 
 
-def _held(rows: pa.Table, convert: Callable[[pa.Table], Any]) -> Any:
+def _converted(rows: pa.Table, convert: Callable[[pa.Table], Any]) -> Any:
+    """Return the converted rows; raise `InvalidInput` for a column with dates that the target cannot hold."""
     try:
         return convert(rows)
-    except (OverflowError, ValueError) as error:  # from date and datetime, which have the years 1 to 9999
-        name = next((name for name in rows.column_names if not _holds(rows.select([name]), convert)), None)
-        if name is None or type(error) not in {OverflowError, ValueError}:  # Arrow's own are of others
+    except (OverflowError, ValueError) as error:  # from date and datetime, which hold the years 1 to 9999
+        name = next((name for name in rows.column_names if not _converts(rows.select([name]), convert)), None)
+        if name is None or type(error) not in {OverflowError, ValueError}:  # Arrow's own errors are subclasses
             raise
-        hint = "take the rows --as arrow, or by to_arrow(); or cast the column to text in sql"
-        raise InvalidInput(f"column {name!r} has dates or times outside of the years 1 to 9999", hint=hint) from error
+        hint = "read the rows as Arrow (--as arrow, or to_arrow() in Python), or cast the column to text in SQL"
+        raise InvalidInput(f"column {name!r} has dates or times outside the years 1 to 9999", hint=hint) from error
 
 
-def _holds(column: pa.Table, convert: Callable[[pa.Table], Any]) -> bool:
+def _converts(column: pa.Table, convert: Callable[[pa.Table], Any]) -> bool:
     try:
         convert(column)
     except (OverflowError, ValueError):
@@ -48,7 +60,7 @@ def _holds(column: pa.Table, convert: Callable[[pa.Table], Any]) -> bool:
 
 
 def as_polars(rows: pa.Table) -> pl.DataFrame:
-    """Return Arrow rows as Polars; a missing Polars names its install command."""
+    """Return Arrow rows as a Polars DataFrame; `EngineError` when Polars is not installed."""
     try:
         import polars as pl
     except ImportError as error:
@@ -57,20 +69,20 @@ def as_polars(rows: pa.Table) -> pl.DataFrame:
 
 
 _NAT = -(2**63)
-"""The moment by which pandas marks what is missing."""
+"""The timestamp that pandas uses for missing values."""
 
 
 def _exact_frame(rows: pa.Table) -> pd.DataFrame:
     frame: pd.DataFrame = rows.to_pandas()
-    for place, column in enumerate(rows.columns):
+    for i, column in enumerate(rows.columns):
         series = _exact_series(column)
         if series is not None:
-            frame.isetitem(place, series)
+            frame.isetitem(i, series)
     return frame
 
 
 def _exact_series(column: pa.ChunkedArray) -> Any:
-    """Return a column whose values Arrow would change for pandas; None where it does not."""
+    """Return a column as a series if Arrow's own conversion would change its values; None if it would not."""
     import pandas as pd
     from pyarrow import compute, types
 

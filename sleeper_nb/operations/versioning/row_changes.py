@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.operations.row_processing import Processor
-from sleeper_nb.operations.scanning.read_rows import gathered, leaf_rows
+from sleeper_nb.operations.scanning.read_rows import coalesced, leaf_rows
 from sleeper_nb.operations.scanning.scan_plan import PlannedLeaf
 from sleeper_nb.operations.versioning.comparison import (
     DifferingRegion,
@@ -111,7 +111,7 @@ def difference(
     Change
         The keys of each follow those of the one before, or are equal to its last ones.
     """
-    old, new = (_Side(gathered(batches), schema, keys) for batches in (before, after))
+    old, new = (_Side(coalesced(batches), schema, keys) for batches in (before, after))
     frontier: _Key | None = ()
     while frontier is not None:
         for side in (old, new):

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from sleeper_nb.operations.compact import made_ahead
+from sleeper_nb.operations.compact import prefetched
 
 
 def counting(seen: list[str | int], until: int = 100) -> Iterator[int]:
@@ -26,14 +26,14 @@ def test_items_come_in_their_order_from_another_thread():
             threads.add(threading.get_ident())
             yield number
 
-    assert list(made_ahead(items(), 3)) == list(range(50))
+    assert list(prefetched(items(), 3)) == list(range(50))
     assert threading.get_ident() not in threads
     assert len(threads) == 1
 
 
-def test_only_so_many_are_made_ahead():
+def test_only_so_many_items_are_prefetched():
     seen: list[str | int] = []
-    with closing(made_ahead(counting(seen), 4)) as items:
+    with closing(prefetched(counting(seen), 4)) as items:
         assert next(items) == 0
     # one is used, four wait, and one may be under way
     assert len([each for each in seen if each != "closed"]) <= 6
@@ -44,15 +44,15 @@ def test_an_error_comes_in_its_place():
         yield 1
         raise ValueError("two")
 
-    ahead = made_ahead(items())
-    assert next(ahead) == 1
+    items_ahead = prefetched(items())
+    assert next(items_ahead) == 1
     with pytest.raises(ValueError, match="two"):
-        next(ahead)
+        next(items_ahead)
 
 
 def test_whoever_stops_early_leaves_no_thread_and_nothing_open():
     before, seen = {*threading.enumerate()}, []
-    with closing(made_ahead(counting(seen), 2)) as items:
+    with closing(prefetched(counting(seen), 2)) as items:
         next(items)
     assert seen[-1] == "closed"
     assert {*threading.enumerate()} - before == set()
