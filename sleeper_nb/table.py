@@ -29,7 +29,7 @@ from sleeper_nb.model.properties import (
     TableProperties,
     schema_line,
 )
-from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.savepoints import Savepoint, savepoint_label, savepoints_by_snapshot
 from sleeper_nb.model.schema import Field, Schema, fields_of
 from sleeper_nb.model.snapshots import (
     SavepointReference,
@@ -66,21 +66,23 @@ from sleeper_nb.operations.upkeep import expire as expiry
 from sleeper_nb.operations.upkeep import maintain as maintaining
 from sleeper_nb.operations.upkeep import sweep_orphans as orphans
 from sleeper_nb.operations.upkeep.online import check_online
-from sleeper_nb.operations.versioning import create_savepoint as savepoints
 from sleeper_nb.operations.versioning import periodic_savepoints as periodic
 from sleeper_nb.operations.versioning import resolve as versions
 from sleeper_nb.operations.versioning import roll_back as rollback
 from sleeper_nb.operations.versioning import row_changes as changes
 from sleeper_nb.operations.versioning.comparison import VersionComparison, compare
-from sleeper_nb.operations.versioning.create_savepoint import (
+from sleeper_nb.operations.versioning.create_savepoint import create_savepoint, save_current
+from sleeper_nb.operations.versioning.delete_savepoint import (
     SavepointDeletion,
-    SavepointManager,
+    delete_savepoint,
+    plan_savepoint_deletion,
 )
 from sleeper_nb.operations.versioning.diff import Diff, diff
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.operations.versioning.periodic_savepoints import SavepointSchedule
 from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.operations.versioning.roll_back import RollbackReport
+from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager, list_savepoints
 from sleeper_nb.progress import BackgroundJob, Progress, unchecked
 from sleeper_nb.report import CONFIRM, Answer, Grid, Listing, Report, Stacked
 from sleeper_nb.sql.statement import BoundSource
@@ -938,12 +940,10 @@ class Table(Loading, Maintenance, Altering, Report):
             raise InvalidInput(f"cannot list {limit} snapshots", hint="give a limit of 1 or more")
         kept = retained(self._components.catalog, self.entry.id)
         found, points = kept.snapshots, kept.savepoints
-        saved: dict[int, list[str]] = {}
-        for point in points:
-            saved.setdefault(point.saved_snapshot_id, []).append(point.name or str(point.id))
+        saved = savepoints_by_snapshot(points)
         cells = tuple(
             (s.id, s.time, s.operation, s.added_files, s.removed_files, s.added_rows, s.rows, s.files,
-             s.references, ", ".join(saved.get(s.id, ())), s.message)
+             s.references, ", ".join(map(savepoint_label, saved.get(s.id, ()))), s.message)
             for s in found[:limit]
         )  # fmt: skip
         columns = ("snapshot", "time", "operation", "+files", "−files", "+rows", "rows", "files",
@@ -1031,7 +1031,7 @@ class Table(Loading, Maintenance, Altering, Report):
             Show the data files that each alone keeps, and their bytes: what deleting it would free. This reads the
             current metadata.
         """
-        return savepoints.list_savepoints(self._store, self.name, with_bytes=with_bytes)
+        return list_savepoints(self._store, self.name, with_bytes=with_bytes)
 
     @checked
     def create_savepoint(
@@ -1051,9 +1051,9 @@ class Table(Loading, Maintenance, Altering, Report):
         """
         author = self._components.author
         if snapshot is None:
-            return savepoints.save_current(self._store, name=name, message=message, author=author)
+            return save_current(self._store, name=name, message=message, author=author)
         found = self.at_reference(_reference(snapshot, None)).resolved
-        return savepoints.create_savepoint(self._store, found, name=name, message=message, author=author)
+        return create_savepoint(self._store, found, name=name, message=message, author=author)
 
     @checked
     def rollback(
@@ -1121,14 +1121,14 @@ class Table(Loading, Maintenance, Altering, Report):
             asked = parse_version(savepoint if str(savepoint).startswith("savepoint.") else f"savepoint.{savepoint}")
         found = self.at_reference(asked).resolved.version
         assert isinstance(found, Savepoint)  # noqa: S101 - a savepoint's reference resolves to nothing else
-        plan = savepoints.plan_deletion(self._store, found)
+        plan = plan_savepoint_deletion(self._store, found)
         if dry_run:
             return plan
         if plan.loses_version and not force:
             gone = f"this deletes snapshot {found.saved_snapshot_id} of table {self.name!r} for good"
             kept = f"nothing but savepoint {found.name or found.id!r} keeps it"
             raise ConfirmationNeeded(f"{gone}: {kept}", hint=CONFIRM, plan=plan)
-        savepoints.delete_savepoint(self._store, found)
+        delete_savepoint(self._store, found)
         return replace(plan, dry_run=False)
 
     @checked
@@ -1165,7 +1165,7 @@ class Table(Loading, Maintenance, Altering, Report):
         comparison, progress = self._comparison(before, after), self._components.progress
         try:
             with guarded(_guards(before, after), "diff"):
-                rows = changes.count(comparison, self._store.storage, progress=progress)
+                rows = changes.count_changes(comparison, self._store.storage, progress=progress)
         finally:
             progress.finish()
         return diff(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -330,3 +330,17 @@ def _meaning(name: str) -> VersionReference | None:
         return parse_reference(name)
     except InvalidInput:
         return None
+
+
+def savepoint_label(savepoint: Savepoint) -> str:
+    """Return the name of a savepoint, or its id when it has none."""
+    return savepoint.name or str(savepoint.id)
+
+
+def savepoints_by_snapshot(savepoints: Iterable[Savepoint]) -> dict[int, tuple[Savepoint, ...]]:
+    """Return for each snapshot that is saved its savepoints, in the order given."""
+    grouped: dict[int, tuple[Savepoint, ...]] = {}
+    for savepoint in savepoints:
+        number = savepoint.saved_snapshot_id
+        grouped[number] = (*grouped.get(number, ()), savepoint)
+    return grouped

@@ -17,6 +17,7 @@ from sleeper_nb.display.timeline_picture import change_text, timeline
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.files import Totals
 from sleeper_nb.model.partitions import write_region
+from sleeper_nb.model.savepoints import savepoint_label, savepoints_by_snapshot
 from sleeper_nb.operations.scanning.scan_plan import files_of
 from sleeper_nb.operations.system_tables import MARK
 from sleeper_nb.report import Bytes, cell_text, counted
@@ -143,10 +144,8 @@ class ExploreModel:
     def versions(self, table: str) -> tuple[ListedVersion, ...]:
         """Return what can be chosen, oldest first: the snapshots, and what only savepoints still hold."""
         kept = self._retained(self._session.table(table))
-        names: dict[int, tuple[str, ...]] = {}
-        for point in kept.savepoints:
-            held = names.get(point.saved_snapshot_id, ())
-            names[point.saved_snapshot_id] = (*held, point.name or str(point.id))
+        saved = savepoints_by_snapshot(kept.savepoints)
+        names = {number: tuple(map(savepoint_label, points)) for number, points in saved.items()}
         versions = {
             point.saved_snapshot_id: ListedVersion(
                 point.saved_snapshot_id, point.snapshot_time, "", point.record_count, names[point.saved_snapshot_id]

@@ -21,10 +21,8 @@ from sleeper_nb.model.properties import (
 )
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.versioning.create_savepoint import (
-    create_savepoint,
-    delete_savepoint,
-)
+from sleeper_nb.operations.versioning.create_savepoint import create_savepoint
+from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
 from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.state_store.state_store_base import StateStore
