@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sleeper_nb.model.savepoints import Savepoint
     from sleeper_nb.model.schema import Field, Schema
     from sleeper_nb.model.snapshots import Snapshot
-    from sleeper_nb.operations.versioning.create_savepoint import SavepointManager
+    from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager
     from sleeper_nb.session import Session, connect
     from sleeper_nb.table import Table
     from sleeper_nb.version import TableAt
@@ -50,7 +50,7 @@ _HOMES = {
     **dict.fromkeys(("Field", "Schema"), "sleeper_nb.model.schema"),
     "Savepoint": "sleeper_nb.model.savepoints",
     "Snapshot": "sleeper_nb.model.snapshots",
-    "SavepointManager": "sleeper_nb.operations.versioning.create_savepoint",
+    "SavepointManager": "sleeper_nb.operations.versioning.savepoint_manager",
     **dict.fromkeys(
         (
             "AlreadyExists",

@@ -326,7 +326,7 @@ class TableAt(Report):
     @checked
     def guard(self, size: int) -> ReadGuard:
         """Return what keeps the version's files while so many bytes of them are read."""
-        is_old, leases = self.resolved.asked is not None, self._opened.components.leases
+        is_old, leases = self.resolved.reference is not None, self._opened.components.leases
         return ReadGuard(leases, self._store.table_id, self.resolved.snapshot_id, is_old, size, self.name)
 
     def _processing(self, schema: Schema) -> DataProcessing:
@@ -525,7 +525,7 @@ class TableAt(Report):
 
     def _waiting(self) -> tuple[str, ...]:
         """Return what the file of the properties says that the current version does not do; nothing of older ones."""
-        if self.resolved.asked is not None:
+        if self.resolved.reference is not None:
             return ()
         files, table_id = self._opened.components.property_files, self._store.table_id
         written = files.of_table(table_id)  # the file of now: this handle may be older than the last change
@@ -582,7 +582,7 @@ class Changes(Report):
     def count(self) -> RowCounts:
         """Return how many rows were added and removed, as a pair; by metadata alone where files tell."""
         with guarded(self._guards, "diff"):
-            return changes.count(self._comparison, self._storage)
+            return changes.count_changes(self._comparison, self._storage)
 
     def grid(self) -> Grid:
         """Return the first rows of both kinds."""
@@ -601,7 +601,7 @@ class Changes(Report):
     def batches(self, kinds: tuple[RowChangeKind, ...]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one kind, or of both with a column that tells which; region by region, by keys in each."""
         with guarded(self._guards, "diff"):
-            for change in changes.stream(self._comparison, self._storage, kinds):
+            for change in changes.stream_changes(self._comparison, self._storage, kinds):
                 if kinds == KINDS:
                     yield changes.labelled(change, self._column, self._comparison.after.sort_order)
                 else:

@@ -34,8 +34,8 @@ from sleeper_nb.operations.scanning import read_rows as reading
 from sleeper_nb.operations.scanning import scan_plan as planning
 from sleeper_nb.operations.scanning.row_condition import Condition
 from sleeper_nb.operations.upkeep import collect_garbage as garbage
-from sleeper_nb.operations.versioning import create_savepoint as savepoints
 from sleeper_nb.operations.versioning import resolve as versions
+from sleeper_nb.operations.versioning.create_savepoint import create_savepoint
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.state_store.registry import open_state_store
@@ -185,7 +185,7 @@ class InterruptedAfter:
 def save(store: StateStore, name: str | None = None, version: Any = None) -> Savepoint:
     """Make a savepoint of the current version, or of another."""
     saved = versions.resolve(store.catalog, store.table_id, "table", version)
-    return savepoints.create_savepoint(store, saved, name=name, message=None, author=None)
+    return create_savepoint(store, saved, name=name, message=None, author=None)
 
 
 def forget_all_but_newest(store: StateStore) -> None:

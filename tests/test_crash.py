@@ -17,8 +17,8 @@ from sleeper_nb.model.snapshots import SavepointReference
 from sleeper_nb.operations.administration.migrate import migrate_state_store
 from sleeper_nb.operations.upkeep import expire as expiry
 from sleeper_nb.operations.upkeep import sweep_orphans as orphans
-from sleeper_nb.operations.versioning import create_savepoint as savepoints
 from sleeper_nb.operations.versioning import resolve as versions
+from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
 from sleeper_nb.operations.versioning.roll_back import roll_back
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -64,7 +64,7 @@ def prepared(folder: Path) -> None:
 def delete_doomed(store: StateStore) -> None:
     for savepoint in store.catalog.savepoints(store.table_id):
         if savepoint.name == "doomed":
-            savepoints.delete_savepoint(store, savepoint)
+            delete_savepoint(store, savepoint)
 
 
 def save_again(store: StateStore) -> None:

@@ -19,7 +19,7 @@ import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import SleeperError, StorageError
 from sleeper_nb.model.properties import STATE_STORES
-from sleeper_nb.operations.versioning import create_savepoint as savepoints
+from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
 from sleeper_nb.storage.aws import Network
 from tests.builders import START
 from tests.servers.memory import MemoryDynamoDB
@@ -51,7 +51,7 @@ def other(kind: str) -> str:
 def _delete_savepoint(session: sl.Session) -> None:
     table = session.table("t")
     store = session.store_of("t")
-    savepoints.delete_savepoint(store, next(one for one in table.savepoints() if one.name == "spare"))
+    delete_savepoint(store, next(one for one in table.savepoints() if one.name == "spare"))
 
 
 def _maintain(session: sl.Session) -> None:

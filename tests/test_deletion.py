@@ -99,7 +99,7 @@ def test_who_uses_a_deleted_table_is_told(session, trips):
     other = session.table("trips").at(1)
     session.delete_table("trips", force=True)
     for use in (scan.to_arrow, scan.head, result.to_arrow):
-        with pytest.raises(sl.NotFound, match="'trips' was deleted while it was read"):
+        with pytest.raises(sl.NotFound, match="'trips' was deleted while it was being read"):
             use()
     trips.store.history.states = StateCache()  # as another session, which remembers nothing
     for use in (trips.snapshots, trips.compact, trips.create_savepoint, other.scan, lambda: trips.ingest(rows_of("b"))):

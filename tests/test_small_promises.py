@@ -21,10 +21,8 @@ from sleeper_nb.operations.compaction_plan import (
     within,
 )
 from sleeper_nb.operations.scanning.scan_plan import PlannedFile
-from sleeper_nb.operations.versioning.create_savepoint import (
-    create_savepoint,
-    delete_savepoint,
-)
+from sleeper_nb.operations.versioning.create_savepoint import create_savepoint
+from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
 from sleeper_nb.operations.versioning.resolve import resolve
 from sleeper_nb.report import Data, Grid
 from tests.builders import (
@@ -146,7 +144,7 @@ def test_an_expired_version_can_be_saved_again(tables: Tables, first_goes_first:
     ingest(store, rows_of("c"))
     forget_all_but_newest(store)
     found = resolve(store.catalog, store.table_id, "t", None)
-    found = type(found)(one, found.asked)
+    found = type(found)(one, found.reference)
     with pytest.raises(AlreadyExists):
         create_savepoint(store, found, name="one", message=None, author=None)
     two = create_savepoint(store, found, name="two", message="again", author="me")

@@ -61,8 +61,8 @@ from sleeper_nb.operations.scanning.scan_plan import plan_scan
 from sleeper_nb.operations.split import SplitReport
 from sleeper_nb.operations.upkeep import collect_garbage as garbage
 from sleeper_nb.operations.upkeep import expire as expiry
-from sleeper_nb.operations.versioning import create_savepoint as savepoints
 from sleeper_nb.operations.versioning import resolve as versions
+from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
 from sleeper_nb.operations.versioning.roll_back import roll_back
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.registry import open_state_store
@@ -210,7 +210,7 @@ class TableMachine(RuleBasedStateMachine):
     def delete_savepoint(self, savepoint_id: int) -> None:
         for savepoint in self.catalog.savepoints("id"):
             if savepoint.id == savepoint_id:
-                savepoints.delete_savepoint(self.store, savepoint)
+                delete_savepoint(self.store, savepoint)
         self.savepoints.pop(savepoint_id, None)
 
     @rule(minutes=st.integers(-5, 90))

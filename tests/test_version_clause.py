@@ -147,7 +147,7 @@ def test_where_no_snapshot_is_retained_the_closest_savepoint_answers_and_says_so
         .splitlines()[-1]
         .startswith(
             "1 row · Trips at savepoint 1 'fix', snapshot 2 "
-            f"(12 min before 2026-10-25 00:12:00 UTC, of which no snapshot is retained) · {engine} · 1/1 partitions, "
+            f"(12 min before 2026-10-25 00:12:00 UTC, for which no snapshot is retained) · {engine} · 1/1 partitions, "
         )
     )
     assert answer(expired, "SELECT count(*) FROM Trips VERSION AS OF 2", engine) == [(1,)]

@@ -15,7 +15,7 @@ from sleeper_nb.errors import ConfirmationNeeded
 if TYPE_CHECKING:
     from sleeper_nb.operations.administration.delete import DeletionReport
     from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
-    from sleeper_nb.operations.versioning.create_savepoint import SavepointDeletion
+    from sleeper_nb.operations.versioning.delete_savepoint import SavepointDeletion
     from sleeper_nb.session import Session
 
 Plan = TypeVar("Plan", "DeletionReport", "ReinitialiseReport", "SavepointDeletion")

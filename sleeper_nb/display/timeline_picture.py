@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from sleeper_nb.display.figure import BRAND, clip, clipped_words, figure
-from sleeper_nb.model.savepoints import Savepoint, savepoints_by_snapshot
+from sleeper_nb.model.savepoints import Savepoint, savepoint_label, savepoints_by_snapshot
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.report import cell_text, counted
 
@@ -293,11 +293,11 @@ def _points(place: _Position) -> tuple[Savepoint, ...]:
 
 def _names(points: Sequence[Savepoint]) -> str:
     more = f" +{len(points) - 1}" if len(points) > 1 else ""
-    return f"{clip(points[-1].name or str(points[-1].id), 24)}{more}"
+    return f"{clip(savepoint_label(points[-1]), 24)}{more}"
 
 
 def _name(savepoint: Savepoint) -> str:
-    return f"savepoint {clip(savepoint.name or str(savepoint.id), 50)} (snapshot {savepoint.saved_snapshot_id})"
+    return f"savepoint {clip(savepoint_label(savepoint), 50)} (snapshot {savepoint.saved_snapshot_id})"
 
 
 def _runs(gaps: Sequence[tuple[int, int]]) -> str:

@@ -339,3 +339,8 @@ def _meaning(name: str) -> VersionReference | None:
         return parse_reference(name)
     except InvalidInput:
         return None
+
+
+def savepoint_label(savepoint: Savepoint) -> str:
+    """Return the name of a savepoint, or its id when it has none."""
+    return savepoint.name or str(savepoint.id)

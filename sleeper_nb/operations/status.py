@@ -22,7 +22,7 @@ from sleeper_nb.operations.scanning.scan_plan import files_of
 from sleeper_nb.operations.upkeep.collect_garbage import (
     collectable_files,
     delay_of,
-    left_behind,
+    leftover_files,
     versions_kept,
 )
 from sleeper_nb.operations.upkeep.expire import Retention, plan_expiry
@@ -233,7 +233,7 @@ def _next_steps(
         big=sum(held.rows >= keeping.splitting_threshold for held in state.files.by_partition().values()),
         full=full_leaves(state, claimed, keeping.batch_size),
         expired=len(plan_expiry(snapshots, keeping.retention, now)),
-        files=len(collectable_files(state, kept, now, keeping.gc_delay)) + len(left_behind(state, garbage)),
+        files=len(collectable_files(state, kept, now, keeping.gc_delay)) + len(leftover_files(state, garbage)),
         metadata=sum(now - since >= keeping.gc_delay and not is_data_file(path) for path, since in garbage),
         unsaved=is_due(savepoints, snapshots[0], keeping.save_every, now),
         online=online,

@@ -1,16 +1,22 @@
-"""The rows of a system table at a version: a Parquet file that is kept anyway, or columns made of the catalog's rows.
+"""System tables (``flights$files``): their names, their columns, and their rows at a version.
 
-What a version means to each, when one is named:
+What each table shows when a version is named:
 
-* ``$files`` and ``$partitions`` are those of the version, to the last value.
-* ``$snapshots`` are those up to it that are still retained; ``$schemas`` those that they, and savepoints of them, use.
-* ``$savepoints`` are those of snapshots up to it, whenever they were made, so that a savepoint's own version shows it;
-  of a moment, only those that were made by then.
-* ``$jobs`` are the runs that were created by the moment, or by the version's commit; with what became of them since.
-* ``$properties`` are those of now, but for filters, iterator and aggregations, which are the version's.
+* ``$files`` and ``$partitions``: those of the version, exactly.
+* ``$snapshots``: those up to the version that are still retained; ``$schemas``: those that they and their savepoints
+  use.
+* ``$savepoints``: those of snapshots up to the version, whenever they were created, so that a savepoint's own version
+  shows it; for a moment, only those that were created by then.
+* ``$jobs``: the runs that were created by the moment, or by the version's commit, with their state now.
+* ``$properties``: the current ones, except for filters, iterator and aggregations, which are the version's.
 
-Without a version they are those of the current version. A statement takes that once, so a snapshot that is committed
-while the statement runs is in none of its tables.
+Without a version they show the current version. A statement resolves it once, so a snapshot that is committed while the
+statement runs is in none of its tables.
+
+Every engine, and ``inspect``, reads these definitions. The rows are a Parquet file of the metadata where one has these
+very rows, and are otherwise made from the catalog's rows. ``$savepoints`` begins with the columns of the savepoint
+proposal, in its order and types; our own times are timestamps in UTC. The name of a table cannot contain ``$``, so no
+table can hide a system table.
 """
 
 from __future__ import annotations
@@ -39,19 +45,14 @@ from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.metadata import partitions_table
 
-# The system tables: names, columns and how each is made of values. Every engine, and `inspect`, reads these. Pure.
-#
-# ``flights$savepoints`` begins with the columns of the savepoint proposal, in its order and its types; times of ours
-# are timestamps in UTC. A table's name has no ``$``, so none can hide a system table.
-
 MARK = "$"
 _LONG, _TEXT, _TEXTS, _TRUTH = pa.int64(), pa.string(), pa.list_(pa.string()), pa.bool_()
 _TIME = pa.timestamp("us", tz="UTC")
 _FIELDS = pa.list_(pa.struct([("name", _TEXT), ("type", _TEXT), ("role", _TEXT), ("nullable", _TRUTH)]))
 
 
-class Known(Protocol):
-    """What is known of a table at a version; each part is looked up when it is asked for."""
+class TableFacts(Protocol):
+    """What the system tables show of a table at a version; each part is looked up on first use."""
 
     @property
     def state(self) -> TableState:
@@ -75,12 +76,12 @@ class Known(Protocol):
 
     @property
     def jobs(self) -> Sequence[Job]:
-        """The records of the runs of jobs that were created by then, newest first."""
+        """The job runs that were created by then, newest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class SystemColumn:
-    """A column of a system table, and what it shows of a value."""
+    """A column of a system table, and how its cell is made from a value."""
 
     name: str
     type: pa.DataType
@@ -88,12 +89,12 @@ class SystemColumn:
 
     @classmethod
     def of(cls, name: str, kind: pa.DataType, attribute: str | None = None) -> SystemColumn:
-        """Return the column that shows an attribute of the same name, unless another is given."""
+        """Return a column that shows the attribute of that name, or the one given."""
         return cls(name, kind, attrgetter(attribute or name))
 
 
 def columns_of(columns: Sequence[SystemColumn], values: Iterable[Any]) -> pa.Table:
-    """Return one row a value."""
+    """Return a table with a row for each value."""
     rows = list(values)
     schema = pa.schema([(column.name, column.type) for column in columns])
     return pa.table([pa.array(map(c.value, rows), c.type) for c in columns], schema=schema)
@@ -125,7 +126,7 @@ _SNAPSHOT = (
         SystemColumn.of(name, _LONG)
         for name in ("files", "rows", "bytes", "added_files", "removed_files", "added_rows")
     ),
-    SystemColumn.of("file_references", _LONG, "references"),  # REFERENCES is a word of SQL
+    SystemColumn.of("file_references", _LONG, "references"),  # REFERENCES is a keyword of SQL
     *(SystemColumn.of(name, _LONG) for name in ("added_references", "removed_references")),
     *(SystemColumn.of(name, _TEXT) for name in ("state_store", "job_id", "commit_id", "files_path", "partitions_path")),
 )
@@ -173,19 +174,19 @@ class SystemTable:
     Parameters
     ----------
     name
-        What stands behind ``$``.
+        The name after ``$``.
     holds
-        What it has a row of.
+        What each row is about.
     rows
-        Makes its rows of what is known of a table at a version.
+        Returns its rows at a version of a table.
     kept_as
-        The part of `sleeper_nb.state_store.history.Metadata` that is a Parquet file with these very rows; None when no
-        such file is kept. Engines read the file then, and of it only what a statement needs.
+        The field of `sleeper_nb.state_store.history.Metadata` that names a Parquet file with these very rows; None when
+        there is no such file. Engines then read from the file what a statement needs.
     """
 
     name: str
     holds: str
-    rows: Callable[[Known], pa.Table]
+    rows: Callable[[TableFacts], pa.Table]
     kept_as: str | None = None
 
 
@@ -206,31 +207,31 @@ SYSTEM_TABLES: dict[str, SystemTable] = {
 
 
 def system_table(suffix: str, table: str) -> SystemTable:
-    """Return the system table of a table that a suffix names, in any case.
+    """Return the system table that a suffix names, in any case.
 
     Raises
     ------
     NotFound
-        Naming the nearest.
+        The hint names the nearest.
     """
-    found = SYSTEM_TABLES.get(suffix.casefold())
-    if found is None:
+    definition = SYSTEM_TABLES.get(suffix.casefold())
+    if definition is None:
         raise NotFound.of("system table", suffix, SYSTEM_TABLES, where=f" of table {table!r}")
-    return found
+    return definition
 
 
 @dataclass(frozen=True, slots=True)
 class SystemRows:
-    """The rows of a system table, for an engine to read in the one way or the other.
+    """The rows of a system table, which an engine reads from a file if there is one, and as columns otherwise.
 
     Parameters
     ----------
     columns
-        Returns them as columns; of a million files too, there is no Python object a row.
+        Returns the rows as an Arrow table; a million files need no Python object a row.
     path
-        The Parquet file that has these very rows, where one is kept: of it an engine reads what a statement needs.
+        The Parquet file that has these very rows; None where there is none.
     storage
-        Where the file lies.
+        The folder that `path` is below.
     """
 
     columns: Callable[[], pa.Table]
@@ -240,7 +241,7 @@ class SystemRows:
 
 @dataclass(frozen=True)
 class KnownAt:
-    """What the catalog and the state store know of a table up to a version (`definitions.Known`)."""
+    """The facts of a table up to a version, from the catalog and the state store (`TableFacts`)."""
 
     store: StateStore
     resolved: Resolved
@@ -259,22 +260,22 @@ class KnownAt:
     @property
     def savepoints(self) -> tuple[Savepoint, ...]:
         """The savepoints of snapshots up to the version, oldest first."""
-        found, asked = self._retained.savepoints, self.resolved.asked
-        if isinstance(asked, Moment):
-            found = tuple(point for point in found if point.save_time <= asked.time)
-        return tuple(p for p in found if p.saved_snapshot_id <= self.resolved.snapshot_id)
+        savepoints, reference = self._retained.savepoints, self.resolved.reference
+        if isinstance(reference, Moment):
+            savepoints = tuple(point for point in savepoints if point.save_time <= reference.time)
+        return tuple(point for point in savepoints if point.saved_snapshot_id <= self.resolved.snapshot_id)
 
     @cached_property
     def _retained(self) -> Retained:
         """Snapshots and savepoints of one moment, looked up once."""
-        found = retained(self.store.catalog, self.store.table_id)
+        kept = retained(self.store.catalog, self.store.table_id)
         number = self.resolved.snapshot_id
-        if self._is_now and all(snapshot.id != number for snapshot in found.snapshots):
+        if self._is_current and all(snapshot.id != number for snapshot in kept.snapshots):
             raise ConflictError(
                 f"snapshot {number} expired while the statement read the metadata of the table",
-                hint="run it again, on the version that is current now",
+                hint="run the statement again: it then reads the version that is current now",
             )
-        return found
+        return kept
 
     @property
     def schemas(self) -> Mapping[int, Schema]:
@@ -285,23 +286,24 @@ class KnownAt:
 
     @property
     def jobs(self) -> tuple[Job, ...]:
-        """The records of the runs of jobs that were created by then, newest first."""
-        found = jobs_of(self.store.catalog, self.store.table_id, "all", KEPT_JOBS, self.store.clock.now())
-        return found if self._is_now else tuple(job for job in found if job.created <= self._moment)
+        """The job runs that were created by then, newest first."""
+        jobs = jobs_of(self.store.catalog, self.store.table_id, "all", KEPT_JOBS, self.store.clock.now())
+        return jobs if self._is_current else tuple(job for job in jobs if job.created <= self._moment)
 
     @property
-    def _is_now(self) -> bool:
-        return self.resolved.asked is None
+    def _is_current(self) -> bool:
+        return self.resolved.reference is None
 
     @property
     def _moment(self) -> datetime:
-        asked = self.resolved.asked
-        return asked.time if isinstance(asked, Moment) else self.resolved.version.committed
+        reference = self.resolved.reference
+        return reference.time if isinstance(reference, Moment) else self.resolved.version.committed
 
 
 def rows_at(table: SystemTable, at: KnownAt) -> SystemRows:
-    """Return the rows of a system table, not looked up yet."""
+    """Return the rows of a system table at a version. Nothing is looked up yet."""
+    path = None
     metadata = Metadata.of(at.resolved.version)
-    is_kept = metadata is not None and metadata.log is None and table.kept_as is not None
-    path = str(getattr(metadata, table.kept_as)) if is_kept and table.kept_as else None
+    if metadata is not None and metadata.log is None and table.kept_as is not None:
+        path = str(getattr(metadata, table.kept_as))
     return SystemRows(partial(table.rows, at), path, at.store.storage)

@@ -44,11 +44,12 @@ from sleeper_nb.operations.upkeep.expire import ExpiryReport
 from sleeper_nb.operations.upkeep.maintain import MaintenanceReport
 from sleeper_nb.operations.upkeep.online import is_online
 from sleeper_nb.operations.upkeep.sweep_orphans import OrphanReport
-from sleeper_nb.operations.versioning import create_savepoint as savepoints
-from sleeper_nb.operations.versioning.create_savepoint import SavepointDeletion, SavepointManager
+from sleeper_nb.operations.versioning.create_savepoint import create_savepoint, save_current
+from sleeper_nb.operations.versioning.delete_savepoint import SavepointDeletion
 from sleeper_nb.operations.versioning.diff import Diff
 from sleeper_nb.operations.versioning.resolve import Resolved, resolve
 from sleeper_nb.operations.versioning.roll_back import RollbackReport, roll_back
+from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager, list_savepoints
 from sleeper_nb.progress import BackgroundJob
 from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked
 from sleeper_nb.sql.binding import BoundSource
@@ -264,7 +265,7 @@ class Table(Report):
             Show how many data files, and bytes, only this savepoint keeps: what deleting it would free. This reads the
             current metadata.
         """
-        return savepoints.list_savepoints(self.store, self.name, with_bytes=with_bytes)
+        return list_savepoints(self.store, self.name, with_bytes=with_bytes)
 
     @checked
     def create_savepoint(
@@ -284,9 +285,9 @@ class Table(Report):
         """
         author = self._opened.components.author
         if snapshot is None:
-            return savepoints.save_current(self.store, name=name, message=message, author=author)
+            return save_current(self.store, name=name, message=message, author=author)
         saved = self._version(snapshot).resolved
-        return savepoints.create_savepoint(self.store, saved, name=name, message=message, author=author)
+        return create_savepoint(self.store, saved, name=name, message=message, author=author)
 
     @checked
     def delete_savepoint(

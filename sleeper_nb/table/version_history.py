@@ -13,7 +13,11 @@ from sleeper_nb.model.savepoints import Savepoint, savepoints_by_snapshot
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.versioning import row_changes
 from sleeper_nb.operations.versioning.comparison import VersionComparison, compare
-from sleeper_nb.operations.versioning.create_savepoint import SavepointDeletion, delete_savepoint, plan_deletion
+from sleeper_nb.operations.versioning.delete_savepoint import (
+    SavepointDeletion,
+    delete_savepoint,
+    plan_savepoint_deletion,
+)
 from sleeper_nb.operations.versioning.diff import Diff, diff
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.progress import finishing
@@ -30,7 +34,7 @@ def snapshots(table: OpenTable, limit: int | None) -> Pictured[Snapshot]:
     saved = savepoints_by_snapshot(versions.savepoints)
     cells = tuple(
         (s.id, s.time, s.operation, s.added_files, s.removed_files, s.added_rows, s.rows, s.files,
-         s.references, ", ".join(point.name or str(point.id) for point in saved.get(s.id, ())), s.message)
+         s.references, ", ".join(savepoint_label(point) for point in saved.get(s.id, ())), s.message)
         for s in shown
     )  # fmt: skip
     columns = ("snapshot", "time", "operation", "+files", "−files", "+rows", "rows", "files",
@@ -44,7 +48,7 @@ def snapshots(table: OpenTable, limit: int | None) -> Pictured[Snapshot]:
 
 def delete(table: OpenTable, savepoint: Savepoint, *, dry_run: bool, force: bool) -> SavepointDeletion:
     """Delete a savepoint; when that loses its version, only with `force`."""
-    plan = plan_deletion(table.store, savepoint)
+    plan = plan_savepoint_deletion(table.store, savepoint)
     if dry_run:
         return plan
     if plan.loses_version and not force:
@@ -68,7 +72,7 @@ def difference(table: OpenTable, before: TableAt, after: TableAt) -> Diff:
     """Return what changed between two versions, by numbers and names; rows are read where metadata cannot tell."""
     comparison = _comparison(table, before, after)
     with finishing(table.components.progress) as progress, guarded(_guards(before, after), "diff"):
-        rows = row_changes.count(comparison, table.store.storage, progress=progress)
+        rows = row_changes.count_changes(comparison, table.store.storage, progress=progress)
     return diff(
         table.name,
         (before.resolved, before.state),

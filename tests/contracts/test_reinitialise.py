@@ -19,7 +19,7 @@ from sleeper_nb.operations.administration.reinitialise import (
 )
 from sleeper_nb.operations.check import check_table
 from sleeper_nb.operations.versioning import resolve as versions
-from sleeper_nb.operations.versioning.create_savepoint import delete_savepoint
+from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
 from sleeper_nb.operations.versioning.roll_back import roll_back
 from sleeper_nb.progress import SILENT
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -136,7 +136,7 @@ def test_another_schema_comes_with_a_new_id_and_old_versions_keep_theirs(store: 
     compact(store)
     assert scan(reopened(store)).to_pylist() == [{"key": "b", "n": 1, "at": 5, "value": 7}]
     assert scan(reopened(store), saved).to_pylist() == rows_of("a", value="old")
-    with pytest.raises(InvalidInput, match="do not fit the schema"):
+    with pytest.raises(InvalidInput, match="do not fit the current schema"):
         roll_back(store, versions.Resolved(saved), dry_run=False)
     clear(store, Fresh(schema=KEYED), force=True)
     assert (reopened(store).load().schema, store.head().schema_id) == (KEYED, 3)
@@ -164,7 +164,7 @@ def test_row_keys_change_with_the_partitions_and_old_versions_keep_theirs(store:
     compact(store)
     assert scan(reopened(store)).to_pylist() == [rows[0], rows[0], rows[1], rows[1]]
     assert keys_in(scan(reopened(store), saved)) == ["a", "b", "c"]
-    with pytest.raises(InvalidInput, match="do not fit the schema"):
+    with pytest.raises(InvalidInput, match="do not fit the current schema"):
         roll_back(store, versions.Resolved(saved), dry_run=False)
     collect(store)
     assert reachable(store) <= on_disk(store)

@@ -12,7 +12,7 @@ from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.operations.administration.migrate import migrate_state_store
 from sleeper_nb.operations.upkeep import collect_garbage as garbage
 from sleeper_nb.operations.versioning import resolve as versions
-from sleeper_nb.operations.versioning.create_savepoint import delete_savepoint
+from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
 from sleeper_nb.operations.versioning.roll_back import RollbackReport, roll_back
 from sleeper_nb.state_store.state_store_base import StateStore
 from tests.builders import (

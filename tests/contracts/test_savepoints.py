@@ -13,10 +13,8 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import AlreadyExists
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.operations.administration.migrate import migrate_state_store
-from sleeper_nb.operations.versioning.create_savepoint import (
-    SavepointManager,
-    delete_savepoint,
-)
+from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
+from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.metadata import ManifestList
 from tests.backends import BACKENDS, BESIDE, Backend

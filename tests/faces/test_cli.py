@@ -77,7 +77,7 @@ def test_an_offline_table_is_left_alone_until_it_is_online(trips):
     code, _, err = trips("compact", "trips")
     assert (code, "sleeper online trips" in err) == (1, True)
     assert trips("ingest", "trips", "the rows.csv")[0] == 0
-    assert "offline, left alone: trips" in trips("maintain")[1]
+    assert "offline, skipped: trips" in trips("maintain")[1]
     assert "trips is online" in trips("online", "trips")[1]
     assert trips("compact", "trips")[0] == 0
 

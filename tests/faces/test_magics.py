@@ -526,7 +526,7 @@ def test_a_table_is_rolled_back_as_typed(trips, fail):
     assert (done.files_before, done.files_after) == tuple(len(trips(f"%sleeper files trips@{n}")) for n in (3, 2))
     assert done._repr_html_().count("<table") == 2
     assert trips("%sleeper scan trips").count() == 3
-    assert "is what it was at snapshot 2 already" in trips("%sleeper rollback trips 2").grid().text()
+    assert "already has the contents of snapshot 2" in trips("%sleeper rollback trips 2").grid().text()
     trips("%sleeper rollback trips 2100-01-01")  # the newest: itself
     assert trips("%sleeper rollback trips snapshot.3").rows_after == 9
     error = fail("%sleeper rollback trips before-fit")

@@ -58,7 +58,7 @@ def test_both_versions_of_a_diff_may_stand_behind_the_table(run):
 
 
 def test_a_diff_of_a_table_that_combines_rows_says_what_each_number_counts(run):
-    said = "rows before and after are those in files; added and removed, those that queries give"
+    said = "before and after count rows in files; added and removed count rows that queries return"
     assert said not in repr(run("%sleeper diff trips 2 3"))
     run("%%sleeper create sums --set sleeper.table.aggregations=sum(fare)\ncity STRING KEY\nfare INT")
     run("%sleeper ingest sums $rows")

@@ -24,8 +24,8 @@ from sleeper_nb.operations.upkeep import expire as expiry
 from sleeper_nb.operations.versioning.appends import (
     Append,
     BatchLimits,
-    appended,
     end_of_batch,
+    files_appended,
     history_between,
     plan_appends,
 )
@@ -73,7 +73,7 @@ def rows_in(store: StateStore, appends: Iterable[Append]) -> Counter[tuple[str, 
 
 
 def do(store: StateStore, step: tuple, number: int) -> Counter[tuple[str, int]] | None:
-    """Do a step; return what it appended, None when it appends nothing."""
+    """Do a step; return what it files_appended, None when it appends nothing."""
     store.clock.advance(timedelta(seconds=1))
     match step:
         case "ingest", keys, shared:
@@ -211,8 +211,8 @@ def test_a_reinitialisation_and_an_operation_of_a_later_release_stop_every_reade
 def test_a_commit_whose_files_are_not_all_known_is_an_error_not_fewer_rows(store: StateStore):
     ingest(store, rows_of("a"))
     made = replace(store.head(), added_references=2)
-    with pytest.raises(StorageError, match="snapshot 2 added 2 references to files, of which 1 are known"):
-        list(appended(store.load(), [made]))
+    with pytest.raises(StorageError, match="snapshot 2 added 2 references to files, but metadata has 1 of them"):
+        list(files_appended(store.load(), [made]))
 
 
 HISTORY = [

@@ -20,7 +20,7 @@ from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.operations.scanning import read_rows as reading
 from sleeper_nb.operations.versioning import row_changes as changes
 from sleeper_nb.operations.versioning.comparison import VersionComparison, compare
-from sleeper_nb.operations.versioning.row_changes import difference, identity
+from sleeper_nb.operations.versioning.row_changes import comparable_values, difference
 from sleeper_nb.state_store.state_store_base import StateStore
 from tests.builders import (
     KEYED,
@@ -51,12 +51,12 @@ def compared(store: StateStore, a: int, b: int, processing: DataProcessing = NOT
 
 def difference_of(store: StateStore, a: int, b: int) -> tuple[Rows, Rows]:
     comparison = compared(store, a, b)
-    found = list(changes.stream(comparison, store.storage))
+    found = list(changes.stream_changes(comparison, store.storage))
     added, removed = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
     for change in found:
         added += counted(change.added)
         removed += counted(change.removed)
-    assert changes.count(comparison, store.storage) == (added.total(), removed.total())
+    assert changes.count_changes(comparison, store.storage) == (added.total(), removed.total())
     return added, removed
 
 
@@ -155,7 +155,7 @@ A_THEN_B, B_THEN_A = [("a", 1), ("b", 2)], [("b", 2), ("a", 1)]
 def test_values_are_equal_where_people_would_call_them_equal(kind, values, groups):
     for before in (0, 2):  # also as a part of a longer array
         array = pa.array(values[:before] + values, kind).slice(before)
-        same = identity(array)
+        same = comparable_values(array)
         numbers = same.dictionary_encode(null_encoding="encode").indices.to_pylist()
         assert [numbers.index(number) for number in numbers] == [groups.index(group) for group in groups]
         sizes = pa.table({"v": same}).group_by("v").aggregate([("v", "count")]).num_rows
@@ -181,7 +181,7 @@ def test_compaction_and_splitting_change_nothing_whatever_the_values(tmp_path):
     assert difference_of(store, start, store.head().id) == (Counter(), Counter())
     ingest(store, pa.Table.from_pylist(ROWS[:1], WIDE.arrow))
     compact(store)
-    found = [change.added for change in changes.stream(compared(store, start, store.head().id), store.storage)]
+    found = [change.added for change in changes.stream_changes(compared(store, start, store.head().id), store.storage)]
     assert sum(batch.num_rows for batch in found) == 1
 
 
@@ -209,7 +209,7 @@ def test_files_of_both_versions_are_not_read(tmp_path, monkeypatch):
     assert difference_of(store, 1, 1) == (Counter(), Counter())
     assert read == []
     after = ingest(store, rows_of("a", "c")).id
-    assert changes.count(compared(store, before, after), store.storage) == (2, 0)
+    assert changes.count_changes(compared(store, before, after), store.storage) == (2, 0)
     assert read == []  # metadata tells how many rows were added
     assert difference_of(store, before, after)[0] == counted(pa.Table.from_pylist(rows_of("a", "c"), KEYED.arrow))
     assert len(read) == 2  # only the new ones
@@ -231,7 +231,7 @@ def test_what_is_only_asked_for_as_removed_is_not_read_where_nothing_can_be(tmp_
     store = a_store(tmp_path)
     ingest(store, rows_of("a"))
     read = opened(monkeypatch)
-    assert list(changes.stream(compared(store, 1, 2), store.storage, ("removed",))) == []
+    assert list(changes.stream_changes(compared(store, 1, 2), store.storage, ("removed",))) == []
     assert read == []
 
 

@@ -20,7 +20,7 @@ from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.errors import DiskFull, StorageError
 from sleeper_nb.operations.upkeep.collect_garbage import collect_garbage
 from sleeper_nb.operations.upkeep.expire import Retention, expire_snapshots
-from sleeper_nb.operations.versioning.create_savepoint import delete_savepoint
+from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
 from sleeper_nb.session.open_tables import OpenTables
 from sleeper_nb.storage.filesystem import Storage
 from tests.builders import (

@@ -13,7 +13,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences
 from sleeper_nb.operations.upkeep.collect_garbage import collectable_files
-from sleeper_nb.operations.versioning.create_savepoint import delete_savepoint
+from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
 from sleeper_nb.state_store.state_store_base import StateStore
 from tests.builders import (
     NOW,

@@ -10,11 +10,7 @@ from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences, Rollback
 from sleeper_nb.operations.upkeep.collect_garbage import collectable_files
-from sleeper_nb.operations.versioning.create_savepoint import (
-    delete_savepoint,
-    kept_alone,
-    plan_deletion,
-)
+from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint, kept_alone, plan_savepoint_deletion
 from sleeper_nb.state_store.state_store_base import StateStore
 from tests.builders import (
     a_state,
@@ -88,14 +84,14 @@ def test_the_plan_of_a_deletion_says_what_garbage_collection_takes_then(store: S
     ingest(store, rows_of("a"))
     ingest(store, rows_of("b"))
     one, two = save(store, "fix"), save(store)
-    assert plan_deletion(store, one).others == ("snapshot 3", "savepoint 2")
+    assert plan_savepoint_deletion(store, one).others == ("snapshot 3", "savepoint 2")
     compact(store)
     forget_all_but_newest(store)
     collect(store)
-    plan = plan_deletion(store, one)
+    plan = plan_savepoint_deletion(store, one)
     assert (plan.others, plan.files, plan.loses_version) == (("savepoint 2",), 0, False)
     delete_savepoint(store, two)
-    plan = plan_deletion(store, one)
+    plan = plan_savepoint_deletion(store, one)
     assert (plan.others, plan.files, plan.loses_version) == ((), 2, True)
     assert "would be gone: nothing else keeps it" in repr(plan)
     delete_savepoint(store, one)

@@ -38,7 +38,7 @@ def made(session: sl.Session, name: str = "trips", **properties: str) -> sl.Tabl
 
 
 def said(report: MaintenanceReport) -> list[tuple[str, str]]:
-    return [(step.step, step.said) for step in report.steps]
+    return [(step.step, step.summary) for step in report.steps]
 
 
 def facts(report: MaintenanceReport) -> list[Any]:
@@ -167,5 +167,5 @@ def test_an_offline_table_is_refused_by_name_and_left_alone_among_all(session: s
     report = session.maintain()
     assert {step.table for step in report.steps} == {"one"}
     assert report.offline == ("two",)
-    assert "offline, left alone: two" in repr(report)
+    assert "offline, skipped: two" in repr(report)
     assert session.table("two").resolved.snapshot_id == 3

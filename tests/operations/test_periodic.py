@@ -180,7 +180,7 @@ def test_a_savepoint_that_cannot_be_made_neither_fails_nor_repeats_the_load_and_
     store.catalog, store.storage = catalog, storage
     assert isinstance(loaded, LoadedAndSaved)
     assert (loaded.id, loaded.savepoint) == (2, None)
-    assert "the savepoint that was due could not be made: the connection broke" in repr(loaded)
+    assert "the savepoint that was due could not be created: the connection broke" in repr(loaded)
     assert (table.scan().count(), saved(table)) == (1, [])
     table.ingest(ROME)
     assert saved(table) == [3]
@@ -214,11 +214,11 @@ def test_maintenance_saves_the_current_version_when_no_load_did(session: sl.Sess
     table.ingest(ROME)
     assert saved(table) == [1]
     clock.advance(DAY)
-    assert table.maintain(dry_run=True)["create-savepoint"].said == "would save snapshot 2"
+    assert table.maintain(dry_run=True)["create-savepoint"].summary == "would save snapshot 2"
     assert saved(table) == [1]
-    assert table.maintain()["create-savepoint"].said == "savepoint 2 saves snapshot 2"
+    assert table.maintain()["create-savepoint"].summary == "savepoint 2 saves snapshot 2"
     clock.advance(DAY)
-    assert table.maintain()["create-savepoint"].said == ""  # it is saved
+    assert table.maintain()["create-savepoint"].summary == ""  # it is saved
     assert saved(table) == [1, 2]
 
 
@@ -235,13 +235,16 @@ def test_maintenance_retires_what_is_too_old_or_too_many_and_says_so(session: sl
         clock.advance(DAY)
     assert saved(table) == [1, 2, 3, 4]
     plan, done = table.maintain(dry_run=True), table.maintain()
-    assert plan["delete-savepoint"].said == "would delete 1 periodic savepoint"
-    assert done["delete-savepoint"].said == "deleted 1 periodic savepoint"
+    assert plan["delete-savepoint"].summary == "would delete 1 periodic savepoint"
+    assert done["delete-savepoint"].summary == "deleted 1 periodic savepoint"
     assert retired(plan) == retired(done) == [2]
     clock.advance(2 * DAY)
     assert (retired(table.maintain()), saved(table)) == ([3], [1, 4])
     clock.advance(99 * DAY)
-    assert (table.maintain().steps[-1].said, saved(table)) == (NOTHING_DUE, [1, 4])  # the newest, on a table that rests
+    assert (table.maintain().steps[-1].summary, saved(table)) == (
+        NOTHING_DUE,
+        [1, 4],
+    )  # the newest, on a table that rests
     assert table.check(deep=True).ok
 
 

@@ -8,7 +8,7 @@ import pytest
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StorageError
 from sleeper_nb.model.snapshots import SavepointReference, SnapshotReference
-from sleeper_nb.operations.versioning.create_savepoint import delete_savepoint
+from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
 from sleeper_nb.operations.versioning.resolve import resolve
 from sleeper_nb.state_store.state_store_base import StateStore
 from tests.builders import (

@@ -58,7 +58,7 @@ def test_where_snapshots_expired_the_closest_savepoint_before_answers(table: Sta
     found = find(table, at(3.5))
     assert found.snapshot_id == 3
     assert str(found) == (
-        "savepoint 1 'fix', snapshot 3 (1 min 30 s before 2026-01-01 00:03:30 UTC, of which no snapshot is retained)"
+        "savepoint 1 'fix', snapshot 3 (1 min 30 s before 2026-01-01 00:03:30 UTC, for which no snapshot is retained)"
     )
     assert find(table, at(4)).snapshot_id == 5
     assert find(table, SnapshotReference(3)).snapshot_id == 3
@@ -67,7 +67,7 @@ def test_where_snapshots_expired_the_closest_savepoint_before_answers(table: Sta
 @pytest.mark.parametrize(
     ("moment", "said"),
     [
-        (START + timedelta(minutes=2), "(at 2026-01-01 00:02:00 UTC, of which no snapshot is retained)"),
+        (START + timedelta(minutes=2), "(at 2026-01-01 00:02:00 UTC, for which no snapshot is retained)"),
         (START + timedelta(minutes=3), "(1 min before 2026-01-01 00:03:00 UTC,"),
         (START + timedelta(minutes=4) - timedelta(microseconds=1), "(2 min before 2026-01-01 00:03:59.999999 UTC,"),
     ],

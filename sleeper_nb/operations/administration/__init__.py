@@ -1,3 +1,3 @@
-"""What makes tables, names them, empties them and deletes them."""
+"""Administration: declare, alter, reinitialise, migrate and delete tables; their properties; instances."""
 
 from __future__ import annotations

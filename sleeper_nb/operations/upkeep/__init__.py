@@ -1,3 +1,3 @@
-"""What keeps a table small, and when it may work."""
+"""Upkeep: expiry, garbage collection, sweeps of orphans, and maintenance, which runs what is due."""
 
 from __future__ import annotations

@@ -1,22 +1,27 @@
-"""Garbage collection: delete files that neither the table nor a retained snapshot, savepoint or reader can still need.
+"""Collect garbage: delete files that neither the table nor a retained snapshot, savepoint or reader can still need.
 
 Why it is safe, in steps:
 
 1. A data file is live in the snapshots [added, removed) of its references. When every reference was removed, and no
-   retained snapshot, savepoint or lease lies in one of those intervals, no version that can be named reads it. Numbers
-   only grow, and a savepoint or lease can only be made of a version that is kept, so no such version can appear later.
-   They are read in this order, so that what is made of a snapshot just before it expires is seen.
-2. It must also be unreferenced for the delay, so that a short read of the version before keeps its files.
-3. The catalog notes it as garbage, then a commit like any other makes the state forget it, and last its object is
-   deleted. A rollback that would use it again commits before, and this commit loses; or behind, and then it finds the
-   file forgotten. A crash leaves a note: the next run deletes what is noted and no state tracks.
-   What was noted before, by that run or by an expiry, needs no commit: it goes first, so that a full disk has room.
+   retained snapshot, savepoint or lease lies in one of those intervals, no version that can be named reads it. Snapshot
+   numbers only grow, and a savepoint or lease can only be made of a retained version, so no such version can appear
+   later. Snapshots, savepoints and leases are read in this order, so that a savepoint or lease that was made of a
+   snapshot just before it expired is seen.
+2. The file must also have been unreferenced for the delay, so that a short read of the previous version keeps its
+   files.
+3. The catalog notes the file as garbage, then a commit makes the state forget it, and last the file is deleted. A
+   rollback that would use the file again commits either before this commit, which then fails, or after it, and then
+   finds the file forgotten. A crash leaves the note: the next run deletes files that are noted and that no state
+   tracks. Files that were noted before, by such a run or by an expiry, need no commit: they are deleted first, so that
+   a full disk has room.
 4. Metadata files become garbage in the same transaction of the catalog that forgets the last version naming them.
-5. What a crashed writer left in the state store itself, never seen by anybody, is swept by the store's own rules.
+5. Objects that a crashed writer left in the state store itself, and that nothing ever read, are swept by the store's
+   own rules.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -30,23 +35,25 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import DeleteFiles
 from sleeper_nb.operations.upkeep.full_disk import freeing_space
-from sleeper_nb.report import Bytes, Grid, Report, nothing_done
+from sleeper_nb.report import Bytes, Grid, Report, counted, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GarbageReport(Report):
-    """What was deleted; of a dry run, what would be.
+    """The files that were deleted; of a dry run, that would be deleted.
 
     Parameters
     ----------
     data_files, metadata_files
         Paths below the table's folder.
     bytes
-        Of the data files.
+        The size of the data files.
     held
-        Data files out of use that a retained snapshot or savepoint, a reader's lease, or the delay still keeps.
+        How many unused data files are kept: by a retained snapshot or savepoint, a reader's lease, or the delay.
     """
 
     data_files: tuple[str, ...]
@@ -55,9 +62,20 @@ class GarbageReport(Report):
     held: int
     dry_run: bool
 
+    @property
+    def summary(self) -> str:
+        """What was done, in a few words; empty when nothing was due."""
+        if not self.data_files and not self.metadata_files:
+            return ""
+        data = counted(len(self.data_files), "data file")
+        return f"{self._verb()} {data} and {counted(len(self.metadata_files), 'metadata file')}"
+
+    def _verb(self) -> str:
+        return "would delete" if self.dry_run else "deleted"
+
     def grid(self) -> Grid:
         """Return the counts."""
-        verb = "would delete" if self.dry_run else "deleted"
+        verb = self._verb()
         rows: tuple[tuple[object, ...], ...] = (
             (verb, "data files", len(self.data_files), Bytes(self.bytes)),
             (verb, "metadata files", len(self.metadata_files), None),
@@ -68,12 +86,12 @@ class GarbageReport(Report):
 
 
 def delay_of(properties: TableProperties) -> timedelta:
-    """Return how long a table's file stays after nothing refers to it."""
+    """Return how long a table keeps a file after nothing refers to it."""
     return timedelta(minutes=properties["sleeper.table.gc.delay.minutes"])
 
 
 def collectable_files(state: TableState, kept: Iterable[int], now: datetime, delay: timedelta) -> tuple[str, ...]:
-    """Return the tracked data files that no kept version needs and that are out of use for the delay. Pure."""
+    """Return the tracked data files that no kept version needs and that have been unused for the delay. Pure."""
     versions = sorted(set(kept))
     waiting = state.files.out_of_use
     needed: set[str] = set()
@@ -93,75 +111,87 @@ def collect_garbage(
     now: datetime | None = None,
     forgotten: Collection[int] = (),
 ) -> GarbageReport:
-    """Delete what can go, in any number of runs; each is safe to interrupt at any point.
+    """Delete files that nothing needs. A run can be interrupted at any point; the next one completes it.
 
     Parameters
     ----------
     store
-        The table's.
+        The table's store.
     delay
-        How long a file stays after nothing refers to it.
+        How long a file is kept after nothing refers to it.
     dry_run
-        Only say what would be deleted.
+        Only report what would be deleted.
     author
-        Who history says it was.
+        The author of the commit.
     now
-        The moment as of which files are old enough; the clock's when None.
+        The moment from which the delay is measured; the clock's when None.
     forgotten
-        For a dry run: snapshots that will have been forgotten before.
+        For a dry run: snapshots that would have expired before.
     """
     now = now or store.clock.now()
     catalog, table_id = store.catalog, store.table_id
     noted = catalog.garbage(table_id)
     state = store.load()
     if not dry_run:
-        _release_ended(store, now)
+        _release_ended_leases(store, now)
     data = collectable_files(state, kept_versions(store, now, forgotten), now, delay)
-    left = left_behind(state, noted)
+    leftover = leftover_files(state, noted)
     metadata = tuple(path for path, since in noted if now - since >= delay and not paths.is_data_file(path))
-    gone = (*data, *left, *metadata)
-    _check_known(gone)
-    report = _report(state, data, left, metadata, dry_run=dry_run)
+    garbage = (*data, *leftover, *metadata)
+    _check_paths(garbage)
+    report = _report(state, data, leftover, metadata, dry_run=dry_run)
     if dry_run:
         return report
-    for path in (*left, *metadata):
+    for path in (*leftover, *metadata):
         store.storage.delete(path)
     if data:
-        freeing_space(catalog, lambda: _let_go(store, data, now, author))
+        freeing_space(catalog, lambda: _forget_data_files(store, data, now, author))
     for path in data:
         store.storage.delete(path)
-    if gone:
-        freeing_space(catalog, lambda: catalog.forget_garbage(table_id, gone))
+    if garbage:
+        freeing_space(catalog, lambda: catalog.forget_garbage(table_id, garbage))
     store.named(store.head().state_store).sweep()
+    logger.log(
+        logging.INFO if garbage else logging.DEBUG,
+        "table %s: deleted %d data files (%d bytes; %d left by an interrupted run) and %d metadata files, kept %d",
+        table_id,
+        len(report.data_files),
+        report.bytes,
+        len(leftover),
+        len(metadata),
+        report.held,
+    )
     return report
 
 
-def _check_known(gone: Iterable[str]) -> None:
-    strange = next((path for path in gone if not paths.is_of_table(path)), None)
+def _check_paths(garbage: Iterable[str]) -> None:
+    """Raise when metadata names a path as garbage that is not a file of a table."""
+    strange = next((path for path in garbage if not paths.is_of_table(path)), None)
     if strange is not None:
         raise StorageError(
-            f"metadata names {strange!r} as garbage, which is not where a table has files; nothing was deleted",
-            hint="it was not written by sleeper_nb; delete the table if you do not trust it",
+            f"metadata lists {strange!r} as garbage, but no file of a table has such a path; nothing was deleted",
+            hint="sleeper_nb did not write this metadata; delete the table if you do not trust it",
         )
 
 
-def _let_go(store: StateStore, data: Sequence[str], now: datetime, author: str | None) -> None:
-    """Note data files as garbage, and have the state forget them."""
+def _forget_data_files(store: StateStore, data: Sequence[str], now: datetime, author: str | None) -> None:
+    """Note data files as garbage, and commit that the state forgets them."""
     store.catalog.add_garbage(store.table_id, data, now)
     try:
         store.commit(DeleteFiles(tuple(data)), author=author)
-    except StateRuleBroken:  # a rollback was faster
+    except StateRuleBroken as error:  # a rollback was faster and uses them again
+        logger.warning("table %s: garbage collection lost against another commit: %s", store.table_id, error.message)
         store.catalog.forget_garbage(store.table_id, data)
         raise
 
 
 def kept_versions(store: StateStore, now: datetime, forgotten: Collection[int] = ()) -> set[int]:
-    """Return the snapshots that can be named, as such or by a savepoint, or that a lease holds.
+    """Return the snapshots that are retained, that a savepoint saves, or that a lease holds.
 
-    Those `forgotten` count as expired: a savepoint or lease keeps them all the same.
+    The `forgotten` snapshots count as expired; a savepoint or lease keeps them all the same.
     """
     catalog, table_id = store.catalog, store.table_id
-    # in this order: see step 1 above
+    # in this order: see step 1 of the module
     snapshots, savepoints = store.retained(), catalog.savepoints(table_id)
     return versions_kept(snapshots, savepoints, catalog.leases(table_id), now, forgotten)
 
@@ -173,29 +203,40 @@ def versions_kept(
     now: datetime,
     forgotten: Collection[int] = (),
 ) -> set[int]:
-    """Return the snapshots that can be named or that a lease holds, as `kept_versions` does. Pure."""
+    """Return the snapshots that `kept_versions` returns, from what the catalog has. Pure."""
     kept = {snapshot.id for snapshot in snapshots} - {*forgotten}
     kept |= {savepoint.saved_snapshot_id for savepoint in savepoints}
     return kept | {lease.snapshot_id for lease in leases if not lease.has_ended(now)}
 
 
-def left_behind(state: TableState, noted: Iterable[tuple[str, datetime]]) -> tuple[str, ...]:
-    """Return the data files that a run which did not end has noted as garbage and the state has forgotten. Pure."""
+def leftover_files(state: TableState, noted: Iterable[tuple[str, datetime]]) -> tuple[str, ...]:
+    """Return the data files that an interrupted run noted as garbage and made the state forget. Pure."""
     return tuple(sorted(state.files.untracked([path for path, _ in noted if paths.is_data_file(path)])))
 
 
-def _release_ended(store: StateStore, now: datetime) -> None:
+def _release_ended_leases(store: StateStore, now: datetime) -> None:
     """Release leases that have ended, so that none of them can be renewed once its files are garbage."""
     for lease in store.catalog.leases(store.table_id):
         if lease.has_ended(now):
+            logger.info(
+                "table %s: the lease of %s on snapshot %d ended at %s without being released",
+                store.table_id,
+                lease.author or "an unnamed reader",
+                lease.snapshot_id,
+                lease.until,
+            )
             freeing_space(store.catalog, partial(store.catalog.release_lease, store.table_id, lease))
 
 
 def _report(
-    state: TableState, data: Sequence[str], left: Sequence[str], metadata: tuple[str, ...], *, dry_run: bool
+    state: TableState, data: Sequence[str], leftover: Sequence[str], metadata: tuple[str, ...], *, dry_run: bool
 ) -> GarbageReport:
     waiting = state.files.out_of_use
     sizes = dict(zip(waiting["filename"].to_pylist(), waiting["bytes"].to_pylist(), strict=True))
-    held = len(sizes) - len(data)
-    size = sum(sizes[name] for name in data)
-    return GarbageReport((*data, *left), metadata, size, held, dry_run)
+    return GarbageReport(
+        data_files=(*data, *leftover),
+        metadata_files=metadata,
+        bytes=sum(sizes[name] for name in data),
+        held=len(sizes) - len(data),
+        dry_run=dry_run,
+    )

@@ -1,7 +1,8 @@
-"""Expiry: which snapshots are forgotten, so that the garbage collector may take what only they used."""
+"""Expire: forget old snapshots, so that garbage collection can delete the files that only they used."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,25 +14,27 @@ from sleeper_nb.operations.upkeep.full_disk import freeing_space
 from sleeper_nb.report import Grid, Report, counted, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long snapshots stay, under the table formats' names.
+    """How long snapshots are retained, under the names that other table formats use.
 
     Parameters
     ----------
     time_retained
-        Every moment that is no older can be read as it was: a snapshot expires when its successor is older
-        (``snapshot.time-retained``).
+        The table can be read as of any moment that is no older: a snapshot expires when its successor is older than
+        this (``snapshot.time-retained``).
     num_retained_min
-        So many of the newest always stay (``snapshot.num-retained.min``).
+        How many of the newest snapshots are always retained (``snapshot.num-retained.min``).
     num_retained_max
-        Never more than so many stay, however young (``snapshot.num-retained.max``).
+        The most snapshots that are retained, however young (``snapshot.num-retained.max``).
 
     Raises
     ------
     InvalidInput
-        When the time is negative, a number is less than 1, or the most is less than the least.
+        When the time is negative, a number is less than 1, or the maximum is less than the minimum.
     """
 
     time_retained: timedelta = timedelta(days=7)
@@ -48,7 +51,7 @@ class Retention:
             raise InvalidInput(
                 f"num_retained_max is {self.num_retained_max}, less than num_retained_min, "
                 f"which is {self.num_retained_min}",
-                hint="give both, the most no less than the least",
+                hint="set both, the maximum at least as large as the minimum",
             )
 
     @classmethod
@@ -59,7 +62,7 @@ class Retention:
         num_retained_min: int | None = None,
         num_retained_max: int | None = None,
     ) -> Retention:
-        """Return what is given, and for each None the table's property."""
+        """Return a retention of these values; for each None, the table's property."""
         return cls(
             properties["snapshot.time-retained"] if time_retained is None else time_retained,
             properties["snapshot.num-retained.min"] if num_retained_min is None else num_retained_min,
@@ -69,44 +72,60 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExpiryReport(Report):
-    """The snapshots that were forgotten; of a dry run, that would be."""
+    """The snapshots that expired, oldest first; of a dry run, that would expire."""
 
     expired: tuple[Snapshot, ...]
     kept: int
     dry_run: bool
 
-    def grid(self) -> Grid:
-        """Return one row a snapshot."""
-        count = len(self.expired)
+    @property
+    def summary(self) -> str:
+        """What was done, in a few words; empty when nothing was due."""
+        return self._verb_and_count() if self.expired else ""
+
+    def _verb_and_count(self) -> str:
         verb = "would expire" if self.dry_run else "expired"
+        return f"{verb} {counted(len(self.expired), 'snapshot')}"
+
+    def grid(self) -> Grid:
+        """Return a row for each snapshot."""
         rows = tuple((s.id, s.time, s.operation, s.rows) for s in self.expired)
         footer = nothing_done() if self.dry_run and self.expired else ""
-        title = f"{verb} {counted(count, 'snapshot')}, {self.kept:,} kept"
+        title = f"{self._verb_and_count()}, {self.kept:,} kept"
         return Grid(("snapshot", "time", "operation", "rows"), rows, title, footer)
 
 
 def plan_expiry(snapshots: Sequence[Snapshot], retention: Retention, now: datetime) -> tuple[Snapshot, ...]:
-    """Return the snapshots that expire, oldest first, of all that are retained, newest first. Never the current one.
+    """Return the snapshots that expire, oldest first. Never the current one. Pure.
 
-    A snapshot answers for the moments from its own to that of its successor, so it is needed until the successor's is
-    where the time that is retained begins, or before.
+    A snapshot answers for the moments from its own commit to that of its successor, so it is needed until the successor
+    is as old as the retained time.
+
+    Parameters
+    ----------
+    snapshots
+        All that are retained, newest first.
+    retention
+        How many are retained, and for how long.
+    now
+        The moment from which ages are measured.
     """
     expired: list[Snapshot] = []
-    succeeded: datetime | None = None  # the earliest moment of those that are newer, as a clock may have gone back
-    for newer, snapshot in enumerate(snapshots):
-        old = succeeded is not None and now - succeeded >= retention.time_retained
-        if newer >= retention.num_retained_max or (old and newer >= retention.num_retained_min):
+    next_commit: datetime | None = None  # the earliest of all newer commits, because a clock may have gone back
+    for newer_count, snapshot in enumerate(snapshots):
+        is_old = next_commit is not None and now - next_commit >= retention.time_retained
+        if newer_count >= retention.num_retained_max or (is_old and newer_count >= retention.num_retained_min):
             expired.append(snapshot)
-        succeeded = snapshot.time if succeeded is None else min(succeeded, snapshot.time)
+        next_commit = snapshot.time if next_commit is None else min(next_commit, snapshot.time)
     return tuple(reversed(expired))
 
 
 def expire_snapshots(
     store: StateStore, retention: Retention, *, dry_run: bool, until: int | None = None
 ) -> ExpiryReport:
-    """Forget the snapshots that `plan_expiry` names; savepoints and what they need stay.
+    """Forget the snapshots that `plan_expiry` names; savepoints, and the files they need, are kept.
 
-    Snapshots behind `until` are passed over, as if they were not there yet.
+    Snapshots after `until` are ignored, as if they were not committed yet.
     """
     snapshots = [snapshot for snapshot in store.retained() if until is None or snapshot.id <= until]
     now = store.clock.now()
@@ -114,4 +133,8 @@ def expire_snapshots(
     if not dry_run:
         ids = [snapshot.id for snapshot in expired]
         freeing_space(store.catalog, lambda: store.catalog.expire_snapshots(store.table_id, ids, now))
+        level = logging.INFO if ids else logging.DEBUG
+        logger.log(
+            level, "table %s: expired %d snapshots, %d kept", store.table_id, len(ids), len(snapshots) - len(ids)
+        )
     return ExpiryReport(expired, len(snapshots) - len(expired), dry_run)

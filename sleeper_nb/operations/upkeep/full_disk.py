@@ -1,23 +1,33 @@
-"""Work that frees space, on a disk that has none left: it may use the room that the catalog keeps in reserve."""
+"""Free space on a full disk: such work may use the space that the catalog keeps in reserve."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TypeVar
 
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.errors import DiskFull
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 
 def freeing_space(catalog: Catalog, work: Callable[[], T]) -> T:
-    """Do work that leads to less being stored, and which is done whole or not at all, so that it can be tried again.
+    """Do work that leads to less being stored; when the disk is full, give up the reserve and try again.
+
+    Parameters
+    ----------
+    catalog
+        Keeps the reserve.
+    work
+        Must be done completely or not at all, so that it can be repeated.
 
     Raises
     ------
     DiskFull
-        When the room in reserve was not enough either.
+        When the reserve was not enough.
     """
     while True:
         try:
@@ -25,6 +35,7 @@ def freeing_space(catalog: Catalog, work: Callable[[], T]) -> T:
         except DiskFull:
             if not catalog.give_up_room():
                 raise
+            logger.warning("the disk is full: using the catalog's reserve to free space")
         else:
             catalog.keep_room()
             return done

@@ -1,16 +1,16 @@
-"""Maintenance: what is due on a table now, step by step; a step that fails does not keep the others from theirs.
+"""Maintain a table: run each step that is due, in order; a step that fails does not stop the others.
 
-What is due is decided as of the beginning: a later step does not take up what an earlier one has just made. Snapshots
-of the run itself push no older one out; files that went out of use in it, and leaves that were made in it, are left to
-the next. So a dry run says what the run does, and each run does a bounded amount of work.
+What is due is decided at the start: a later step does not work on what an earlier one has just made. Snapshots of the
+run itself do not make older ones expire; files that the run replaces, and leaves that it creates, are left to the next
+run. So a dry run shows exactly what the run does, and each run does a bounded amount of work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from operator import attrgetter
 from typing import Any
 
 from sleeper_nb.errors import SleeperError
@@ -23,11 +23,15 @@ from sleeper_nb.operations.upkeep.expire import (
     expire_snapshots,
 )
 from sleeper_nb.operations.versioning.periodic_savepoints import (
+    PeriodicSavepoint,
+    RetiredSavepoints,
     SavepointKeeper,
     SavepointSchedule,
 )
 from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.state_store.state_store_base import StateStore
+
+logger = logging.getLogger(__name__)
 
 NOTHING_DUE = "nothing due"
 _TICK = timedelta(microseconds=1)
@@ -40,27 +44,27 @@ class MaintenanceStep:
     Parameters
     ----------
     name
-        The command that does it alone.
+        The command that runs the step alone.
     run
-        Does it, or says what it would do, when it is handed whether this is a dry run.
-    said
-        Returns what a report of it did, in a few words; empty when nothing was due.
+        Runs the step, or plans it; takes whether this is a dry run.
+    summary
+        Returns what a report of the step says in a few words; empty when nothing was due.
     """
 
     name: str
     run: Callable[[bool], Report]
-    said: Callable[[Any], str]
+    summary: Callable[[Any], str]
 
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """What became of one step.
+    """The outcome of one step.
 
     Parameters
     ----------
     table, step
-        Of which table, and the name of the step.
-    said
+        The names of the table and of the step.
+    summary
         What was done, in a few words.
     report
         The step's own report; None when it failed.
@@ -70,7 +74,7 @@ class StepReport:
 
     table: str
     step: str
-    said: str
+    summary: str
     report: Report | None = None
     error: Exception | None = None
 
@@ -82,9 +86,9 @@ class MaintenanceReport(Report):
     Parameters
     ----------
     steps
-        In the order in which they were done.
+        In the order in which they were run.
     offline
-        Tables that were left alone as they are offline.
+        Tables that were skipped because they are offline.
     """
 
     steps: tuple[StepReport, ...]
@@ -99,17 +103,17 @@ class MaintenanceReport(Report):
     @property
     def due(self) -> bool:
         """Whether anything was done, or would be."""
-        return any(step.report is not None and not step.said.startswith(NOTHING_DUE) for step in self.steps)
+        return any(step.report is not None and not step.summary.startswith(NOTHING_DUE) for step in self.steps)
 
     def __getitem__(self, name: str) -> Any:
-        """Return the report of a step by its name, of the first table; None when it failed or there is none."""
+        """Return the report of a step by its name, for the first table; None when the step failed or does not exist."""
         return next((step.report for step in self.steps if step.step == name), None)
 
     def grid(self) -> Grid:
-        """Return one row a step."""
+        """Return a row for each step."""
         tables = list(dict.fromkeys(step.table for step in self.steps))
-        rows = tuple((step.table, step.step, step.said) for step in self.steps)
-        left = f"offline, left alone: {', '.join(self.offline)}" if self.offline else ""
+        rows = tuple((step.table, step.step, step.summary) for step in self.steps)
+        left = f"offline, skipped: {', '.join(self.offline)}" if self.offline else ""
         what = tables[0] if len(tables) == 1 else counted(len(tables), "table")
         title = f"maintenance of {what}" + (" (dry run)" if self.dry_run else "")
         return Grid(("table", "step", "done"), rows, title, left)
@@ -124,33 +128,34 @@ def steps_of(
     gc_delay: timedelta,
     author: str | None,
 ) -> tuple[MaintenanceStep, ...]:
-    """Return what can be due on a table, in its order: what makes versions comes before what forgets them.
+    """Return the steps of a table's maintenance in order: steps that make versions come before steps that delete them.
 
     Parameters
     ----------
     store
-        The table's; what is due is decided as of its head and its clock now.
+        The table's store; what is due is decided by its current head and clock.
     split
         Splits the leaves that have too many rows, or only plans it.
     compact
-        Runs the jobs that the table's strategy proposes but for some leaves, or only plans them.
+        Runs the jobs that the table's strategy proposes, except for the given leaves, or only plans them.
     schedule
-        When savepoints are made and retired by themselves. What a retired one alone has kept is collected by the next
+        When periodic savepoints are created and deleted. Files that only a deleted one kept are collected by the next
         run.
     retention, gc_delay
-        How long snapshots stay, and files that nothing refers to.
+        How long snapshots are retained, and how long files are kept after nothing refers to them.
     author
-        Who history says it was.
+        The author of the commits.
     """
     began, head = store.clock.now(), store.head()
     forgotten: list[int] = []
-    cut: set[str] = set()
+    split_leaves: set[str] = set()
     keeper = SavepointKeeper(store, schedule, head, began, author)
 
     def split_first(dry_run: bool) -> SplitReport:
         report = split(dry_run)
-        for one in report.splits:  # a dry run finds the old leaf still, the run itself the new ones
-            cut.update({one.partition_id}, (part for part, _, _ in one.parts))
+        for each in report.splits:  # a dry run still finds the old leaf, a real run finds the new ones
+            split_leaves.add(each.partition_id)
+            split_leaves.update(part for part, _, _ in each.parts)
         return report
 
     def expire(dry_run: bool) -> ExpiryReport:
@@ -159,60 +164,52 @@ def steps_of(
         return report
 
     def collect(dry_run: bool) -> GarbageReport:
-        delay = max(gc_delay, _TICK)  # so that nothing of this run is old enough
+        delay = max(gc_delay, _TICK)  # so that files of this very run are too young
         return collect_garbage(store, delay=delay, dry_run=dry_run, author=author, now=began, forgotten=forgotten)
 
     return (
-        MaintenanceStep("split", split_first, split_said),
-        MaintenanceStep("compact", lambda dry_run: compact(dry_run, cut), compaction_said),
-        MaintenanceStep("create-savepoint", keeper.save, attrgetter("said")),
-        MaintenanceStep("expire", expire, expiry_said),
-        MaintenanceStep("collect-garbage", collect, garbage_said),
-        MaintenanceStep("delete-savepoint", keeper.retire, attrgetter("said")),
+        MaintenanceStep("split", split_first, _split_summary),
+        MaintenanceStep("compact", lambda dry_run: compact(dry_run, split_leaves), _compaction_summary),
+        MaintenanceStep("create-savepoint", keeper.save, _own_summary),
+        MaintenanceStep("expire", expire, _own_summary),
+        MaintenanceStep("collect-garbage", collect, _own_summary),
+        MaintenanceStep("delete-savepoint", keeper.retire, _own_summary),
     )
 
 
+def _split_summary(report: SplitReport) -> str:
+    verb = "would split" if report.dry_run else "split"
+    return f"{verb} {counted(len(report.splits), 'leaf partition')}" if report.splits else ""
+
+
+def _compaction_summary(report: CompactionReport) -> str:
+    parts = []
+    if report.jobs:
+        verb = "would merge" if report.dry_run else "merged"
+        parts.append(f"{verb} {merged_text(report.jobs)} into {len(report.jobs):,}")
+    if report.refused:
+        parts.append(f"{counted(len(report.refused), 'job')} came too late")
+    if report.blocked_by:
+        parts.append(report.blocked_text if parts else f"{NOTHING_DUE}: {report.blocked_text}")
+    return "; ".join(parts)
+
+
+def _own_summary(report: PeriodicSavepoint | ExpiryReport | GarbageReport | RetiredSavepoints) -> str:
+    return report.summary
+
+
 def run_steps(table: str, steps: Sequence[MaintenanceStep], *, dry_run: bool) -> MaintenanceReport:
-    """Do one step after the other; an error of one is kept with it, an interrupt ends the run."""
-    return MaintenanceReport(tuple(_results(table, steps, dry_run=dry_run)), dry_run)
+    """Run one step after the other. The error of a step is part of its report; an interrupt ends the run."""
+    return MaintenanceReport(tuple(_run_step(table, step, dry_run=dry_run) for step in steps), dry_run)
 
 
-def _results(table: str, steps: Sequence[MaintenanceStep], *, dry_run: bool) -> Iterator[StepReport]:
-    for step in steps:
-        result = StepReport(table, step.name, NOTHING_DUE)
-        try:
-            report = step.run(dry_run)
-        except Exception as error:  # noqa: BLE001 - the other steps are due all the same, and the report tells of it
-            said = error.message if isinstance(error, SleeperError) else repr(error)
-            yield replace(result, said=f"failed: {said}", error=error)
-        else:
-            yield replace(result, said=step.said(report) or NOTHING_DUE, report=report)
-
-
-def split_said(report: SplitReport) -> str:
-    """Say what a splitting of partitions did."""
-    split = "would split" if report.dry_run else "split"
-    return f"{split} {counted(len(report.splits), 'leaf partition')}" if report.splits else ""
-
-
-def compaction_said(report: CompactionReport) -> str:
-    """Say what a compaction did."""
-    merged = "would merge" if report.dry_run else "merged"
-    said = [f"{merged} {merged_text(report.jobs)} into {len(report.jobs):,}"] if report.jobs else []
-    said += [f"{counted(len(report.refused), 'job')} came too late"] if report.refused else []
-    said += [report.blocked_text if said else f"{NOTHING_DUE}: {report.blocked_text}"] if report.blocked_by else []
-    return "; ".join(said)
-
-
-def expiry_said(report: ExpiryReport) -> str:
-    """Say what an expiry did."""
-    expired = "would expire" if report.dry_run else "expired"
-    return f"{expired} {counted(len(report.expired), 'snapshot')}" if report.expired else ""
-
-
-def garbage_said(report: GarbageReport) -> str:
-    """Say what a garbage collection did."""
-    deleted = "would delete" if report.dry_run else "deleted"
-    data, metadata = len(report.data_files), len(report.metadata_files)
-    files = f"{counted(data, 'data file')} and {counted(metadata, 'metadata file')}"
-    return f"{deleted} {files}" if data or metadata else ""
+def _run_step(table: str, step: MaintenanceStep, *, dry_run: bool) -> StepReport:
+    try:
+        report = step.run(dry_run)
+    except Exception as error:  # noqa: BLE001 - the other steps are due all the same; the report has the error
+        message = error.message if isinstance(error, SleeperError) else repr(error)
+        logger.warning("table %r: maintenance step %s failed: %s", table, step.name, message)
+        return StepReport(table, step.name, f"failed: {message}", error=error)
+    summary = step.summary(report) or NOTHING_DUE
+    logger.debug("table %r: maintenance step %s: %s", table, step.name, summary)
+    return StepReport(table, step.name, summary, report=report)

@@ -1,4 +1,4 @@
-"""Online or offline: whether maintenance may work on a table. Rows of an offline one are read and added as ever."""
+"""Online or offline: whether maintenance may change a table. An offline table can still be read and loaded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from sleeper_nb.errors import NotFound, StateRuleBroken
 
 
 def is_online(catalog: Catalog, table_id: str) -> bool:
-    """Return whether a table is online, as the catalog says now.
+    """Return whether a table is online now.
 
     Raises
     ------
@@ -17,7 +17,7 @@ def is_online(catalog: Catalog, table_id: str) -> bool:
     for entry in catalog.tables():
         if entry.id == table_id:
             return entry.online
-    raise NotFound(f"no table with id {table_id!r}", hint="it was deleted meanwhile")
+    raise NotFound(f"no table with id {table_id!r}", hint="it was deleted in the meantime")
 
 
 def check_online(catalog: Catalog, table_id: str, name: str, work: str) -> None:
@@ -26,9 +26,9 @@ def check_online(catalog: Catalog, table_id: str, name: str, work: str) -> None:
     Parameters
     ----------
     catalog, table_id, name
-        The table, and how the user calls it.
+        The table, and its name.
     work
-        What it is refused: ``"compacted"``.
+        What the error says cannot be done: ``"compacted"``.
     """
     if not is_online(catalog, table_id):
         raise StateRuleBroken(

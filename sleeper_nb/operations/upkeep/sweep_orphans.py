@@ -1,15 +1,16 @@
-"""Sweep of orphans: delete files in a table's folder that no version ever named.
+"""Sweep orphans: delete files in a table's folder that no version ever named.
 
-Writers that crash behind their writing and before their commit leave such files, and so does an ingest of which nobody
-could say whether it won. The garbage collector never sees them, as it deletes only what the table once had. A check
-finds them: it reads every retained version first, and a file is an orphan only when none names it and it is old enough.
+A writer that crashes between writing and committing leaves such files, and so does an ingest whose outcome is unknown.
+Garbage collection never deletes them, because it deletes only what the table once had. A check finds them: it reads
+every retained version first, and a file is an orphan only when no version names it and it is old enough.
 
-How old a file is, is judged by the time of the storage, which dated it: a computer whose clock is days ahead would
-otherwise take the files of a commit that is under way for old ones, and delete them.
+The age of a file is measured by the clock of the storage, which dated it: a computer whose clock is days ahead would
+otherwise take the files of a commit in progress for old ones, and delete them.
 """
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -21,24 +22,26 @@ from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.places import StoredFile
 
+logger = logging.getLogger(__name__)
+
 LEAST_AGE = timedelta(days=1)
-"""No commit may be under way for so long."""
+"""No commit takes this long."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OrphanReport(Report):
-    """The files that were deleted; of a dry run, that would be."""
+    """The files that were deleted; of a dry run, that would be deleted."""
 
     files: tuple[StoredFile, ...]
     dry_run: bool
 
     @property
     def bytes(self) -> int:
-        """Their bytes."""
+        """The total size of the files."""
         return sum(file.bytes for file in self.files)
 
     def grid(self) -> Grid:
-        """Return one row a file."""
+        """Return a row for each file."""
         verb = "would delete" if self.dry_run else "deleted"
         rows = tuple((file.path, Bytes(file.bytes), file.modified) for file in self.files)
         title = f"orphans: {verb} {counted(len(self.files), 'file')}, {Bytes(self.bytes)}"
@@ -49,23 +52,23 @@ class OrphanReport(Report):
 def sweep_orphans(
     store: StateStore, name: str, *, older_than: timedelta, dry_run: bool, progress: Progress
 ) -> OrphanReport:
-    """Delete the orphans of a table; a run that was interrupted is done again.
+    """Delete the orphans of a table; an interrupted run can be repeated.
 
     Raises
     ------
     InvalidInput
-        When `older_than` is less than a day.
+        When `older_than` is less than one day.
     StorageError
-        When a check finds the table damaged: a version that cannot be read may name what looks like an orphan.
+        When the check finds the table damaged: a version that cannot be read may name what looks like an orphan.
     """
     if older_than < LEAST_AGE:
-        hint = "ask for 24 h or more, as a younger file may be of a commit under way"
+        hint = "give 24 h or more: a younger file may belong to a commit in progress"
         raise InvalidInput("orphans must be older than a day", hint=hint)
     report = check_table(store, name, deep=False, progress=progress, orphan_age=older_than)
     if not report.ok:
         raise StorageError(
-            f"{name} is damaged, so orphans cannot be told from its files; nothing was deleted",
-            hint=f"%sleeper check {name} says what is wrong",
+            f"table {name!r} is damaged, so its orphans cannot be identified; nothing was deleted",
+            hint=f"%sleeper check {name} shows what is wrong",
         )
     orphans = tuple(file for file in report.orphans if paths.is_of_table(file.path))
     if orphans and not dry_run:
@@ -73,12 +76,14 @@ def sweep_orphans(
         orphans = tuple(file for file in orphans if file.modified < latest)
         for file in orphans:
             store.storage.delete(file.path)
+        size = sum(file.bytes for file in orphans)
+        logger.info("table %s: deleted %d orphans, %d bytes", store.table_id, len(orphans), size)
     return OrphanReport(orphans, dry_run)
 
 
 def _storage_time(store: StateStore) -> datetime:
-    """Return the time that the storage gives to a file that is written now."""
-    # Named as a data file of a partition that no table has: were it left behind, the next sweep would find it.
+    """Return the time with which the storage dates a file that is written now."""
+    # Named like a data file of a partition that no table has: if it is left over, the next sweep finds it.
     probe = paths.data_file("sweep", store.clock.new_id())
     folder = probe.rpartition("/")[0]
     store.storage.write(probe, b"")

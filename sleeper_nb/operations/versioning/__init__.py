@@ -1,3 +1,3 @@
-"""Which version is meant, which are kept, and where their metadata is."""
+"""Versions of a table: resolve, save, roll back, compare, and protect them while they are read."""
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Which files the appends of a range of snapshots added, as one state tells of a thousand commits. Pure.
+"""Appends: which files each commit of a range of snapshots added, from the state at its end alone. Pure.
 
-Why one state is enough, in steps:
+A stream reads a thousand commits from one state. Why one state is enough, in steps:
 
-1. A reference keeps the number of the snapshot that added it, active or not. A compaction, and a split, add references
-   of their own and mark those that they replace as ready for garbage collection, where they stay in the state.
-2. The garbage collector forgets a reference only when no retained snapshot lies in its [added, removed). Every snapshot
-   of the range must be retained, so the one that added it is, and nothing that the range appended was forgotten.
-3. Partitions are only ever added to the tree, so that of the state at the end has the leaf that a reference was added
-   to. A rollback may take partitions away: the range is cut there, and each part is told of by a state of its own.
-4. The number of references that is found is compared with what each commit said of itself.
+1. A reference keeps the number of the snapshot that added it, active or not. A compaction or a split adds references of
+   its own and marks those that it replaces as ready for garbage collection, where they stay in the state.
+2. Garbage collection forgets a reference only when no retained snapshot lies in its [added, removed). Every snapshot of
+   the range must be retained, so the one that added the reference is, and nothing that the range appended is forgotten.
+3. Partitions are only ever added to the tree, so the state at the end has the leaf to which a reference was added. A
+   rollback may remove partitions: the range is cut there, and each part is read from a state of its own.
+4. The number of references found is compared with the number that each commit recorded.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ SAME_ROWS: Final = frozenset(
     kind.operation
     for kind in (ReplaceFileReferences, SplitPartitions, DeleteFiles, MigrateStateStore, SetSchema, SetProcessing)
 )
-"""Operations of snapshots behind which the table has the same rows."""
+"""Operations after which the table has the same rows as before."""
 ROLLBACK: Final = Rollback.operation
 SKIP_ROLLBACKS: Final = "streaming.skip-rollbacks"
-"""The option by which a reader passes over rollbacks."""
+"""The option with which a reader skips rollbacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,11 @@ class Append:
     snapshot_id
         The snapshot that the commit made.
     leaves
-        The leaves of that moment that got rows, each with its new files; a file that feeds several leaves is in each of
-        them, cut to its region.
+        The leaves that received rows, each with its new files; a file that feeds several leaves is in each of them,
+        restricted to its region.
     kept_by
-        A snapshot in which every one of the files is active: while it is kept, garbage collection leaves them.
+        A snapshot in which all of these files are active: while it is retained, garbage collection does not delete
+        them.
     """
 
     snapshot_id: int
@@ -69,18 +70,18 @@ class Append:
 
     @property
     def bytes(self) -> int:
-        """The sizes of the files that it added."""
+        """The total size of the added files."""
         return sum(file.bytes for leaf in self.leaves for file in leaf.files)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """How much one batch of a stream may hold; None is no limit. The first append is taken however large it is.
+    """How much one batch of a stream may hold; None is no limit. A batch has one append at least, however large.
 
     Parameters
     ----------
     snapshots, files, rows
-        Appends; file references that they add; their rows.
+        The most appends, added file references, and added rows.
     """
 
     snapshots: int | None = None
@@ -88,9 +89,9 @@ class BatchLimits:
     rows: int | None = None
 
     def exceeded(self, snapshots: int, files: int, rows: int) -> bool:
-        """Return whether one of the three is too many."""
-        pairs = ((snapshots, self.snapshots), (files, self.files), (rows, self.rows))
-        return any(most is not None and count > most for count, most in pairs)
+        """Return whether one of the three counts is over its limit."""
+        counts = ((snapshots, self.snapshots), (files, self.files), (rows, self.rows))
+        return any(limit is not None and count > limit for count, limit in counts)
 
 
 def history_between(
@@ -103,64 +104,65 @@ def history_between(
     snapshots
         All that are retained, in any order.
     table
-        Its name, for errors.
+        The table's name, for errors.
     skip_rollbacks
-        Whether a rollback is passed over: what it took away was appended all the same, and what it brought back was
-        appended before.
+        Whether rollbacks are skipped: the rows that a rollback removed were appended all the same, and the rows that it
+        restored were appended before.
 
     Raises
     ------
     NotFound
-        When one has expired, so that nobody can tell what it appended. Names the earliest snapshot that can be reached.
+        When a snapshot of the range has expired, so that what it appended is unknown. The hint names the earliest
+        snapshot that can be reached.
     StateRuleBroken
-        When one did something that rows alone cannot tell of: a rollback, or what a later release wrote.
+        When a snapshot of the range did more than append rows: a rollback, or an operation of a later release.
     """
     retained = {snapshot.id: snapshot for snapshot in snapshots}
-    found = []
+    history = []
     for number in range(after + 1, until + 1):
         if number not in retained:
             raise NotFound(
                 f"snapshot {number} of table {table!r} has expired before the stream read it",
-                hint=f"begin anew, with another checkpoint, at snapshot {_earliest(retained)} or a later one",
+                hint=f"start again with a new checkpoint, at snapshot {_earliest(retained)} or a later one",
             )
-        found.append(retained[number])
-        _check(retained[number], table, skip_rollbacks)
-    return tuple(found)
+        history.append(retained[number])
+        _check_streamable(retained[number], table, skip_rollbacks)
+    return tuple(history)
 
 
 def _earliest(retained: dict[int, Snapshot]) -> int:
-    """Return the oldest snapshot behind which no other has expired."""
+    """Return the oldest snapshot after which no snapshot has expired."""
     number = max(retained)
     while number - 1 in retained:
         number -= 1
     return number
 
 
-def _check(snapshot: Snapshot, table: str, skip_rollbacks: bool) -> None:
+def _check_streamable(snapshot: Snapshot, table: str, skip_rollbacks: bool) -> None:
     operation = snapshot.operation
     if operation == ROLLBACK and not skip_rollbacks:
         raise StateRuleBroken(
-            f"snapshot {snapshot.id} of table {table!r} is a rollback, and a stream cannot take back what it gave",
-            hint=f"set {SKIP_ROLLBACKS}=true to go on behind it, or begin anew with another checkpoint",
+            f"snapshot {snapshot.id} of table {table!r} is a rollback, and a stream cannot take back rows",
+            hint=f"set {SKIP_ROLLBACKS}=true to continue after it, or start again with a new checkpoint",
         )
     if operation not in SAME_ROWS | {APPEND, ROLLBACK}:
         raise StateRuleBroken(
-            f"snapshot {snapshot.id} of table {table!r} is of operation {operation!r}, which a stream cannot follow",
-            hint="begin anew behind it, with another checkpoint",
+            f"snapshot {snapshot.id} of table {table!r} has operation {operation!r}, which a stream cannot follow",
+            hint="start again after it, with a new checkpoint",
         )
 
 
 def end_of_batch(history: Sequence[Snapshot], start: int, limits: BatchLimits) -> int:
-    """Return the last snapshot of the next batch; `start` when there is none behind it.
+    """Return the last snapshot of the next batch; `start` when there is none after it.
 
     Parameters
     ----------
     history
-        What `history_between` gives.
+        The result of `history_between`.
     start
         The last snapshot that was read.
     limits
-        Count appends only: snapshots that append nothing never end a batch, and none is left for a batch of its own.
+        Apply to appends only: a snapshot that appends nothing never ends a batch, and never is a batch of its own.
     """
     appends = files = rows = 0
     end = start
@@ -179,71 +181,78 @@ def plan_appends(history: Sequence[Snapshot], load: Callable[[Snapshot], TableSt
     Parameters
     ----------
     history
-        What `history_between` gives.
+        The result of `history_between`.
     load
-        Returns the state at a snapshot. It is asked once, for the last one; and once for each rollback, for the one
-        before it.
+        Returns the state at a snapshot. Called for the last snapshot, and for the one before each rollback.
 
     Raises
     ------
     StorageError
-        When a file that a commit added is known no more.
+        When the state no longer has a file that a commit added.
     """
-    found: list[Append] = []
+    appends: list[Append] = []
     for is_rollback, run in groupby(history, key=lambda snapshot: snapshot.operation == ROLLBACK):
-        part = list(run)
-        appends = [snapshot for snapshot in part if snapshot.operation == APPEND]
-        if appends and not is_rollback:
-            found += appended(load(part[-1]), appends)
-    return tuple(found)
+        snapshots = list(run)
+        added_rows = [snapshot for snapshot in snapshots if snapshot.operation == APPEND]
+        if added_rows and not is_rollback:
+            appends += files_appended(load(snapshots[-1]), added_rows)
+    return tuple(appends)
 
 
-def appended(state: TableState, appends: Sequence[Snapshot]) -> Iterator[Append]:
-    """Yield what some commits added, as the state at the last of them or later tells; no rollback may lie between.
+def files_appended(state: TableState, snapshots: Sequence[Snapshot]) -> Iterator[Append]:
+    """Yield what some commits added, from the state at the last of them or a later one; no rollback may lie between.
 
     Parameters
     ----------
     state
         The state.
-    appends
+    snapshots
         Snapshots that added rows, in order.
 
     Raises
     ------
     StorageError
-        As in `plan_appends`.
+        As of `plan_appends`.
     """
-    by_snapshot = _rows_of(state, appends)
+    by_snapshot = _files_by_snapshot(state, snapshots)
     replaced = set(state.files.ready_for_gc["added_snapshot"].to_pylist())
-    for snapshot in appends:
-        rows = by_snapshot.get(snapshot.id, {})
-        count = sum(map(len, rows.values()))
+    for snapshot in snapshots:
+        by_partition = by_snapshot.get(snapshot.id, {})
+        count = sum(len(files) for files in by_partition.values())
         expected = snapshot.added_files if snapshot.added_references is None else snapshot.added_references
         if count != expected:
             raise StorageError(
-                f"snapshot {snapshot.id} added {expected:,} references to files, of which {count:,} are known",
-                hint="%sleeper check <table> says what is wrong",
+                f"snapshot {snapshot.id} added {expected:,} references to files, but metadata has {count:,} of them",
+                hint="%sleeper check <table> shows what is wrong",
             )
-        leaves = (PlannedLeaf(state.tree[name], tuple(files)) for name, files in rows.items())
-        yield Append(snapshot.id, tuple(leaves), snapshot.id if snapshot.id in replaced else state.snapshot_id)
+        leaves = tuple(PlannedLeaf(state.tree[name], tuple(files)) for name, files in by_partition.items())
+        yield Append(snapshot.id, leaves, kept_by=snapshot.id if snapshot.id in replaced else state.snapshot_id)
 
 
-_READ = ("filename", "partition_id", "rows", "bytes", "rows_exact", "only_this_partition", "added_snapshot", "checksum")
+_COLUMNS = (
+    "filename",
+    "partition_id",
+    "rows",
+    "bytes",
+    "rows_exact",
+    "only_this_partition",
+    "added_snapshot",
+    "checksum",
+)
 
 
-def _rows_of(state: TableState, appends: Sequence[Snapshot]) -> dict[int, dict[str, list[PlannedFile]]]:
-    """Return the new files of each snapshot and partition, in the order in which the state has them."""
-    ids = pa.array([snapshot.id for snapshot in appends], pa.int64())
-    parts = [
-        rows.filter(pc.is_in(rows["added_snapshot"], ids)) for rows in (state.files.active, state.files.ready_for_gc)
-    ]
-    found: dict[int, dict[str, list[PlannedFile]]] = {}
-    for row in pa.concat_tables(parts).select(_READ).to_pylist():
-        files = found.setdefault(row["added_snapshot"], {}).setdefault(row["partition_id"], [])
-        files.append(_planned(row, state))
-    return found
+def _files_by_snapshot(state: TableState, snapshots: Sequence[Snapshot]) -> dict[int, dict[str, list[PlannedFile]]]:
+    """Return the new files of each snapshot by partition, in the order in which the state has them."""
+    ids = pa.array([snapshot.id for snapshot in snapshots], pa.int64())
+    references = pa.concat_tables([state.files.active, state.files.ready_for_gc])
+    added = references.filter(pc.is_in(references["added_snapshot"], ids))
+    by_snapshot: dict[int, dict[str, list[PlannedFile]]] = {}
+    for row in added.select(_COLUMNS).to_pylist():
+        by_partition = by_snapshot.setdefault(row["added_snapshot"], {})
+        by_partition.setdefault(row["partition_id"], []).append(_planned_file(row, state))
+    return by_snapshot
 
 
-def _planned(row: dict[str, Any], state: TableState) -> PlannedFile:
+def _planned_file(row: dict[str, Any], state: TableState) -> PlannedFile:
     region = None if row["only_this_partition"] else state.tree[row["partition_id"]].region
     return PlannedFile(row["filename"], row["rows"], row["bytes"], region, row["rows_exact"], row["checksum"])

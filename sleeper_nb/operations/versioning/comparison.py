@@ -1,4 +1,4 @@
-"""Where two versions of a table can differ: the regions whose files are not the same in both. Pure."""
+"""Plan a comparison of two versions: find the regions where they can differ, because their files differ. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sleeper_nb.operations.scanning.scan_plan import PlannedLeaf, files_in, file
 
 @dataclass(frozen=True, slots=True)
 class DifferingRegion:
-    """A region that lies in one leaf of each version, with those files of each leaf that must be read to compare it."""
+    """A region that lies in one leaf of each version, with the files of each leaf that must be read to compare it."""
 
     before: PlannedLeaf
     after: PlannedLeaf
@@ -28,7 +28,7 @@ class DifferingRegion:
 
 @dataclass(frozen=True, slots=True)
 class VersionComparison:
-    """What is read to know which rows two versions do not share, and what is left unread.
+    """What must be read to find the rows that two versions do not share.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ class VersionComparison:
     newer
         The schema of the newer version, whose columns are compared.
     processing_before, processing_after
-        What is done with their rows before they are compared: what queries do now.
+        How their rows are processed before they are compared: as queries do now.
     regions
-        In the order of the leaves of the later version.
+        In the order of the leaves of `after`.
     files_of
         How many data files the two versions have together.
     """
@@ -55,12 +55,12 @@ class VersionComparison:
     @property
     def files(self) -> int:
         """How many data files are read."""
-        sides = (side for region in self.regions for side in (region.before, region.after))
-        return len({file.filename for side in sides for file in side.files})
+        leaves = [leaf for region in self.regions for leaf in (region.before, region.after)]
+        return len({file.filename for leaf in leaves for file in leaf.files})
 
     @property
     def stored_rows(self) -> bool:
-        """Whether the rows that are compared are those in the files."""
+        """Whether rows are compared as they are in the files, unprocessed."""
         return self.processing_before.is_nothing and self.processing_after.is_nothing
 
     def of(self, regions: Iterable[DifferingRegion]) -> VersionComparison:
@@ -70,16 +70,17 @@ class VersionComparison:
     @property
     def schema(self) -> pa.Schema:
         """The columns that are compared: those of the newer version; nullable where either version has nulls."""
-        known = [{field.column: field for field in schema.fields} for schema in (self.before, self.after)]
-        return pa.schema(
-            field.arrow.with_nullable(any(field.column not in of or of[field.column].nullable for of in known))
-            for field in self.newer.fields
-        )
+        versions = [{field.column: field for field in schema.fields} for schema in (self.before, self.after)]
+        fields = []
+        for field in self.newer.fields:
+            is_nullable = any(field.column not in own or own[field.column].nullable for own in versions)
+            fields.append(field.arrow.with_nullable(is_nullable))
+        return pa.schema(fields)
 
     def names(self, schema: Schema) -> Mapping[str, str]:
-        """Return what the compared columns are called in the schema of one of the versions, where it has them.
+        """Return the name of each compared column in the schema of one of the versions, where it has the column.
 
-        A column is known by its name in data files: one of the same name can be another one.
+        Columns are matched by their names in data files: a column of the same name can be a different one.
         """
         own = {field.column: field.name for field in schema.fields}
         return {field.name: own[field.column] for field in self.newer.fields if field.column in own}
@@ -88,43 +89,46 @@ class VersionComparison:
 def compare(
     before: TableState, after: TableState, processing_before: DataProcessing, processing_after: DataProcessing
 ) -> VersionComparison:
-    """Find out what to read; the metadata of the two versions tells.
+    """Return what to read, from the metadata of the two versions alone.
 
-    Data files never change. So the rows that a file common to both versions has in a region are in both, and it is not
-    read there. With an iterator or aggregations that is not enough, as a row may change because of rows beside it,
-    which come from other files: then a region is passed over only when all of its files are the same, and is read
-    whole otherwise. Filters judge each row by itself, and at one moment for both versions. Where the two versions
-    process their rows in different ways, all files are read.
+    Data files never change. So a file that both versions have in a region has the same rows in both, and is not read
+    there. With an iterator or aggregations that is not enough, because a row may change through its neighbours, which
+    come from other files: then a region is skipped only when all of its files are the same, and read whole otherwise.
+    Filters judge each row by itself, as of one moment for both versions. Where the two versions process their rows in
+    different ways, all files are read.
 
     Raises
     ------
     InvalidInput
-        When the versions have other keys, so that their rows have no common order; or when the columns of the newer one
-        cannot hold the rows of the older one.
+        When the versions have different keys, so that their rows have no common order; or when the columns of the newer
+        version cannot hold the rows of the older one.
     """
     if _keys(before.schema) != _keys(after.schema):
         raise InvalidInput(
-            f"snapshots {before.snapshot_id} and {after.snapshot_id} have other row keys or sort keys",
+            f"snapshots {before.snapshot_id} and {after.snapshot_id} have different row keys or sort keys",
             hint="compare them by SQL",
         )
     newer = _newer_schema(before, after)
-    same = _of_columns(processing_before, before.schema) == _of_columns(processing_after, after.schema)
-    alone = same and processing_before.only_filters
-    old, new = _unshared(before, after) if same else (before, after)
-    found = []
-    for leaf, older, region in _regions(old, new):
-        mine, theirs = files_in(old, older, region), files_in(new, leaf, region)
-        # by other references, of a split
-        common = {file.filename for file in mine} & {file.filename for file in theirs} if same else set()
-        mine, theirs = ([file for file in side if file.filename not in common] for side in (mine, theirs))
-        if not mine and not theirs:
+    processed_alike = _by_columns(processing_before, before.schema) == _by_columns(processing_after, after.schema)
+    row_by_row = processed_alike and processing_before.only_filters
+    old, new = _unshared(before, after) if processed_alike else (before, after)
+    regions = []
+    for new_leaf, old_leaf, region in _regions(old, new):
+        old_files, new_files = files_in(old, old_leaf, region), files_in(new, new_leaf, region)
+        if processed_alike:  # after a split, both may have a file through different references
+            common = {file.filename for file in old_files} & {file.filename for file in new_files}
+            old_files = [file for file in old_files if file.filename not in common]
+            new_files = [file for file in new_files if file.filename not in common]
+        if not old_files and not new_files:
             continue
-        if not alone:
-            mine, theirs = files_in(before, older, region), files_in(after, leaf, region)
-        found.append(DifferingRegion(PlannedLeaf(older, tuple(mine)), PlannedLeaf(leaf, tuple(theirs))))
+        if not row_by_row:
+            old_files, new_files = files_in(before, old_leaf, region), files_in(after, new_leaf, region)
+        regions.append(
+            DifferingRegion(PlannedLeaf(old_leaf, tuple(old_files)), PlannedLeaf(new_leaf, tuple(new_files)))
+        )
     files = files_of(before)[0] + _new_files(new, before)
     return VersionComparison(
-        before.schema, after.schema, newer, processing_before, processing_after, tuple(found), files
+        before.schema, after.schema, newer, processing_before, processing_after, tuple(regions), files
     )
 
 
@@ -141,8 +145,8 @@ def _newer_schema(before: TableState, after: TableState) -> Schema:
     return newer.schema
 
 
-def _of_columns(processing: DataProcessing, schema: Schema) -> tuple[object, ...]:
-    """Return what is equal when rows are processed in one way, whatever the columns are called in each version."""
+def _by_columns(processing: DataProcessing, schema: Schema) -> tuple[object, ...]:
+    """Return a value that is equal for equal processing, even if columns have other names in the other version."""
     columns = {field.name: field.column for field in schema.fields}
     return (
         [(columns[each.field], each.max_age_ms) for each in processing.filters],
@@ -159,14 +163,14 @@ def _keys(schema: Schema) -> list[tuple[str, str]]:
 def _unshared(before: TableState, after: TableState) -> tuple[TableState, TableState]:
     """Return the two states with only those references that the other one does not have.
 
-    A partition's region never changes, so a reference that is in both says nothing of their difference.
+    A partition's region never changes, so a reference that both have cannot make a difference.
     """
-    mine, theirs = map(FileReferences.of, before.files.unshared(after.files))
-    return replace(before, files=mine), replace(after, files=theirs)
+    old_files, new_files = map(FileReferences.of, before.files.unshared(after.files))
+    return replace(before, files=old_files), replace(after, files=new_files)
 
 
 def _regions(before: TableState, after: TableState) -> Iterator[tuple[Partition, Partition, Region]]:
-    """Yield each region that is one leaf's part in both trees, with the leaf after and before, where references are."""
+    """Yield the leaf of `after`, the leaf of `before` and the region that they share, where either has references."""
     used_before, used_after = _used_leaves(before), _used_leaves(after)
     for leaf in after.tree.leaves:
         for older in _overlapping(before.tree, leaf):
@@ -177,20 +181,23 @@ def _regions(before: TableState, after: TableState) -> Iterator[tuple[Partition,
 
 def _used_leaves(state: TableState) -> set[str]:
     """Return the leaves that take rows from a file, by a reference of their own or of a partition above them."""
-    owners = map(state.tree.__getitem__, state.files.active["partition_id"].unique().to_pylist())
-    leaves = ((owner,) if owner.is_leaf else state.tree.leaves_in(owner.region) for owner in owners)
-    return {leaf.id for each in leaves for leaf in each}
+    used: set[str] = set()
+    for partition_id in state.files.active["partition_id"].unique().to_pylist():
+        partition = state.tree[partition_id]
+        leaves = (partition,) if partition.is_leaf else state.tree.leaves_in(partition.region)
+        used.update(leaf.id for leaf in leaves)
+    return used
 
 
 def _overlapping(tree: PartitionTree, leaf: Partition) -> tuple[Partition, ...]:
-    """Return the leaves of one tree that share keys with a leaf of another; mostly it is the same leaf."""
+    """Return the leaves of a tree that share keys with a leaf of another tree; usually the same leaf."""
     if leaf.id in tree and tree[leaf.id].is_leaf and tree[leaf.id].region == leaf.region:
         return (tree[leaf.id],)
     return tree.leaves_in(leaf.region)
 
 
 def _new_files(unshared: TableState, before: TableState) -> int:
-    """Return how many data files some references name that no reference of an earlier state names."""
+    """Return how many data files are named by these references and by none of the earlier state."""
     names = unshared.files.active["filename"].unique()
     known = before.files.active["filename"].filter(pc.is_in(before.files.active["filename"], value_set=names))
     return len(names) - len(known.unique())

@@ -1,8 +1,7 @@
-"""The report of what changed between two versions: rows, columns, files and partitions."""
+"""Diff: report what changed between two versions, in rows, columns, files and partitions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -18,6 +17,8 @@ from sleeper_nb.operations.versioning.row_changes import RowCounts
 from sleeper_nb.report import Bytes, Grid, Listing, Report, cell_text, counted
 
 _MOST_SPLITS, _MOST_COLUMNS, _MOST_LETTERS = 5, 10, 40
+_LISTS = ("columns", "files_added", "files_removed", "splits", "splits_undone")
+"""The fields of `Diff` that `to_dict` gives as lists of dictionaries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +28,13 @@ class ComparedVersion:
     Parameters
     ----------
     resolved
-        Which version it is, and what the user called it.
+        The version, and what the user named.
     committed
-        When, UTC.
+        When it was committed, UTC.
     schema_id
         The schema that it is read with.
     rows, files, bytes, partitions
-        Its rows in files, data files, their bytes, and leaf partitions.
+        Rows in its files, its data files, their bytes, and its leaf partitions.
     """
 
     resolved: Resolved
@@ -46,13 +47,13 @@ class ComparedVersion:
 
     @classmethod
     def of(cls, resolved: Resolved, state: TableState) -> ComparedVersion:
-        """Take the facts of a version from its metadata."""
+        """Return the facts of a version, from its metadata."""
         files, size = files_of(state)
         rows, leaves = state.totals().rows, len(state.tree.leaves)
         return cls(resolved, resolved.version.committed, state.schema_id, rows, files, size, leaves)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the facts, the version by its number and in words."""
+        """Return the facts, with the version as a number and as text."""
         words = {"snapshot": self.resolved.snapshot_id, "version": str(self.resolved)}
         return words | {f.name: getattr(self, f.name) for f in fields(self) if f.name != "resolved"}
 
@@ -68,7 +69,7 @@ class ChangedFile:
     rows
         Rows that the version takes from it.
     bytes
-        Of the whole file.
+        The size of the whole file.
     """
 
     filename: str
@@ -78,7 +79,7 @@ class ChangedFile:
 
 @dataclass(frozen=True, slots=True)
 class ChangedSplit:
-    """A partition that was cut in two at one value of one row key."""
+    """A partition that was split in two at one value of one row key."""
 
     partition_id: str
     key: str
@@ -91,7 +92,7 @@ class ChangedSplit:
 
 @dataclass(frozen=True, slots=True)
 class ChangedColumn:
-    """A column that is not the same in both versions.
+    """A column that differs between the versions.
 
     Parameters
     ----------
@@ -111,9 +112,12 @@ class ChangedColumn:
             return f"column {self.after!r} ({self.type_after}) was added"
         if self.after is None:
             return f"column {self.before!r} ({self.type_before}) was dropped"
-        renamed = f"renamed to {self.after!r}" if self.before != self.after else ""
-        retyped = f"changed from {self.type_before} to {self.type_after}" if self.type_before != self.type_after else ""
-        return f"column {self.before!r} was {' and '.join(filter(None, (renamed, retyped)))}"
+        changes = []
+        if self.before != self.after:
+            changes.append(f"renamed to {self.after!r}")
+        if self.type_before != self.type_after:
+            changes.append(f"changed from {self.type_before} to {self.type_after}")
+        return f"column {self.before!r} was {' and '.join(changes)}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -127,13 +131,13 @@ class Diff(Report):
     before, after
         The two versions.
     rows
-        How many rows were added and removed, as queries give them now; a changed row is one of each. Exact.
+        How many rows were added and removed, as queries return them now; a changed row counts as both. Exact.
     files_added, files_removed
         Data files that only `after` reads, and that only `before` reads.
     splits, splits_undone
         Splits of partitions that only `after` has, and that only `before` has.
     processed
-        Whether queries filter or combine rows, so that what they give is not what is in files.
+        Whether queries filter or combine rows, so that they return other rows than the files have.
     columns
         Which columns were added, dropped, renamed or given another type.
     """
@@ -151,26 +155,30 @@ class Diff(Report):
 
     @property
     def rows_added(self) -> int:
-        """Rows of `after` that `before` does not have."""
+        """How many rows of `after` are not in `before`."""
         return self.rows.added
 
     @property
     def rows_removed(self) -> int:
-        """Rows of `before` that `after` does not have."""
+        """How many rows of `before` are not in `after`."""
         return self.rows.removed
 
     @property
     def files(self) -> Listing[ChangedFile]:
         """The files that were added and removed, as a listing."""
-        both = [("added", file) for file in self.files_added] + [("removed", file) for file in self.files_removed]
-        cells = tuple((kind, f.filename.rpartition("/")[2], f.rows, Bytes(f.bytes)) for kind, f in both)
+        kinds = ["added"] * len(self.files_added) + ["removed"] * len(self.files_removed)
+        files = (*self.files_added, *self.files_removed)
+        cells = tuple(
+            (kind, file.filename.rpartition("/")[2], file.rows, Bytes(file.bytes))
+            for kind, file in zip(kinds, files, strict=True)
+        )
         title = f"files added and removed: {len(self.files_added):,} and {len(self.files_removed):,}"
-        return Listing(tuple(file for _, file in both), ("change", "file", "rows", "bytes"), cells, title)
+        return Listing(files, ("change", "file", "rows", "bytes"), cells, title)
 
     def grid(self) -> Grid:
-        """Return the sums of both versions, and what was added and removed."""
+        """Return the totals of both versions, and what was added and removed."""
         old, new = self.before, self.after
-        added, removed = (sum(f.bytes for f in each) for each in (self.files_added, self.files_removed))
+        added, removed = sum(f.bytes for f in self.files_added), sum(f.bytes for f in self.files_removed)
         rows = (
             ("rows", old.rows, new.rows, self.rows_added, self.rows_removed),
             ("files", old.files, new.files, len(self.files_added), len(self.files_removed)),
@@ -178,37 +186,38 @@ class Diff(Report):
             ("leaf partitions", old.partitions, new.partitions, None, None),
         )
         title = f"{self.table}: from {old.resolved} to {new.resolved}"
-        unchanged = "" if any(self.rows) else "no row was added or removed"
-        differs = "rows before and after are those in files; added and removed, those that queries give"
-        said = (
-            differs if self.processed else "",
-            unchanged,
-            *_columns_said(self.columns),
-            _said("split", self.splits),
-            _said("no longer split", self.splits_undone),
-        )
-        return Grid(("", "before", "after", "added", "removed"), rows, title, " · ".join(filter(None, said)))
+        return Grid(("", "before", "after", "added", "removed"), rows, title, " · ".join(self._notes()))
+
+    def _notes(self) -> list[str]:
+        """Return the sentences below the table."""
+        notes = []
+        if self.processed:
+            notes.append("before and after count rows in files; added and removed count rows that queries return")
+        if not any(self.rows):
+            notes.append("no row was added or removed")
+        notes += _column_notes(self.columns)
+        notes += _split_notes("split", self.splits)
+        notes += _split_notes("no longer split", self.splits_undone)
+        return notes
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values."""
-        many = {name: [asdict(each) for each in getattr(self, name)] for name in _MANY}
+        lists = {name: [asdict(each) for each in getattr(self, name)] for name in _LISTS}
         return {
             "table": self.table,
             "before": self.before.to_dict(),
             "after": self.after.to_dict(),
             "rows_added": self.rows_added,
             "rows_removed": self.rows_removed,
-            **many,
+            **lists,
         }
 
     def __repr__(self) -> str:
-        return "\n".join((self.grid().text(), *([self.files.grid().text()] if len(self.files) else [])))
+        text = self.grid().text()
+        return f"{text}\n{self.files.grid().text()}" if len(self.files) else text
 
     def _repr_html_(self) -> str:
         return self.grid().html() + (self.files.grid().html() if len(self.files) else "")
-
-
-_MANY = ("columns", "files_added", "files_removed", "splits", "splits_undone")
 
 
 def diff(
@@ -219,7 +228,7 @@ def diff(
     *,
     processed: bool,
 ) -> Diff:
-    """Return the report of two versions, whose rows have been compared already; metadata tells the rest."""
+    """Return the report on two versions whose rows have been compared; everything else is in their metadata."""
     (_, old), (_, new) = before, after
     old_splits, new_splits = _splits(old), _splits(new)
     return Diff(
@@ -237,51 +246,68 @@ def diff(
 
 
 def _changed_columns(old: Schema, new: Schema) -> tuple[ChangedColumn, ...]:
-    """Return the columns that differ; a column is the same one in both as long as data files call it the same."""
-    before, after = ({field.column: field for field in schema.fields} for schema in (old, new))
-    both = [column for column in before if column in after]
-    pairs: list[tuple[Field | None, Field | None]] = [
-        (field, None) for column, field in before.items() if column not in after
+    """Return the columns that differ: dropped, then changed, then added; matched by their names in data files."""
+    before = {field.column: field for field in old.fields}
+    after = {field.column: field for field in new.fields}
+    dropped = [_changed_column(field, None) for column, field in before.items() if column not in after]
+    changed = [
+        _changed_column(field, after[column])
+        for column, field in before.items()
+        if column in after and (field.name, field.text) != (after[column].name, after[column].text)
     ]
-    pairs += [(before[column], after[column]) for column in both]
-    pairs += [(None, field) for column, field in after.items() if column not in before]
-    changes = (
-        ChangedColumn(*(f.name if f else None for f in pair), *(f.text if f else None for f in pair)) for pair in pairs
+    added = [_changed_column(None, field) for column, field in after.items() if column not in before]
+    return (*dropped, *changed, *added)
+
+
+def _changed_column(before: Field | None, after: Field | None) -> ChangedColumn:
+    return ChangedColumn(
+        before=before.name if before else None,
+        after=after.name if after else None,
+        type_before=before.text if before else None,
+        type_after=after.text if after else None,
     )
-    return tuple(one for one in changes if (one.before, one.type_before) != (one.after, one.type_after))
 
 
 def _files_of_one(state: TableState, other: TableState) -> tuple[ChangedFile, ...]:
     """Return the files that one state reads and the other does not, in order of their commits and keys.
 
-    A file that several leaves share is there once.
+    A file that several leaves share is listed once.
     """
-    mine, theirs = (each.files.active for each in (state, other))
-    only = mine.filter(pc.invert(pc.is_in(mine["filename"], value_set=theirs["filename"])))
-    least = (f"min_{key.name}" for key in state.schema.row_keys)
-    ordered = only.sort_by([(name, "ascending") for name in ("added_snapshot", *least, "filename")])
-    found: dict[str, ChangedFile] = {}
-    for name, rows, size in zip(*(ordered[n].to_pylist() for n in ("filename", "rows", "bytes")), strict=True):
-        before = found[name].rows if name in found else 0
-        found[name] = ChangedFile(name, before + rows, size)
-    return tuple(found.values())
+    active = state.files.active
+    is_shared = pc.is_in(active["filename"], value_set=other.files.active["filename"])
+    min_keys = [f"min_{key.name}" for key in state.schema.row_keys]
+    order = [(name, "ascending") for name in ("added_snapshot", *min_keys, "filename")]
+    references = active.filter(pc.invert(is_shared)).sort_by(order).select(["filename", "rows", "bytes"])
+    files: dict[str, ChangedFile] = {}
+    for reference in references.to_pylist():
+        name = reference["filename"]
+        rows = files[name].rows if name in files else 0
+        files[name] = ChangedFile(name, rows + reference["rows"], reference["bytes"])
+    return tuple(files.values())
 
 
 def _splits(state: TableState) -> dict[ChangedSplit, None]:
-    """Return where partitions are split, root first: a set that keeps the order."""
+    """Return where partitions are split, root first, as the keys of a dictionary: a set that keeps the order."""
     tree, keys = state.tree, [field.name for field in state.schema.row_keys]
-    inner = (node for node in tree.partitions if not node.is_leaf)
-    return dict.fromkeys(ChangedSplit(node.id, keys[node.dimension], tree.split_point(node)) for node in inner)
+    return {
+        ChangedSplit(node.id, keys[node.dimension], tree.split_point(node)): None
+        for node in tree.partitions
+        if not node.is_leaf
+    }
 
 
-def _columns_said(columns: tuple[ChangedColumn, ...]) -> Iterator[str]:
-    yield from map(str, columns[:_MOST_COLUMNS])
-    if (more := len(columns) - _MOST_COLUMNS) > 0:
-        yield f"{more:,} more columns differ"
+def _column_notes(columns: tuple[ChangedColumn, ...]) -> list[str]:
+    """Return one sentence a column; of many, the first ones and how many more there are."""
+    notes = [str(column) for column in columns[:_MOST_COLUMNS]]
+    if len(columns) > _MOST_COLUMNS:
+        notes.append(f"{len(columns) - _MOST_COLUMNS:,} more columns differ")
+    return notes
 
 
-def _said(what: str, splits: tuple[ChangedSplit, ...]) -> str:
+def _split_notes(verb: str, splits: tuple[ChangedSplit, ...]) -> list[str]:
+    """Return a sentence that names where partitions were split; none when there are no splits."""
     if not splits:
-        return ""
+        return []
+    points = ", ".join(map(str, splits[:_MOST_SPLITS]))
     more = f" and {len(splits) - _MOST_SPLITS:,} more" if len(splits) > _MOST_SPLITS else ""
-    return f"{counted(len(splits), 'partition')} {what} at {', '.join(map(str, splits[:_MOST_SPLITS]))}{more}"
+    return [f"{counted(len(splits), 'partition')} {verb} at {points}{more}"]

@@ -1,12 +1,13 @@
-"""Periodic savepoints: made when the last one is old enough, by a load or by maintenance; retired by maintenance alone.
+"""Periodic savepoints: create one when the last is old enough, and delete those that are too old or too many.
 
-No process runs beside the notebook, so a savepoint is made when something happens: a load saves the version that it has
-made, and maintenance saves the current one. In between nothing changes that would need saving. Compaction and splitting
-make none: they change no row.
+No process runs in the background, so a savepoint is created when something happens: a load saves the version that it
+made, and maintenance saves the current version. In between, nothing changes that would need saving. Compaction and
+splitting create none, because they change no row. Only maintenance deletes periodic savepoints.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
@@ -21,29 +22,28 @@ from sleeper_nb.model.properties import (
 )
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.operations.versioning.create_savepoint import (
-    create_savepoint,
-    delete_savepoint,
-)
+from sleeper_nb.operations.versioning.create_savepoint import create_savepoint
+from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
 from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.report import Grid, Report, counted
 from sleeper_nb.state_store.state_store_base import StateStore
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class SavepointSchedule:
-    """When savepoints are made and retired without being asked for.
+    """When periodic savepoints are created and deleted.
 
     Parameters
     ----------
     interval
-        How old the last periodic savepoint becomes before another is made (``savepoint.create-interval``); None
-        makes none.
+        The age of the last periodic savepoint at which another is due (``savepoint.create-interval``); None for never.
     num_retained_max
-        How many periodic savepoints stay at most (``savepoint.num-retained.max``).
+        The most periodic savepoints that are kept (``savepoint.num-retained.max``).
     time_retained
-        How long one stays at least (``savepoint.time-retained``): it goes when it and what the next one saves are
-        older. None for ever.
+        How long one is kept at least (``savepoint.time-retained``): it is deleted when it, and the version that the
+        next one saves, are older. None keeps it for ever.
     """
 
     interval: timedelta | None = None
@@ -52,18 +52,18 @@ class SavepointSchedule:
 
     @classmethod
     def of(cls, properties: TableProperties) -> SavepointSchedule:
-        """Return what a table's properties say."""
-        return cls(*(properties[name] for name in (SAVEPOINT_INTERVAL, SAVEPOINTS_RETAINED, SAVEPOINT_TIME)))
+        """Return the schedule that a table's properties set."""
+        return cls(properties[SAVEPOINT_INTERVAL], properties[SAVEPOINTS_RETAINED], properties[SAVEPOINT_TIME])
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PeriodicSavepoint(Report):
-    """The savepoint that was due; of a dry run, that would be made.
+    """The savepoint that was due and was created; of a dry run, that would be created.
 
     Parameters
     ----------
     snapshot_id
-        What it saves; None when none was due.
+        The snapshot that it saves; None when no savepoint was due.
     savepoint
         The savepoint; None for a dry run.
     """
@@ -73,7 +73,7 @@ class PeriodicSavepoint(Report):
     dry_run: bool
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """What was done, in a few words; empty when nothing was due."""
         if self.snapshot_id is None:
             return ""
@@ -81,19 +81,19 @@ class PeriodicSavepoint(Report):
         return f"{made} snapshot {self.snapshot_id}"
 
     def grid(self) -> Grid:
-        """Return the line."""
-        return Grid((), (), footer=self.said or "no savepoint is due")
+        """Return one line."""
+        return Grid((), (), footer=self.summary or "no savepoint is due")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RetiredSavepoints(Report):
-    """The periodic savepoints that were deleted, oldest first; of a dry run, that would be."""
+    """The periodic savepoints that were deleted, oldest first; of a dry run, that would be deleted."""
 
     savepoints: tuple[Savepoint, ...]
     dry_run: bool
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """What was done, in a few words; empty when nothing was due."""
         if not self.savepoints:
             return ""
@@ -101,22 +101,22 @@ class RetiredSavepoints(Report):
         return f"{deleted} {counted(len(self.savepoints), 'periodic savepoint')}"
 
     def grid(self) -> Grid:
-        """Return one row a savepoint."""
+        """Return a row for each savepoint."""
         rows = tuple((kept.id, kept.saved_snapshot_id, kept.save_time) for kept in self.savepoints)
-        return Grid(("savepoint", "snapshot", "save time"), rows, self.said or "no savepoint is to be retired")
+        return Grid(("savepoint", "snapshot", "save time"), rows, self.summary or "no savepoint is due for deletion")
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class LoadedAndSaved(Snapshot):
-    """The snapshot that a load made, and what became of the savepoint that was due then.
+    """The snapshot that a load made, and the outcome of the savepoint that was due then.
 
     Parameters
     ----------
     savepoint
-        The savepoint of the snapshot; None when it could not be made. The rows are there all the same, and the next
+        The savepoint of the snapshot; None when it could not be created. The rows are loaded all the same, and the next
         load or maintenance tries again.
     note
-        What happened, in one sentence.
+        The outcome, in one sentence.
     """
 
     savepoint: Savepoint | None
@@ -130,7 +130,8 @@ class LoadedAndSaved(Snapshot):
 def is_due(savepoints: Sequence[Savepoint], head: Snapshot, interval: timedelta | None, now: datetime) -> bool:
     """Return whether a savepoint of the head is due: it has none, and the last periodic one is older than the interval.
 
-    One that was made by hand does not put it off, as it may save any old version, and be deleted at any time. Pure.
+    A savepoint created by hand does not delay it, because that may save any old version and be deleted at any time.
+    Pure.
     """
     if interval is None or any(saved.saved_snapshot_id == head.id for saved in savepoints):
         return False
@@ -140,63 +141,67 @@ def is_due(savepoints: Sequence[Savepoint], head: Snapshot, interval: timedelta 
 def plan_retirement(
     savepoints: Sequence[Savepoint], schedule: SavepointSchedule, now: datetime, *, coming: Snapshot | None = None
 ) -> tuple[Savepoint, ...]:
-    """Return the periodic savepoints that are retired, oldest first. Pure.
+    """Return the periodic savepoints to delete, oldest first. Pure.
 
-    A savepoint answers for the moments up to what the next one saves, so one that is old enough goes when that is older
-    than the time that is retained. Never one that was made by hand. Never the newest periodic one either: it tells when
-    the next is due, and on a table that rests it is the last that holds its past; without it, each run would make it
-    anew.
+    A savepoint answers for the moments up to the version that the next one saves, so it is deleted when that version is
+    older than the retained time. Savepoints created by hand are never deleted, nor is the newest periodic one: its age
+    says when the next is due, and on a table without new commits it is the last one that keeps the past; without it,
+    each run would create it again.
 
     Parameters
     ----------
     savepoints
-        All that there are.
+        All savepoints of the table.
     schedule
-        How many stay, and how long.
+        How many are kept, and for how long.
     now
-        The moment as of which they are old.
+        The moment from which ages are measured.
     coming
-        The snapshot that another one is about to save.
+        The snapshot that a dry run would save before; None when there is none.
     """
-    newest_first = sorted((kept for kept in savepoints if kept.periodic), key=lambda kept: -kept.id)
-    lasting, retired = schedule.time_retained, []
-    succeeded = now if coming is None else coming.time  # when what the next one saves was committed
-    for newer, kept in enumerate(newest_first, int(coming is not None)):
-        old = lasting is not None and now - kept.save_time > lasting and now - succeeded >= lasting
-        if newer and (old or newer >= schedule.num_retained_max):
-            retired.append(kept)
-        succeeded = min(succeeded, kept.committed)
+    newest_first = sorted((each for each in savepoints if each.periodic), key=lambda each: each.id, reverse=True)
+    limit, retired = schedule.time_retained, []
+    newer_count = 0 if coming is None else 1
+    next_commit = now if coming is None else coming.time  # when the version that the next one saves was committed
+    for savepoint in newest_first:
+        is_old = limit is not None and now - savepoint.save_time > limit and now - next_commit >= limit
+        is_newest = newer_count == 0
+        if not is_newest and (is_old or newer_count >= schedule.num_retained_max):
+            retired.append(savepoint)
+        newer_count += 1
+        next_commit = min(next_commit, savepoint.committed)
     return tuple(reversed(retired))
 
 
 def save_if_due(
     store: StateStore, head: Snapshot, interval: timedelta | None, now: datetime, *, dry_run: bool, author: str | None
 ) -> PeriodicSavepoint:
-    """Save a snapshot when that is due, or only say so.
+    """Save a snapshot if a savepoint is due, or only report it.
 
-    Two that do this at the same moment may both make one: it costs a file of a few lines, and is retired in its turn.
+    Two sessions that do this at the same time may both create one: it costs a file of a few lines and is deleted in its
+    turn.
     """
     if not is_due(store.catalog.savepoints(store.table_id), head, interval, now):
         return PeriodicSavepoint(None, None, dry_run)
-    made = None
+    savepoint = None
     if not dry_run:
-        made = create_savepoint(store, Resolved(head), name=None, message=None, author=author, periodic=True)
-    return PeriodicSavepoint(head.id, made, dry_run)
+        savepoint = create_savepoint(store, Resolved(head), name=None, message=None, author=author, periodic=True)
+    return PeriodicSavepoint(head.id, savepoint, dry_run)
 
 
 class SavepointKeeper:
-    """Makes and retires the periodic savepoints of a table, in one run of its maintenance.
+    """Creates and deletes the periodic savepoints of a table, in one run of its maintenance.
 
     Parameters
     ----------
     store, schedule
         The table's.
     head
-        What is saved when that is due.
+        The snapshot that is saved when a savepoint is due.
     now
-        The moment as of which savepoints are due and old.
+        The moment from which ages are measured.
     author
-        Who history says it was.
+        The author of new savepoints.
     """
 
     def __init__(
@@ -206,37 +211,38 @@ class SavepointKeeper:
         self._coming: Snapshot | None = None
 
     def save(self, dry_run: bool) -> PeriodicSavepoint:
-        """Save the head when that is due, or only say so."""
+        """Save the head if a savepoint is due, or only report it."""
         interval = self._schedule.interval
         report = save_if_due(self._store, self._head, interval, self._now, dry_run=dry_run, author=self._author)
-        self._coming = (
-            self._head if dry_run and report.snapshot_id is not None else None
-        )  # the run itself finds it among the others
+        is_planned = dry_run and report.snapshot_id is not None
+        self._coming = self._head if is_planned else None  # after a real run it is among the savepoints
         return report
 
     def retire(self, dry_run: bool) -> RetiredSavepoints:
-        """Delete the savepoints that `plan_retirement` names; a run that was interrupted is done again."""
-        there = self._store.catalog.savepoints(self._store.table_id)
-        retired = plan_retirement(there, self._schedule, self._now, coming=self._coming)
-        for savepoint in () if dry_run else retired:
-            delete_savepoint(self._store, savepoint)
+        """Delete the savepoints that `plan_retirement` names; an interrupted run can be repeated."""
+        savepoints = self._store.catalog.savepoints(self._store.table_id)
+        retired = plan_retirement(savepoints, self._schedule, self._now, coming=self._coming)
+        if not dry_run:
+            for savepoint in retired:
+                delete_savepoint(self._store, savepoint)
         return RetiredSavepoints(retired, dry_run)
 
 
 def saved_if_due(store: StateStore, loaded: Snapshot, interval: timedelta | None, author: str | None) -> Snapshot:
-    """Return what a load made, saved when a savepoint is due.
+    """Save the snapshot that a load made if a savepoint is due; return the snapshot, with a note if one was due.
 
-    The rows are in the table before this begins. So whatever fails here is told by the note of what is returned, and
-    not raised: whoever saw an error would load the rows again.
+    The rows are in the table before this begins. So a failure here goes into the note and is not raised: a caller that
+    saw an error would load the rows again.
     """
     if interval is None or isinstance(loaded, MadeBefore):
         return loaded
     try:
         report = save_if_due(store, loaded, interval, store.clock.now(), dry_run=False, author=author)
-        savepoint, note = report.savepoint, report.said
-    except Exception as error:  # noqa: BLE001 - of whatever kind: the load stands
+        savepoint, note = report.savepoint, report.summary
+    except Exception as error:  # noqa: BLE001 - whatever it is, the rows are loaded
         why = error.message if isinstance(error, SleeperError) else repr(error)
-        savepoint, note = None, f"the savepoint that was due could not be made: {why}. The next load tries again"
+        savepoint, note = None, f"the savepoint that was due could not be created: {why}. The next load tries again"
+        logger.warning("table %s: periodic savepoint of snapshot %d failed: %s", store.table_id, loaded.id, why)
     if not note:
         return loaded
     values = {field.name: getattr(loaded, field.name) for field in fields(Snapshot)}

@@ -1,8 +1,11 @@
-"""From the words that name a version to the snapshot or savepoint that holds it; an unknown one names others."""
+"""Resolve a version reference (number, savepoint, moment) to the snapshot or savepoint that holds the version.
+
+An unknown reference is an error whose hint names the versions that exist.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sleeper_nb.catalog.catalog_base import Catalog
@@ -25,13 +28,13 @@ class Resolved:
     Parameters
     ----------
     version
-        Where its metadata is.
-    asked
+        The snapshot or savepoint that holds the version's metadata.
+    reference
         What the user named; None for the current version.
     """
 
     version: Snapshot | Savepoint
-    asked: VersionReference | None = None
+    reference: VersionReference | None = None
 
     @property
     def snapshot_id(self) -> int:
@@ -39,85 +42,100 @@ class Resolved:
         return self.version.number
 
     def __str__(self) -> str:
-        found = f"snapshot {self.snapshot_id}"
-        if not isinstance(self.version, Savepoint):
-            return f"{found} (newest at {self.asked})" if isinstance(self.asked, Moment) else found
-        found = f"savepoint {self.version.id}{f' {self.version.name!r}' if self.version.name else ''}, {found}"
-        if not isinstance(self.asked, Moment):
-            return found
-        return f"{found} ({_distance(self.version, self.asked)} {self.asked}, of which no snapshot is retained)"
+        text = f"snapshot {self.snapshot_id}"
+        if isinstance(self.version, Savepoint):
+            name = f" {self.version.name!r}" if self.version.name else ""
+            text = f"savepoint {self.version.id}{name}, {text}"
+        if not isinstance(self.reference, Moment):
+            return text
+        if isinstance(self.version, Savepoint):
+            distance = _distance(self.version, self.reference)
+            return f"{text} ({distance} {self.reference}, for which no snapshot is retained)"
+        return f"{text} (newest at {self.reference})"
 
 
 def _distance(version: Savepoint, moment: Moment) -> str:
+    """Return how long before a moment a savepoint's version was committed: ``1 min before``, or ``at``."""
     seconds = (moment.time - version.committed).total_seconds()
     return f"{duration(seconds).removesuffix(' 0 s').removesuffix(' 0 min')} before" if seconds else "at"
 
 
-def resolve(catalog: Catalog, table_id: str, table: str, asked: VersionReference | None) -> Resolved:
+def resolve(catalog: Catalog, table_id: str, table: str, reference: VersionReference | None) -> Resolved:
     """Return the version of a table that a reference names; the current one for None.
 
-    A snapshot that has expired is still found when a savepoint saves it. A moment is resolved to the newest snapshot
-    at or before it, and, where those have expired, to the closest savepoint before it. What is found is found at the
-    same cost among any number of snapshots.
+    A snapshot that has expired is still found when a savepoint keeps it. A moment resolves to the newest snapshot at or
+    before it; where those have expired, to the closest savepoint before it. The cost does not depend on how many
+    snapshots there are.
 
     Raises
     ------
     NotFound
-        Naming the nearest candidates, or the earliest moment that can be reached.
+        The hint names the nearest candidates, or the earliest moment that can be reached.
     """
-    if asked is None:
+    if reference is None:
         return Resolved(catalog.current(table_id))
-    of = f" of table {table!r}"
-    if isinstance(asked, SavepointReference):
-        return Resolved(_savepoint(catalog.savepoints(table_id), asked, of), asked)
-    found = (
-        _snapshot(catalog, table_id, asked)
-        if isinstance(asked, SnapshotReference)
-        else _as_of(catalog, table_id, asked)
-    )
-    if found is not None:
-        return Resolved(found, asked)
+    of_table = f" of table {table!r}"
+    version: Snapshot | Savepoint | None
+    if isinstance(reference, SavepointReference):
+        version = _savepoint(catalog.savepoints(table_id), reference, of_table)
+    elif isinstance(reference, SnapshotReference):
+        version = _snapshot(catalog, table_id, reference)
+    else:
+        version = _as_of(catalog, table_id, reference)
+    if version is not None:
+        return Resolved(version, reference)
     versions: list[Snapshot | Savepoint] = [*catalog.snapshots(table_id), *catalog.savepoints(table_id)]
-    if isinstance(asked, SnapshotReference):
-        raise NotFound(f"no snapshot {asked.id}{of}", hint=_retained(versions, asked.id))
-    earliest = min(version.committed for version in versions)
-    raise NotFound(f"no version{of} as old as {asked}", hint=f"the earliest that can be reached is {Moment(earliest)}")
+    if isinstance(reference, SnapshotReference):
+        raise NotFound(f"no snapshot {reference.id}{of_table}", hint=_available(versions, reference.id))
+    earliest = min(each.committed for each in versions)
+    raise NotFound(
+        f"no version{of_table} as old as {reference}", hint=f"the earliest that can be reached is {Moment(earliest)}"
+    )
 
 
-def _savepoint(savepoints: Sequence[Savepoint], asked: SavepointReference, of: str) -> Savepoint:
+def _savepoint(savepoints: Sequence[Savepoint], reference: SavepointReference, of_table: str) -> Savepoint:
+    """Return the savepoint of that id or name; raise `NotFound` with the names that exist."""
     for savepoint in savepoints:
-        if asked.id_or_name in {savepoint.id, savepoint.name}:
+        if reference.id_or_name in {savepoint.id, savepoint.name}:
             return savepoint
-    # With its word before it, as 1 alone behind @ is a snapshot.
-    words = [(point.reference, str(SavepointReference(point.id))) for point in savepoints]
-    names = list(dict.fromkeys(word for both in words for word in both))
-    raise NotFound.of("savepoint", asked.id_or_name, names, where=of)
+    names: list[str] = []
+    for savepoint in savepoints:
+        # the id is written savepoint.1, because a bare 1 after @ means snapshot 1
+        names += [savepoint.reference, str(SavepointReference(savepoint.id))]
+    raise NotFound.of("savepoint", reference.id_or_name, list(dict.fromkeys(names)), where=of_table)
 
 
-def _snapshot(catalog: Catalog, table_id: str, asked: SnapshotReference) -> Snapshot | Savepoint | None:
-    found = catalog.snapshot(table_id, asked.id)
-    if found is not None:
-        return found
-    return next((savepoint for savepoint in catalog.savepoints(table_id) if savepoint.number == asked.id), None)
+def _snapshot(catalog: Catalog, table_id: str, reference: SnapshotReference) -> Snapshot | Savepoint | None:
+    """Return the snapshot of that number, or else a savepoint of it; None when neither is kept."""
+    snapshot = catalog.snapshot(table_id, reference.id)
+    if snapshot is not None:
+        return snapshot
+    return next((point for point in catalog.savepoints(table_id) if point.number == reference.id), None)
 
 
-def _as_of(catalog: Catalog, table_id: str, asked: Moment) -> Snapshot | Savepoint | None:
-    found = catalog.snapshot_as_of(table_id, asked.time)
-    past: list[Snapshot | Savepoint] = [
-        point for point in catalog.savepoints(table_id) if point.committed <= asked.time
-    ]
-    # of equals the first: the snapshot rather than its savepoint
-    past = [*([found] if found else []), *past]
-    return max(past, key=lambda version: version.committed, default=None)
+def _as_of(catalog: Catalog, table_id: str, moment: Moment) -> Snapshot | Savepoint | None:
+    """Return the newest version at or before a moment; a snapshot rather than a savepoint of the same version."""
+    candidates: list[Snapshot | Savepoint] = []
+    snapshot = catalog.snapshot_as_of(table_id, moment.time)
+    if snapshot is not None:
+        candidates.append(snapshot)
+    candidates += [point for point in catalog.savepoints(table_id) if point.committed <= moment.time]
+    return max(candidates, key=lambda version: version.committed, default=None)  # of equals, the first
 
 
-def _retained(versions: list[Snapshot | Savepoint], asked: int) -> str:
-    kept = sorted({version.number for version in versions})
-    runs: list[list[int]] = []
-    for number in kept:
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1][1:] = [number]
+def _available(versions: Sequence[Snapshot | Savepoint], requested: int) -> str:
+    """Return a hint with the numbers of the versions that are kept: ``there are: 3, 5–6``."""
+    numbers = {version.number for version in versions}
+    earliest = f"the earliest is {min(numbers)}; " if requested < min(numbers) else ""
+    return f"{earliest}there are: {', '.join(number_ranges(numbers))}"
+
+
+def number_ranges(numbers: Iterable[int]) -> list[str]:
+    """Return numbers in order, each run of consecutive ones as a range: ``["3", "5–9"]``."""
+    runs: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1] = runs[-1][0], number
         else:
-            runs.append([number])
-    earliest = f"the earliest is {kept[0]}; " if asked < kept[0] else ""
-    return f"{earliest}there are: " + ", ".join("–".join(map(str, run)) for run in runs)
+            runs.append((number, number))
+    return [str(first) if first == last else f"{first}–{last}" for first, last in runs]

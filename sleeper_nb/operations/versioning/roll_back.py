@@ -1,8 +1,8 @@
-"""Rollback: make a table what it was at an older version, by one more commit; no data file is read or written."""
+"""Roll a table back: restore the contents of an older version by adding a snapshot; no data file is read or written."""
 
 from __future__ import annotations
 
-import contextlib
+import logging
 from dataclasses import dataclass
 
 from sleeper_nb.errors import InvalidInput
@@ -15,6 +15,8 @@ from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked, counted
 from sleeper_nb.state_store.state_store_base import StateStore
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RollbackReport(Report):
@@ -23,23 +25,23 @@ class RollbackReport(Report):
     Parameters
     ----------
     to
-        The version that the table is again.
+        The version whose contents were restored.
     snapshot
-        The new snapshot; None for a dry run, and when the table was that already.
+        The new snapshot; None for a dry run, and when the table already had those contents.
     undone
-        The retained snapshots behind `to`, newest first; each can still be read, and rolled back to.
+        The retained snapshots after `to`, newest first; each can still be read, and rolled back to.
     added_files, removed_files
-        Files that are in use again, and no longer.
+        Files that are used again, and files that are no longer used.
     files_before, files_after
-        Data files in use.
+        Data files of the table.
     rows_before, rows_after
-        Of the table.
+        Rows of the table.
     partitions_before, partitions_after
-        Leaf partitions.
+        Leaf partitions of the table.
     is_nothing
-        Whether the table was what it was then already.
+        Whether the table already had those contents.
     keeps_schema
-        Whether the version had another schema than the table now, which stays.
+        Whether the version had another schema; the table keeps its current one.
     """
 
     to: Resolved
@@ -58,10 +60,11 @@ class RollbackReport(Report):
     keeps_schema: bool = False
 
     def grid(self) -> Grid:
-        """Return what changes; what is undone stands below it."""
-        columns = " · the columns stay those of now" if self.keeps_schema else ""
+        """Return what changes; `undone_snapshots` lists the commits that are undone."""
+        schema = "the current columns are kept" if self.keeps_schema else ""
         if self.is_nothing:
-            return Grid((), (), footer=f"the table is what it was at {self.to} already; nothing was done{columns}")
+            unchanged = f"nothing to do: the table already has the contents of {self.to}"
+            return Grid((), (), footer=" · ".join(filter(None, (unchanged, schema))))
         rows: list[tuple[object, ...]] = [
             ("rows", self.rows_before, self.rows_after),
             ("files", self.files_before, self.files_after),
@@ -69,7 +72,8 @@ class RollbackReport(Report):
         if self.partitions_before != self.partitions_after:
             rows.append(("leaf partitions", self.partitions_before, self.partitions_after))
         verb = "would roll back" if self.snapshot is None else f"snapshot {self.snapshot.id}: rolled back"
-        footer = f"{'nothing was changed' if self.dry_run else ''}{columns}".removeprefix(" · ")
+        unchanged = "nothing was changed" if self.dry_run else ""
+        footer = " · ".join(filter(None, (unchanged, schema)))
         return Grid(("", "before", "after"), tuple(rows), f"{verb} to {self.to}", footer)
 
     def undone_snapshots(self) -> Listing[Snapshot]:
@@ -79,10 +83,11 @@ class RollbackReport(Report):
         return Listing(self.undone, ("snapshot", "operation", "+rows", "message"), cells, title)
 
     def _parts(self) -> Report:
-        """Return the two tables, or the one where nothing is undone."""
+        """Return both tables; only the first where nothing is undone."""
         changes = Answer(self.grid())
-        shown = not self.is_nothing and self.undone
-        return Stacked((("changes", changes), ("undone", self.undone_snapshots()))) if shown else changes
+        if self.is_nothing or not self.undone:
+            return changes
+        return Stacked((("changes", changes), ("undone", self.undone_snapshots())))
 
     def __repr__(self) -> str:
         return repr(self._parts())
@@ -92,62 +97,69 @@ class RollbackReport(Report):
 
 
 class _NothingToDoError(Exception):
-    """Another session has made the table what it was already."""
+    """Another session has restored the same contents in the meantime."""
 
 
 def roll_back(
     store: StateStore, to: Resolved, *, dry_run: bool, author: str | None = None, message: str | None = None
 ) -> RollbackReport:
-    """Make a table what it was at a version: rows, files and partitions; history goes on with one more snapshot.
+    """Restore the rows, files and partitions of a version by adding a snapshot; history is preserved.
 
-    The schema of now stays: rows of then have the columns of now, null where they had none.
+    The table keeps its current schema: a restored row has NULL in columns that the version did not have. Whatever other
+    sessions commit in the meantime is undone as well.
 
-    What others commit meanwhile is undone as well. A garbage collection that was faster makes it fail: see
-    `Rollback.validate`.
+    Raises
+    ------
+    InvalidInput
+        When the rows of the version do not fit the current schema.
+    StateRuleBroken
+        When garbage collection deleted files of the version in the meantime (`Rollback.validate`).
     """
-    then, now = store.load(to.version), store.load()
-
-    def between(state: TableState) -> Rollback:
-        if not reads_files_of(then.schema, state.schema):
-            raise InvalidInput(
-                f"the rows of {to} do not fit the schema that the table has now",
-                hint=f"read them as they were: @{to.snapshot_id}",
-            )
-        return Rollback.between(state, then)
-
-    change, snapshot = between(now), None
+    old, current = store.load(to.version), store.load()
+    change, snapshot = _change_to(to, old, current), None
 
     def planned(state: TableState) -> Rollback:
-        nonlocal now, change
-        now, change = state, between(state)  # what is reported is what the last try undid
+        nonlocal current, change
+        current, change = state, _change_to(to, old, state)  # the report is about the last try
         if change.is_nothing:
             raise _NothingToDoError
         return change
 
     if not (dry_run or change.is_nothing):
-        with contextlib.suppress(_NothingToDoError):
+        try:
             snapshot = store.commit(planned, author=author, message=message or f"to {to}")
-    # after the commit: a commit of another thread that this one follows is in the catalog no earlier
-    found = store.catalog.snapshots(store.table_id)
-    undone = tuple(s for s in found if to.snapshot_id < s.id <= now.snapshot_id)
+        except _NothingToDoError:
+            logger.info("table %s: another session has restored %s in the meantime", store.table_id, to)
+    # Listed after the commit: a commit of another thread that this one follows may not be in the catalog earlier.
+    snapshots = store.catalog.snapshots(store.table_id)
     return RollbackReport(
         to=to,
         snapshot=snapshot,
-        undone=undone,
+        undone=tuple(s for s in snapshots if to.snapshot_id < s.id <= current.snapshot_id),
         added_files=len({reference.filename for reference in change.references}),
         removed_files=len({filename for _, filename in change.removed}),
-        files_before=_data_files(now),
-        files_after=_data_files(then),
-        rows_before=now.totals().rows,
-        rows_after=then.totals().rows,
-        partitions_before=len(now.tree.leaves),
-        partitions_after=len(then.tree.leaves),
+        files_before=_count_data_files(current),
+        files_after=_count_data_files(old),
+        rows_before=current.totals().rows,
+        rows_after=old.totals().rows,
+        partitions_before=len(current.tree.leaves),
+        partitions_after=len(old.tree.leaves),
         is_nothing=change.is_nothing,
         dry_run=dry_run,
-        keeps_schema=then.schema_id != now.schema_id,
+        keeps_schema=old.schema_id != current.schema_id,
     )
 
 
-def _data_files(state: TableState) -> int:
-    """Return how many data files a version reads; one that several partitions share counts once."""
+def _change_to(to: Resolved, old: TableState, current: TableState) -> Rollback:
+    """Return the change from the current state to the old one; raise when the schemas do not allow it."""
+    if not reads_files_of(old.schema, current.schema):
+        raise InvalidInput(
+            f"the rows of {to} do not fit the current schema of the table",
+            hint=f"query that version instead: @{to.snapshot_id}",
+        )
+    return Rollback.between(current, old)
+
+
+def _count_data_files(state: TableState) -> int:
+    """Return how many data files a version reads; a file that several partitions share counts once."""
     return data_files(state.files.active)[0]
