@@ -9,7 +9,7 @@ from sleeper_nb.display.listings import Pictured
 from sleeper_nb.display.timeline_picture import timeline, timeline_lines
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
-from sleeper_nb.model.savepoints import Savepoint, savepoints_by_snapshot
+from sleeper_nb.model.savepoints import Savepoint, savepoint_label, savepoints_by_snapshot
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.versioning import row_changes
 from sleeper_nb.operations.versioning.comparison import VersionComparison, compare
