@@ -69,19 +69,22 @@ def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rows", type=int, default=1_000_000)
     options.add_argument("--rounds", type=int, default=5)
-    asked = options.parse_args()
+    arguments = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        table, before, after, split = prepare(folder, asked.rows)
-        ways = ways_of(table, before, after, split, asked.rows)
+        table, before, after, split = prepare(folder, arguments.rows)
+        ways = ways_of(table, before, after, split, arguments.rows)
         spent = {name: [] for name in ways}
-        for number in range(asked.rounds + 1):
+        for number in range(arguments.rounds + 1):
             for name, way in ways.items():
                 began = time.perf_counter()
                 if not way():
                     raise SystemExit(f"{name} gave another answer")
                 if number:  # the first round warms up
                     spent[name].append(time.perf_counter() - began)
-    print(f"{asked.rows:,} rows in {FILES} files, {asked.rows // 100:,} added, all compacted; pyarrow {pa.__version__}")
+    print(
+        f"{arguments.rows:,} rows in {FILES} files, {arguments.rows // 100:,} added, then compacted;",
+        f"pyarrow {pa.__version__}",
+    )
     median = {name: statistics.median(each) for name, each in spent.items()}
     peers = {"table.diff": "DuckDB EXCEPT ALL, both ways", "added.to_arrow()": "DuckDB EXCEPT ALL, one way"}
     for name, seconds in median.items():

@@ -42,7 +42,7 @@ def rows_of(number, count):
 
 
 def prepare(folder, files, rows):
-    """Make a table; every file is one ingest. A small one beside it warms Spark up."""
+    """Make a table; every file is one ingest. A small second one warms up Spark."""
     with sl.connect(folder) as session:
         for name, count in (("t", rows), ("warm", 1000)):
             table = session.create_table(name, SCHEMA)

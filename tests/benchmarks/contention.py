@@ -69,7 +69,7 @@ def timed(work, name, folder, given):
         worker.join()
     if any(worker.exitcode for worker in workers):
         sys.exit("a worker failed")
-    return max(ended.get() for _ in workers) - began  # how long a process takes to end is not what is asked
+    return max(ended.get() for _ in workers) - began  # without the time that processes take to end
 
 
 def main():

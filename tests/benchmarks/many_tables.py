@@ -65,9 +65,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, nargs="*", default=[1000, 10_000])
     parser.add_argument("--rounds", type=int, default=3)
-    asked = parser.parse_args()
-    for tables in asked.tables:
-        measure(tables, asked.rounds)
+    arguments = parser.parse_args()
+    for tables in arguments.tables:
+        measure(tables, arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def cpu(work):
 
 
 def measure(versions, kind):
-    """Print what is asked of a table of so many versions takes."""
+    """Print how long common questions take on a table of so many versions."""
     with tempfile.TemporaryDirectory() as folder, sl.connect(folder) as session:
         table = session.create_table("t", sl.Schema({"k": "long"}, {}, {"v": "long?"}), state_store=kind)
         load = cpu(lambda: [table.ingest([{"k": i, "v": i}]) for i in range(versions)])
@@ -47,8 +47,8 @@ def measure(versions, kind):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--versions", type=int, nargs="*", default=[1000, 3000])
-    asked = parser.parse_args()
-    for versions in asked.versions:
+    arguments = parser.parse_args()
+    for versions in arguments.versions:
         for kind in ("S3StateStore", "TransactionLogStateStore"):
             measure(versions, kind)
 

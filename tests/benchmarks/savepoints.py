@@ -41,7 +41,7 @@ def next_head(table):
     now = store.clock.now()
     new = replace(head, id=head.id + 1, commit_id=store.clock.new_id(), time=now, files_path=None, partitions_path=None)
     assert store.catalog.commit(store.table_id, head, new, log=[to_entry(AddFiles(()), new.id, now)])
-    store.load()  # whoever committed it remembers it
+    store.load()  # the writer has it in its cache
 
 
 def saved(table, count):
@@ -87,8 +87,8 @@ def main():
             print(f"{kind}: create_savepoint")
             for size in SIZES:
                 median, floor = statistics.median(times[size]), statistics.median(floors[size])
-                beside = f"   bare Parquet write of its references {floor * 1e3:.1f} ms" if rounds == 1 else ""
-                print(f"  {size:9,} files {median * 1e3:8.2f} ms   {median / least:5.2f} x the first{beside}")
+                floor_text = f"   bare Parquet write of its references {floor * 1e3:.1f} ms" if rounds == 1 else ""
+                print(f"  {size:9,} files {median * 1e3:8.2f} ms   {median / least:5.2f} x the first{floor_text}")
 
 
 if __name__ == "__main__":
