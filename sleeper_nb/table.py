@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,7 +15,7 @@ from sleeper_nb.catalog.catalog_base import TableEntry, retained, steady
 from sleeper_nb.display.listings import Pictured
 from sleeper_nb.display.timeline_picture import timeline, timeline_lines
 from sleeper_nb.engines.components import Components
-from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, NotFound, SleeperError
+from sleeper_nb.errors import Action, ConfirmationNeeded, InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.evolution import AddColumn, DropColumn, RenameColumn, SchemaChange
 from sleeper_nb.model.jobs import Job, JobKind, Lease, check_job_id
 from sleeper_nb.model.partitions import PartitionTree
@@ -54,7 +53,7 @@ from sleeper_nb.operations.administration.alter import AlterReport
 from sleeper_nb.operations.compaction_plan import CompactionJob, StrategySettings
 from sleeper_nb.operations.job_tracking import JobTracker
 from sleeper_nb.operations.loading import ingest, sources
-from sleeper_nb.operations.loading.conform import A_TABLE
+from sleeper_nb.operations.loading.conform import for_table
 from sleeper_nb.operations.loading.ingest import IngestPlan, plan_ingest
 from sleeper_nb.operations.loading.source_files import CsvFormat
 from sleeper_nb.operations.loading.sources import IngestSource
@@ -215,7 +214,7 @@ class Oversight:
         if note is not None and not dry_run:
             raise ConfirmationNeeded(
                 f"{path} was changed by hand, or damaged: nothing is deleted by what it says",
-                hint=f"look through it, then: properties {self.name} --accept",
+                hint=("look through it, then: ", property_state.accepting(self.name)),
             )
 
     def _check_online(self, work: str, dry_run: bool) -> None:
@@ -433,14 +432,12 @@ class Loading(Oversight):
         try:
             yield
         except InvalidInput as error:
-            error.hint = error.hint and error.hint.replace(A_TABLE, shlex.quote(self.name))
+            error.hint = for_table(error.hint_parts, self.name)
             raise
 
     def _plan(self, given: Sequence[IngestSource], *, through_spark: bool) -> IngestPlan:
         plan = self._made_plan(given, through_spark=through_spark)
-        told = tuple(
-            replace(each, change=each.change.replace(A_TABLE, shlex.quote(self.name))) for each in plan.differences
-        )
+        told = tuple(replace(each, change=for_table(each.change, self.name)) for each in plan.differences)
         return replace(plan, differences=told)
 
     def _made_plan(self, given: Sequence[IngestSource], *, through_spark: bool) -> IngestPlan:
@@ -1082,7 +1079,9 @@ class Table(Loading, Maintenance, Altering, Report):
         """
         asked = _reference(version, timestamp)
         if asked is None:
-            raise InvalidInput("no version to roll back to", hint=f"%sleeper history {self.name} shows them")
+            raise InvalidInput(
+                "no version to roll back to", hint=(Action(f"history {self.name}", "table.snapshots()"), " lists them")
+            )
         return self.rollback_to(asked, dry_run=dry_run, message=message)
 
     @checked

@@ -11,7 +11,7 @@ import re
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 
-from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.sql import statement as time_travel
 from sleeper_nb.sql.references import TableReference
 from sleeper_nb.sql.statement import Binder
@@ -75,8 +75,11 @@ def changed_view(sql: str, references: tuple[TableReference, ...], binder: Binde
         hint = f"write CREATE TEMP VIEW {name} AS …, which the session keeps"
         raise InvalidInput(f"{name!r} would be gone after the statement", hint=hint)
     if _MAKES_TABLE.match(sql, start):
-        hint = f"make {name} with create and load it with ingest, or write CREATE TEMP VIEW {name} AS …"
-        raise InvalidInput(f"SQL makes no tables: {name!r} would be in no warehouse", hint=hint)
+        creating = Action(f"create {name}", f"session.create_table({name!r}, …)")
+        raise InvalidInput(
+            f"SQL makes no tables: {name!r} would be in no warehouse",
+            hint=("create a table with ", creating, f" and ingest rows; or write CREATE TEMP VIEW {name} AS …"),
+        )
     return None
 
 

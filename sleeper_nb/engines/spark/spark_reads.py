@@ -14,7 +14,7 @@ from sleeper_nb.engines.local_files import refused
 from sleeper_nb.engines.spark import sql_rules as sql_files
 from sleeper_nb.engines.spark.parsed_plans import PlanNode, nodes_of
 from sleeper_nb.engines.spark.sql_rules import check_change
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import Action, InvalidInput, NotFound
 from sleeper_nb.sql.tokens import tokenize
 
 if TYPE_CHECKING:
@@ -164,7 +164,8 @@ def _check_node(session: SparkSession, node: PlanNode, *, local_files: bool) -> 
         case "PlanWithUnresolvedIdentifier" | "ExpressionWithUnresolvedIdentifier", _:
             raise InvalidInput("SQL takes no names that are computed: IDENTIFIER(…)", hint="write the name itself")
         case "ScriptTransformation", _:
-            raise InvalidInput("SQL runs no programs: TRANSFORM … USING", hint="read the rows in Python: --as pandas")
+            hint = ("read the rows in Python: ", Action("--as pandas", "result.to_pandas()"))
+            raise InvalidInput("SQL runs no programs: TRANSFORM … USING", hint=hint)
         case "CreateTempViewUsing", (*_, form, options):
             sql_files.check_format(form)
             if not local_files:

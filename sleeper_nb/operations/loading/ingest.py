@@ -14,12 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from sleeper_nb.errors import (
-    InvalidInput,
-    OutcomeUnknown,
-    SleeperError,
-    StateRuleBroken,
-)
+from sleeper_nb.errors import InvalidInput, OutcomeUnknown, SleeperError, StateRuleBroken, hint_text
 from sleeper_nb.model.evolution import reads_files_of
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree
@@ -277,13 +272,14 @@ class IngestPlan(Report):
     strategy: str
     differences: tuple[Difference, ...]
     notes: tuple[str, ...] = ()
+    prefix: str = ""
 
     def grid(self) -> Grid:
         """Return the leaves and their rows; where there are differences, those and what to change."""
         if self.differences:
             number = counted(len(self.differences), "difference")
             title = f"ingest: would add nothing, as there {'is' if len(self.differences) == 1 else 'are'} {number}"
-            told = tuple((d.column, d.problem, d.change, d.source) for d in self.differences)
+            told = tuple((d.column, d.problem, hint_text(d.change, self.prefix), d.source) for d in self.differences)
             return Grid(("column", "what is wrong", "what to change", "file"), told, title)
         how = "through Spark" if self.through_spark else "in process"
         title = f"ingest: would add {counted(self.rows, 'row')} in {counted(self.files, 'file')}, {how}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from sleeper_nb.errors import EngineError, InvalidInput
+from sleeper_nb.errors import Action, EngineError, InvalidInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +35,7 @@ def _held(rows: pa.Table, convert: Callable[[pa.Table], Any]) -> Any:
         name = next((name for name in rows.column_names if not _holds(rows.select([name]), convert)), None)
         if name is None or type(error) not in {OverflowError, ValueError}:  # Arrow's own are of others
             raise
-        hint = "take the rows --as arrow, or by to_arrow(); or cast the column to text in sql"
+        hint = ("take the rows as Arrow: ", Action("--as arrow", "to_arrow()"), "; or cast the column to text in sql")
         raise InvalidInput(f"column {name!r} has dates or times outside of the years 1 to 9999", hint=hint) from error
 
 

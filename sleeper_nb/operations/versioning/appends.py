@@ -21,7 +21,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.errors import NotFound, StateRuleBroken, StorageError
+from sleeper_nb.errors import CHECK, NotFound, StateRuleBroken, StorageError
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import (
@@ -222,7 +222,7 @@ def appended(state: TableState, appends: Sequence[Snapshot]) -> Iterator[Append]
         if count != expected:
             raise StorageError(
                 f"snapshot {snapshot.id} added {expected:,} references to files, of which {count:,} are known",
-                hint="%sleeper check <table> says what is wrong",
+                hint=(CHECK, " shows what is wrong"),
             )
         leaves = (PlannedLeaf(state.tree[name], tuple(files)) for name, files in rows.items())
         yield Append(snapshot.id, tuple(leaves), snapshot.id if snapshot.id in replaced else state.snapshot_id)

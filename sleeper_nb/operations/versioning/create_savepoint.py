@@ -14,13 +14,7 @@ import pyarrow.compute as pc
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import Retained, retained
-from sleeper_nb.errors import (
-    AlreadyExists,
-    ConflictError,
-    NetworkError,
-    NotFound,
-    StorageError,
-)
+from sleeper_nb.errors import SAVE_RETAINED, Action, AlreadyExists, ConflictError, NetworkError, NotFound, StorageError
 from sleeper_nb.model.files import FileReferences, Totals
 from sleeper_nb.model.savepoints import Savepoint, check_savepoint_name
 from sleeper_nb.model.snapshots import Snapshot
@@ -173,9 +167,7 @@ def _check_new(store: StateStore, version: Snapshot | Savepoint, name: str | Non
     """Raise what adding the savepoint would raise."""
     is_snapshot, number = isinstance(version, Snapshot), version.number
     if is_snapshot and store.catalog.snapshot(store.table_id, number) is None:
-        raise NotFound(
-            f"snapshot {number} has expired, so it cannot be saved", hint="save a snapshot that history shows"
-        )
+        raise NotFound(f"snapshot {number} has expired, so it cannot be saved", hint=SAVE_RETAINED)
     if name is not None and store.catalog.is_savepoint_name_used(store.table_id, name):
         raise AlreadyExists(
             f"the savepoint name {name!r} was used before",
@@ -243,6 +235,7 @@ class SavepointDeletion(Report):
     dry_run: bool
     again: str = "--force"
     instance: str = ""
+    prefix: str = ""
 
     @property
     def id(self) -> int:
@@ -263,7 +256,9 @@ class SavepointDeletion(Report):
         freed = f"{counted(self.files, 'data file')}, {Bytes(self.bytes)}" if self.files else "nothing"
         rows = (("saved", version), ("that version", kept), ("frees for garbage collection", freed))
         title = f"savepoint {one.id}{named} {would}deleted"
-        return Grid(("", ""), rows, title, nothing_done(self.again, "force=True") if self.dry_run else "")
+        return Grid(
+            ("", ""), rows, title, nothing_done(Action(self.again, "force=True"), self.prefix) if self.dry_run else ""
+        )
 
 
 def plan_deletion(store: StateStore, savepoint: Savepoint) -> SavepointDeletion:
@@ -303,7 +298,7 @@ def delete_savepoint(store: StateStore, savepoint: Savepoint) -> None:
     except StorageError as error:
         raise StorageError(
             f"savepoint {savepoint.name or savepoint.id} is deleted, but its file is still there: {error.message}",
-            hint="sweep-orphans deletes the file once it is old enough",
+            hint=(Action("sweep-orphans T", "table.sweep_orphans()"), " deletes the file once it is old enough"),
         ) from error
 
 
