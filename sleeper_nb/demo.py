@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import EngineError, InvalidInput, SleeperError
+from sleeper_nb.errors import Action, EngineError, InvalidInput, SleeperError
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.query import ENGINES, Engine
@@ -123,7 +123,8 @@ def write_tour(folder: str | Path = "data") -> TourReport:
     months = {Path(folder) / f"2013-{number:02}.parquet": rows for number, rows in _tour_months()}
     for path, rows in months.items():
         if path.exists() and not _holds(path, rows):
-            hint = f"remove it, or choose another folder: sleeper tour --folder {folder}-2013"
+            other = Action(f"tour --folder {folder}-2013", f"sleeper_nb.demo.write_tour('{folder}-2013')")
+            hint = ("remove it, or choose another folder: ", other)
             raise InvalidInput(f"{path} already exists and holds something else", hint=hint)
     Path(folder).mkdir(parents=True, exist_ok=True)
     for path, rows in months.items():

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+
+from sleeper_nb.errors import Action
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -255,11 +257,12 @@ def counted(number: int, noun: str) -> str:
 
 CONFIRM = "force=True does it; dry_run=True only returns the plan"
 """The hint of an unconfirmed deletion in Python."""
+CLEAN_UP = Action("--force", "dry_run=False")
 
 
-def nothing_done(again: str = "--force", in_python: str = "dry_run=False") -> str:
-    """Return what stands below the plan of a destructive step that was shown, not run: what does it."""
-    return f"nothing was changed; {again} does it (in Python: {in_python})"
+def nothing_done(action: Action, prefix: str) -> str:
+    """Return the footer of a plan that was only shown: which action carries it out."""
+    return f"nothing was changed; {action.text(prefix)} does it"
 
 
 def notes_line(*notes: str) -> str:
@@ -351,8 +354,14 @@ def _text_style(text: str) -> str:
     return _SHORT if len(text) <= _LONGEST_LINE and any(mark in text for mark in " -") else _TEXT
 
 
+_PREFIX = "prefix"
+
+
 class Report:
-    """Base of the frozen values that operations return; a subclass says in `grid` what it shows."""
+    """Base of the frozen values that operations return; a subclass says in `grid` what it shows.
+
+    A report that names actions has a field `prefix`, empty in Python, which `for_face` sets.
+    """
 
     __slots__ = ()
 
@@ -362,7 +371,14 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report's fields as a new dictionary."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        names = (field.name for field in dataclasses.fields(self))  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names if name != _PREFIX}
+
+    def for_face(self, prefix: str) -> Self:
+        """Return the report with its actions written as they are typed after a prefix; see `Action.text`."""
+        if _PREFIX not in getattr(self, "__dataclass_fields__", {}):
+            return self
+        return dataclasses.replace(self, prefix=prefix)  # type: ignore[type-var]
 
     def __repr__(self) -> str:
         return self.grid().text()

@@ -73,7 +73,7 @@ def test_without_force_the_plan_is_shown_and_nothing_goes(session, trips):
     assert "would delete table trips for good" in said
     assert "2 savepoints would go too, for good" in said
     assert "ada: sql of snapshot 1" in said
-    assert "nothing was changed; --force does it (in Python: force=True)" in said
+    assert "nothing was changed; force=True does it" in said
     assert files_in(session) == before
 
 

@@ -403,7 +403,7 @@ def test_a_file_of_split_points_that_properties_name_is_the_users_to_name(house,
         with pytest.raises(NotAllowed, match="points") as error:
             session.reinitialise_table("t", delete_partitions=True, dry_run=True)
         assert "splits_file=" in error.value.hint
-        assert "--splits-file" in error.value.hint
+        assert "splits_file=FILE" in error.value.hint
         plan = session.reinitialise_table(
             "t", delete_partitions=True, splits_file=str(tmp_path / "points"), dry_run=True
         )

@@ -8,6 +8,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.errors import show_for
 
 SCHEMA = sl.Schema({"city": "string"}, {"at": "timestamp"}, {"fare": "double?"})
 
@@ -63,8 +64,9 @@ def test_a_warehouse_that_was_deleted_takes_no_change_until_it_is_opened_again(t
             change()
         what = "was replaced" if replaced else "was deleted"
         assert caught.value.message == f"the catalog of {tmp_path / 'default'} {what} since it was opened"
-        hint = f"nothing was changed; open it again: %sleeper use {tmp_path}, or connect in Python"
-        assert caught.value.hint == hint
+        assert caught.value.hint == f"nothing was changed; open it again: sleeper_nb.connect({str(tmp_path)!r})"
+        show_for(caught.value, "%sleeper")
+        assert caught.value.hint == f"nothing was changed; open it again: %sleeper use {tmp_path}"
     with sl.connect(tmp_path) as again:
         assert not again.tables()
         assert again.create_table("trips", SCHEMA).ingest(rows("rome")).rows == 1
@@ -75,7 +77,9 @@ def test_the_line_that_opens_a_deleted_warehouse_again_names_its_folder_and_inst
         shutil.rmtree(tmp_path / "a place" / "test")
         with pytest.raises(sl.StorageError) as caught:
             session.create_table("trips", SCHEMA)
-    assert f"%sleeper use '{tmp_path / 'a place'}' --instance test," in caught.value.hint
+    assert caught.value.hint.endswith(f"sleeper_nb.connect({str(tmp_path / 'a place')!r}, 'test')")
+    show_for(caught.value, "sleeper")
+    assert caught.value.hint.endswith(f" sleeper use '{tmp_path / 'a place'}' --instance test")
 
 
 def test_storage_of_another_kind_is_refused_with_what_to_type_instead():

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from sleeper_nb.catalog.checked_rows import CatalogRows
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import ConflictError, NotFound
+from sleeper_nb.errors import CHECK, SAVE_RETAINED, ConflictError, NotFound
 from sleeper_nb.model.jobs import Job, Lease
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
@@ -64,7 +64,7 @@ def deleted_meanwhile(savepoint_id: int) -> NotFound:
     """Return the error of a second savepoint of a version when the one that kept the version is gone."""
     return NotFound(
         f"savepoint {savepoint_id} was deleted meanwhile, so its version cannot be saved again",
-        hint="save a snapshot that history shows",
+        hint=SAVE_RETAINED,
     )
 
 
@@ -398,5 +398,5 @@ def retained(catalog: Catalog, table_id: str) -> Retained:
     snapshots, savepoints = steady(lambda: catalog.snapshots(table_id), lambda: catalog.savepoints(table_id))
     if not snapshots:
         catalog.current(table_id)  # raises: a table that exists has a snapshot
-        raise NotFound("no snapshot of the table is left in the catalog", hint="check tells what is damaged")
+        raise NotFound("no snapshot of the table is left in the catalog", hint=(CHECK, " shows what is damaged"))
     return Retained(snapshots, savepoints)

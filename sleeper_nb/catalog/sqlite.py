@@ -36,7 +36,11 @@ from sleeper_nb.catalog.checked_rows import (
 from sleeper_nb.catalog.locks import Turns
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import (
+    CHECK,
+    CHOOSE_RETAINED,
     FREE_SPACE,
+    SAVE_RETAINED,
+    Action,
     AlreadyExists,
     CatalogDamaged,
     DiskFull,
@@ -145,7 +149,7 @@ def add_lease(run: sqlite3.Connection, table_id: str, lease: Lease) -> None:
     """Add a lease on the condition that its version is kept."""
     (kept,) = run.execute(_IS_KEPT, {"table": table_id, "id": lease.snapshot_id}).fetchone()
     if not kept:
-        raise NotFound(f"snapshot {lease.snapshot_id} has expired", hint="choose one that history or savepoints shows")
+        raise NotFound(f"snapshot {lease.snapshot_id} has expired", hint=CHOOSE_RETAINED)
     values = (to_micros(value) if isinstance(value := getattr(lease, name), datetime) else value for name in _LEASE)
     marks = ", ?" * len(_LEASE)
     run.execute(f"INSERT INTO leases (table_id, {', '.join(_LEASE)}) VALUES (?{marks})", (table_id, *values))  # noqa: S608
@@ -317,7 +321,9 @@ class CurrentRow:
         if not self.agrees:
             said = f"snapshot {self.current} of commit {self.commit_id} is current, the newest is {self.newest}"
             message = f"{self.snapshot.catalog} disagrees with itself on table {self.table_id}: {said}"
-            raise CatalogDamaged(message, hint="nothing was changed; check tells what is damaged; restore a copy")
+            raise CatalogDamaged(
+                message, hint=("nothing was changed; ", CHECK, " shows what is damaged; restore a copy")
+            )
         return self.snapshot.checked()
 
 
@@ -367,7 +373,7 @@ def add_savepoint(run: sqlite3.Connection, table_id: str, savepoint: Savepoint, 
     ).fetchone():
         raise NotFound(
             f"snapshot {savepoint.saved_snapshot_id} has expired, so it cannot be saved",
-            hint="save a snapshot that history shows",
+            hint=SAVE_RETAINED,
         )
     if (
         savepoint.log is not None
@@ -577,15 +583,18 @@ class SqliteFile:
         if self.identity not in {None, now}:
             raise StorageError(
                 f"the catalog of {self._path.parent} was {'replaced' if now else 'deleted'} since it was opened",
-                hint=f"nothing was changed; open it again: {self._opened_by}, or connect in Python",
+                hint=("nothing was changed; open it again: ", self._reopening),
             )
 
     @property
-    def _opened_by(self) -> str:
-        """The line that opens the warehouse; its folder has one for each instance, and the catalog is in that."""
+    def _reopening(self) -> Action:
+        """What opens the warehouse again; the catalog is in the folder of its instance."""
         folder = self._path.parent
-        instance = "" if folder.name == "default" else f" --instance {shlex.quote(folder.name)}"
-        return f"%sleeper use {shlex.quote(str(folder.parent))}{instance}"
+        warehouse, name = str(folder.parent), folder.name
+        if name == "default":
+            return Action(f"use {shlex.quote(warehouse)}", f"sleeper_nb.connect({warehouse!r})")
+        line = f"use {shlex.quote(warehouse)} --instance {shlex.quote(name)}"
+        return Action(line, f"sleeper_nb.connect({warehouse!r}, {name!r})")
 
     def _number(self) -> tuple[int, int] | None:
         """Return what tells the file from every other; None when it is not there."""

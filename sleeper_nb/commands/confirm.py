@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from sleeper_nb.commands.command import DRY_RUN
 from sleeper_nb.commands.context import Context
-from sleeper_nb.errors import ConfirmationNeeded
+from sleeper_nb.errors import Action, ConfirmationNeeded
 
 if TYPE_CHECKING:
     from sleeper_nb.operations.administration.delete import DeletionReport
@@ -53,10 +53,10 @@ def delete_confirmed(
         return replace(report, again=again, instance=instance)
     except ConfirmationNeeded as needed:
         needed_plan: Plan = needed.plan
-        plan = replace(needed_plan, again=again, instance=instance)
+        plan = replace(needed_plan, again=again, instance=instance, prefix=context.prefix)
         if context.face == "notebook":
             return plan
-        hint = f"{context.prefix} {again}"
+        hint = Action(again)
         if context.ask is None:
             raise ConfirmationNeeded(needed.message, hint=hint, plan=plan) from None
         name = name_of(plan)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.snapshots import VersionReference, parse_reference
 from sleeper_nb.progress import Progress, Silent
 from sleeper_nb.report import Display, Report
@@ -164,7 +164,7 @@ class Context:
         answer.grid()
         return answer
 
-    def check_shows_widgets(self, what: str, instead: str) -> None:
+    def check_shows_widgets(self, what: str, instead: str | Action) -> None:
         """Raise `InvalidInput` on the console, with what to type there instead."""
         if self.face == "console":
             raise InvalidInput(f"{what} is a widget of notebooks", hint=instead)

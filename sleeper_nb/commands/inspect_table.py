@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.command import TABLE, VERSION, command, flag, option, positional
@@ -31,7 +30,7 @@ _POLL_SECONDS = 1.0
     reads_only=True,
 )
 def status(context: Context, arguments: Namespace) -> TableStatus:
-    return replace(context.table(arguments.table).status(), prefix=context.prefix)
+    return context.table(arguments.table).status()
 
 
 @command(

@@ -12,7 +12,7 @@ from sleeper_nb.commands.confirm import delete_confirmed
 from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.maintenance import set_online
 from sleeper_nb.commands.tables import NEW_NAME, OLD_NAME, parse_property
-from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StorageError
+from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound, StorageError
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
@@ -114,22 +114,22 @@ def add_table(context: Context, arguments: Namespace) -> Table:
     folder = Path(property_listing.FOLDER)
     schema_path = arguments.schema or folder / property_listing.SCHEMA
     properties_path = arguments.properties or folder / property_listing.TABLE_PROPERTIES
-    properties = TableProperties.from_text(_read_file(context, properties_path, "properties"), str(properties_path))
+    properties = TableProperties.from_text(_read_file(properties_path, "properties"), str(properties_path))
     if TABLE_SCHEMA in properties.texts:
         raise InvalidInput(
             f"{properties_path} sets {TABLE_SCHEMA}, but the schema is read from {schema_path}",
             hint=f"put the schema into {schema_path}, and remove the line from {properties_path}",
         )
-    schema = property_listing.read_schema(_read_file(context, schema_path, "schema"), str(schema_path))
+    schema = property_listing.read_schema(_read_file(schema_path, "schema"), str(schema_path))
     session = context.instance(arguments.instance_id)
     return session.create_table(arguments.table_name, schema, properties=properties.texts)
 
 
-def _read_file(context: Context, path: str | Path, what: str) -> str:
+def _read_file(path: str | Path, what: str) -> str:
     try:
         return Path(path).expanduser().read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        hint = f"{context.prefix} templates writes both files here to edit; or name one: --{what} FILE"
+        hint = (Action("templates"), f" writes both files here to edit; or name one: --{what} FILE")
         raise NotFound(f"no file {path} with the {what} of the table", hint=hint) from error
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
@@ -199,7 +199,9 @@ def _parse_truth(name: str, text: str | None) -> bool:
     if text is None:
         return False
     if text.lower() not in {"true", "false"}:
-        raise InvalidInput(f"{name} is true or false, not {text!r}", hint="help reinitialise-table shows the order")
+        raise InvalidInput(
+            f"{name} is true or false, not {text!r}", hint=(Action("help reinitialise-table"), " shows the order")
+        )
     return text.lower() == "true"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.command import DRY_RUN, FORCE, TABLE, command, flag, option, positional
 from sleeper_nb.commands.context import Context
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import Action, InvalidInput
 from sleeper_nb.progress import BackgroundJob
 from sleeper_nb.report import Answer, Grid
 
@@ -52,7 +52,7 @@ def maintain(context: Context, arguments: Namespace) -> MaintenanceReport:
 def compact(context: Context, arguments: Namespace) -> Any:
     if arguments.background and context.face == "console":
         raise InvalidInput("background work would end with the console command",
-                           hint=f"leave out --background: {context.prefix} compact {arguments.table} &")  # fmt: skip
+                           hint=("leave out --background: ", Action(f"compact {arguments.table} &")))  # fmt: skip
     table = context.table(arguments.table)
     began = context.opened().components.clock.now()
     is_watched = arguments.watch and context.face == "notebook" and not arguments.dry_run

@@ -18,7 +18,8 @@ from typing import Any, NoReturn, get_args
 
 from sleeper_nb.commands.command import OUTPUT, Argument, Command, CommandGroup
 from sleeper_nb.commands.context import Context
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError, show_for
+from sleeper_nb.report import Report
 from sleeper_nb.sql.tokens import Dialect, tokenize
 
 HELP = ("-h", "--help")
@@ -42,11 +43,23 @@ class Invocation:
         return self.command.warehouse == "none" or bool(free and getattr(self.arguments, free))
 
     def run(self, context: Context) -> Any:
-        """Run it and return its value; ``-o`` also keeps that in a variable."""
+        """Run it and return its value; ``-o`` also keeps that in a variable.
+
+        Reports and errors get the actions that they name as they are typed at the face of the context.
+        """
+        try:
+            return self._run(context)
+        except SleeperError as error:
+            show_for(error, context.prefix)
+            raise
+
+    def _run(self, context: Context) -> Any:
         name = getattr(self.arguments, OUTPUT.dest)
         if name is not None:
             context.check_assignable(name)
         value = self.command.run(context, self.arguments)
+        if isinstance(value, Report):
+            value = value.for_face(context.prefix)
         if name is not None and context.variables is not None:
             context.variables[name] = value
         return value
@@ -68,7 +81,10 @@ class CommandTable:
         if synonyms:
             raise NotFound(f"no command {word!r}", hint=f"did you mean {' or '.join(map(repr, synonyms))}?")
         near = difflib.get_close_matches(word, self.by_name, n=1, cutoff=0.6)
-        raise NotFound(f"no command {word!r}", hint=f"did you mean {near[0]!r}?" if near else "help lists the commands")
+        raise NotFound(
+            f"no command {word!r}",
+            hint=f"did you mean {near[0]!r}?" if near else (Action("help"), " lists the commands"),
+        )
 
     def parse_line(self, line: str, body: str | None = None) -> Invocation:
         """Parse what was typed after ``%sleeper``.
@@ -99,7 +115,7 @@ class CommandTable:
         if has_body and nothing:
             raise InvalidInput("%%sleeper needs a command", hint="write %%sleeper sql, and the query below it")
         if has_body and not command.body:
-            raise InvalidInput(f"{command.name} takes no lines below it", hint=f"write %sleeper {command.usage}")
+            raise InvalidInput(f"{command.name} takes no lines below it", hint=("write ", Action(command.usage)))
         arguments = _arguments(command, extra, words)
         arguments.words = (first, *words)  # for a plan that shows the line to type
         if command.sql is None:
@@ -266,7 +282,7 @@ def _check_value(argument: Argument, values: Namespace, command: Command) -> Non
     if argument.choices and value is not None and value not in argument.choices:
         kind = re.sub("[-_]", " ", argument.metavar or argument.dest)
         near = NotFound.of(kind, value, argument.choices)
-        raise InvalidInput(near.message, hint=near.hint)
+        raise InvalidInput(near.message, hint=near.hint_parts)
     if argument.kind == "number" and isinstance(value, str):
         if not re.fullmatch(r"-?\d+", value, re.ASCII):
             name = argument.names[-1]

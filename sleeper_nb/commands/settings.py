@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sleeper_nb.commands.command import DRY_RUN, MESSAGE, TABLE, command, flag, option, positional
 from sleeper_nb.commands.context import Context
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import Action, InvalidInput
 from sleeper_nb.model.properties import STATE_STORES
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def properties(context: Context, arguments: Namespace) -> Listing[PropertyValue]
 
 def _accept_file(context: Context, table: str | None, words: list[str], unset: list[str]) -> Listing[PropertyValue]:
     if table is None or words or unset:
-        raise InvalidInput("--accept takes one table and nothing else", hint="properties T --accept")
+        raise InvalidInput("--accept takes one table and nothing else", hint=Action("properties T --accept"))
     return context.table(table).accept_properties()
 
 
@@ -120,6 +120,8 @@ def migrate(context: Context, arguments: Namespace) -> Snapshot:
     if arguments.to is None:
         raise InvalidInput(
             f"migrate needs a state store; {table.name} has {table.state_store}",
-            hint=f"migrate {table.name} --to {next(name for name in STATE_STORES if name != table.state_store)}",
+            hint=Action(
+                f"migrate {table.name} --to {next(name for name in STATE_STORES if name != table.state_store)}"
+            ),
         )
     return context.opened().migrate_state_store(table.name, arguments.to, message=arguments.message)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sleeper_nb.commands.command import CONFIRMED, DRY_RUN, MESSAGE, TABLE, VERSION, command, flag, option, positional
 from sleeper_nb.commands.confirm import delete_confirmed
 from sleeper_nb.commands.context import Context
-from sleeper_nb.errors import InvalidInput, StorageError
+from sleeper_nb.errors import Action, InvalidInput, StorageError
 from sleeper_nb.model.properties import SPLITS_BASE64, SPLITS_FILE, STATE_STORES
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def create(context: Context, arguments: Namespace) -> Table | CreateForm:
 
 
 def _create_form(context: Context, name: str | None) -> CreateForm:
-    context.check_shows_widgets("--form", "sleeper create T --schema FILE")
+    context.check_shows_widgets("--form", Action("create T --schema FILE"))
     from sleeper_nb import widgets
 
     return widgets.create_form(context.opened(), name)

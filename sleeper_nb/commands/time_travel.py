@@ -20,7 +20,7 @@ from sleeper_nb.commands.command import (
 )
 from sleeper_nb.commands.confirm import delete_confirmed
 from sleeper_nb.commands.context import Context
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import Action, InvalidInput, NotFound
 from sleeper_nb.model.snapshots import SavepointReference
 
 if TYPE_CHECKING:
@@ -81,10 +81,10 @@ def diff(context: Context, arguments: Namespace) -> Diff | ChangedRows:
     if not 1 <= len(versions) <= 2:
         raise InvalidInput(
             f"diff compares two versions, not {len(versions)}",
-            hint=f"diff {name} 12 15; without the second, the current one",
+            hint=(Action(f"diff {name} 12 15"), "; without the second, the current one"),
         )
     if arguments.limit is not None and not arguments.rows:
-        raise InvalidInput("--limit needs --rows", hint=f"diff {' '.join((name, *versions))} --rows --limit 20")
+        raise InvalidInput("--limit needs --rows", hint=Action(f"diff {' '.join((name, *versions))} --rows --limit 20"))
     table = context.table(name)
     if not arguments.rows:
         return table.diff(*versions)
@@ -143,7 +143,9 @@ def savepoints(context: Context, arguments: Namespace) -> Listing[Savepoint]:
 def delete_savepoint(context: Context, arguments: Namespace) -> SavepointDeletion:
     table, reference = context.table_and_version(arguments.table, arguments.savepoint)
     if sum(given is not None for given in (reference, arguments.id, arguments.name)) != 1:
-        raise InvalidInput("name one savepoint", hint=f"delete-savepoint {table.name} NAME, or savepoint.1")
+        raise InvalidInput(
+            "name one savepoint", hint=(Action(f"delete-savepoint {table.name} NAME"), ", or savepoint.1")
+        )
     if arguments.name is not None:
         which = _savepoint_named(table, arguments.name)
     elif arguments.id is not None:
@@ -151,7 +153,8 @@ def delete_savepoint(context: Context, arguments: Namespace) -> SavepointDeletio
     elif isinstance(reference, SavepointReference):
         which = reference
     else:
-        hint = f"delete-savepoint {table.name} NAME, or savepoint.1: savepoints {table.name} lists them"
+        deleting, listing = Action(f"delete-savepoint {table.name} NAME"), Action(f"savepoints {table.name}")
+        hint = (deleting, ", or savepoint.1; ", listing, " lists them")
         raise InvalidInput(f"{reference} is not a savepoint", hint=hint)
     delete = partial(table.delete_savepoint, which)
     return delete_confirmed(
@@ -167,7 +170,7 @@ def _savepoint_named(table: Table, name: str) -> SavepointReference:
         number = next((point.id for point in points if name in {str(point.id), f"savepoint.{point.id}"}), None)
         if number is None:
             raise NotFound.of("savepoint", name, names, where=f" of table {table.name!r}")
-        hint = f"delete-savepoint {table.name} --id {number} deletes the one with that id"
+        hint = (Action(f"delete-savepoint {table.name} --id {number}"), " deletes the one with that id")
         raise NotFound(f"no savepoint is called {name!r}", hint=hint)
     return SavepointReference(name)
 
@@ -187,7 +190,8 @@ def _savepoint_named(table: Table, name: str) -> SavepointReference:
 def rollback(context: Context, arguments: Namespace) -> RollbackReport:
     table, reference = context.table_and_version(arguments.table, arguments.version)
     if reference is None:
-        hint = f"rollback {table.name} 12, or a savepoint's name; history {table.name} lists them"
+        rollback_to, listing = Action(f"rollback {table.name} 12"), Action(f"history {table.name}")
+        hint = (rollback_to, ", or a savepoint's name; ", listing, " lists them")
         raise InvalidInput("rollback needs a version", hint=hint)
     return table.rollback_to(reference, dry_run=arguments.dry_run, message=arguments.message)
 
@@ -202,7 +206,7 @@ def rollback(context: Context, arguments: Namespace) -> RollbackReport:
     warehouse="none",  # the console cannot show widgets, so it need not open one
 )
 def timeline(context: Context, arguments: Namespace) -> Any:
-    context.check_shows_widgets("timeline", f"sleeper history {arguments.table}")
+    context.check_shows_widgets("timeline", Action(f"history {arguments.table}"))
     from sleeper_nb import widgets
 
     return widgets.timeline(context.opened(), context.table(arguments.table).name)

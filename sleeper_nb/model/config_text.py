@@ -175,4 +175,4 @@ def check_keys(given: Iterable[str], known: Iterable[str], at: tuple[str, str, s
     for key in given:
         if key not in known:
             near = NotFound.of("setting", key, known)
-            raise InvalidInput(f"{where(text, source, key, header)}: {near.message}", hint=near.hint)
+            raise InvalidInput(f"{where(text, source, key, header)}: {near.message}", hint=near.hint_parts)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sleeper_nb.arguments import described
-from sleeper_nb.errors import InvalidInput, SleeperError
+from sleeper_nb.errors import Action, InvalidInput, SleeperError
 from sleeper_nb.model.schema import Field
 
 KeyValue = int | str | bytes
@@ -153,7 +153,7 @@ def _value(line: str, field: Field, where: str, *, strings_base64: bool) -> KeyV
             line = base64.b64decode(line, validate=True).decode()
         return parse_key(field, line)
     except SleeperError as error:
-        raise InvalidInput(f"{where}: {error.message}", hint=error.hint) from error
+        raise InvalidInput(f"{where}: {error.message}", hint=error.hint_parts) from error
     except ValueError as error:
         raise InvalidInput(f"{where} is {line!r}, no base64 of UTF-8", hint="encode it, or leave base64 out") from error
 
@@ -183,5 +183,8 @@ def write_split_points(points: Iterable[KeyValue], field: Field, *, strings_base
         else:
             lines.append(str(point))
             if isinstance(point, str) and ("\n" in point or point.endswith("\r") or point.startswith("\ufeff")):
-                raise InvalidInput(f"split point {point!r} of {field.name!r} is no line of text", hint="add --base64")
+                raise InvalidInput(
+                    f"split point {point!r} of {field.name!r} is no line of text",
+                    hint=("add ", Action("--base64", "strings_base64=True")),
+                )
     return "".join(f"{line}\n" for line in lines)

@@ -255,7 +255,7 @@ class _Properties:
         try:
             return cls.defined[name].parse(text)
         except SleeperError as error:  # it says more than its kind does
-            raise type(error)(f"property {name}: {error.message}", hint=error.hint) from error
+            raise type(error)(f"property {name}: {error.message}", hint=error.hint_parts) from error
         except ValueError as error:
             shown = repr(text) if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]!r}…"
             hint = str(error) if isinstance(error, OutOfRangeError) else f"it is {cls.defined[name].kind}"
@@ -285,7 +285,7 @@ class _Properties:
             try:
                 parsed[entry.name, entry.value] = cls._value(entry.name, entry.value)
             except SleeperError as error:
-                raise type(error)(f"line {entry.line} of {source}: {error.message}", hint=error.hint) from error
+                raise type(error)(f"line {entry.line} of {source}: {error.message}", hint=error.hint_parts) from error
             texts[entry.name] = entry.value
         return cls(texts, parsed=parsed)
 

@@ -23,6 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import (
+    CHOOSE_RETAINED,
+    DEEP_CHECK,
+    Action,
     AlreadyExists,
     InvalidInput,
     StateRuleBroken,
@@ -168,7 +171,7 @@ class SplitPartitions(Transaction):
         try:
             after = state.tree.with_splits(self.splits)
         except InvalidInput as error:
-            raise StateRuleBroken(error.message, hint=error.hint) from error
+            raise StateRuleBroken(error.message, hint=error.hint_parts) from error
         rows: Counter[tuple[str, str]] = Counter()
         leaves = frozenset(self.leaves)
         for reference in self.references:
@@ -238,7 +241,7 @@ class Rollback(Transaction):
             raise StateRuleBroken(
                 f"snapshot {self.number} cannot be rolled back to: {counted(len(gone), 'file')} of it, such as "
                 f"{min(gone)}, were garbage",
-                hint="it has expired; roll back to a version that history or savepoints shows",
+                hint=("it has expired; ", *CHOOSE_RETAINED),
             )
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
@@ -407,7 +410,7 @@ class ClearTable(Transaction):
             now, new = (", ".join(f"{f.name} {f.text}" for f in s.row_keys) for s in (state.schema, self.schema))
             raise StateRuleBroken(
                 f"the row keys are {now}, and would be {new}, by which the partitions are not cut",
-                hint="make the partitions anew too: delete-partitions true (in Python: delete_partitions=True)",
+                hint=("create new partitions too: ", Action("--delete-partitions", "delete_partitions=True")),
             )
         if self.schema_id is None or self.schema_id <= state.schema_id:
             raise StateRuleBroken(
@@ -497,7 +500,7 @@ def check_entry(entry: bytes, number: int) -> None:
             raise StorageError(
                 f"the entry of snapshot {number} in the transaction log is damaged: it was changed after it was "
                 "written (its checksum differs)",
-                hint="restore the catalog from a copy; check --deep lists what is damaged",
+                hint=("restore the catalog from a copy; ", DEEP_CHECK, " lists what is damaged"),
             )
 
 

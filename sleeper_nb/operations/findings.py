@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.catalog.checked_rows import CatalogRows
-from sleeper_nb.errors import SleeperError
+from sleeper_nb.errors import Action, SleeperError
 from sleeper_nb.model.files import data_files
 from sleeper_nb.model.partitions import PartitionTree, Region
 from sleeper_nb.model.savepoints import Savepoint
@@ -91,6 +91,7 @@ class CheckReport(Report):
     orphans: tuple[StoredFile, ...]
     without_checksum: int = 0
     rows_without_checksum: int = 0
+    prefix: str = ""
 
     @property
     def ok(self) -> bool:
@@ -103,13 +104,15 @@ class CheckReport(Report):
         verdict = f"{counted(count, 'thing')} wrong" if count else "all is well"
         read = "read whole" if self.deep else "looked up"
         footer = f"{counted(self.versions, 'version')}, {counted(self.files, 'data file')} {read}"
+        sweep = Action(f"sweep-orphans {self.table}", "table.sweep_orphans()")
+        compact = Action(f"compact {self.table} --strategy all", "table.compact('all')")
         if self.orphans:
             size = Bytes(sum(file.bytes for file in self.orphans))
             unnamed = f"{counted(len(self.orphans), 'file')} of {size}"
-            footer += f"; nothing names {unnamed} (no fault): sweep-orphans {self.table} lists them"
+            footer += f"; nothing names {unnamed} (no fault): {sweep.text(self.prefix)} lists them"
         if self.without_checksum:
             old = counted(self.without_checksum, "data file")
-            footer += f"; {old} of an older release without a checksum: compact {self.table} --strategy all adds it"
+            footer += f"; {old} of an older release without a checksum: {compact.text(self.prefix)} adds it"
         if self.rows_without_checksum:
             footer += (
                 f"; {counted(self.rows_without_checksum, 'row')} in the catalog of an earlier build without a checksum"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sleeper_nb.catalog.catalog_base import Assignment, steady
-from sleeper_nb.errors import InvalidInput, NotFound, StateRuleBroken
+from sleeper_nb.errors import Action, InvalidInput, NotFound, StateRuleBroken
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.keys import (
     KeyValue,
@@ -305,7 +305,9 @@ def request_of(
     if key is not None and key not in fields:
         raise NotFound.of("row key", key, fields)
     if key is not None and at is None:
-        raise InvalidInput(f"row key {key!r} is to be split at no value", hint="say at which: --at VALUE")
+        raise InvalidInput(
+            f"row key {key!r} is to be split at no value", hint=("add the value: ", Action("--at VALUE", "at=VALUE"))
+        )
     dimension = fields[key] if key else 0
     field = state.schema.row_keys[dimension]
     point = parse_key(field, at, what="split point") if isinstance(at, str) else at

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sleeper_nb.catalog.catalog_base import Assignment, steady
+from sleeper_nb.errors import Action
 from sleeper_nb.model.files import data_files
 from sleeper_nb.model.properties import (
     SAVEPOINT_INTERVAL,
@@ -70,12 +71,26 @@ class Housekeeping:
         )
 
 
+_METHODS = {
+    "online": "set_online()",
+    "split": "split_partitions()",
+    "compact": "compact()",
+    "maintain": "maintain()",
+    "expire": "expire_snapshots(dry_run=False)",
+    "collect-garbage": "collect_garbage(dry_run=False)",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Advice:
     """Something to do next: a command without its table, and why."""
 
     command: str
     why: str
+
+    def action(self, table: str) -> Action:
+        """Return what to run on a table."""
+        return Action(f"{self.command} {table}", f"table.{_METHODS[self.command]}")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -107,7 +122,7 @@ class TableStatus(Report):
     next_steps
         What to do, the most useful first.
     prefix
-        What stands before a command.
+        What is typed before a command; empty in Python.
     online
         Whether maintenance may work on it.
     notes
@@ -133,7 +148,7 @@ class TableStatus(Report):
     waiting_bytes: int
     waiting_metadata: int
     next_steps: tuple[Advice, ...]
-    prefix: str = "%sleeper"
+    prefix: str = ""
     online: bool = True
     notes: tuple[str, ...] = ()
     claimed: tuple[Assignment, ...] = ()
@@ -157,7 +172,7 @@ class TableStatus(Report):
         if not self.online:
             rows.insert(0, ("online", "no: no maintenance touches it"))
         rows += [("properties", note) for note in self.notes]
-        steps = [(f"{self.prefix} {step.command} {self.table}", step.why) for step in self.next_steps]
+        steps = [(step.action(self.table).text(self.prefix), step.why) for step in self.next_steps]
         nothing = "nothing to do until the claims of compaction jobs end" if self.claims else "nothing to do"
         rows += [("next", f"{typed}: {why}") for typed, why in steps] or [("next", nothing)]
         return Grid(("", ""), tuple(rows), f"status of {self.table}")

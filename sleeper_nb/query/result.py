@@ -24,7 +24,7 @@ from sleeper_nb.display.chart import (
     histogram,
 )
 from sleeper_nb.display.preview import DEFAULT_DISPLAY, FirstRows, Reads
-from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.errors import DEEP_CHECK, InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.schema import is_utf8
 from sleeper_nb.operations.scanning.scan_plan import ScanPlan
 from sleeper_nb.operations.scanning.to_frames import as_dict, as_pandas, as_polars
@@ -296,8 +296,8 @@ class SparkResult(QueryResult):
             raise InvalidInput(f"Arrow has no type for a column of Spark's answer: {error}", hint=hint) from error
         for name, column in zip(rows.column_names, rows.columns, strict=True):
             if not is_utf8(column):  # Spark does not check
-                hint = f"take its bytes: CAST(`{name}` AS binary); a deep check of the table names the data file"
-                raise InvalidInput(f"column {name!r} has text that is not UTF-8", hint=hint)
+                hint = f"take its bytes: CAST(`{name}` AS binary); a deep check names the data file: "
+                raise InvalidInput(f"column {name!r} has text that is not UTF-8", hint=(hint, DEEP_CHECK))
         return rows
 
     def _batches(self, rows: int) -> Iterator[pa.Table]:

@@ -107,7 +107,7 @@ def _unknown(name: str, known: Sequence[str]) -> NotFound:
     error = NotFound.of("parameter", name, known)
     if not difflib.get_close_matches(name, known):
         source = f":{name} takes the value of the notebook's variable {name} (in Python: params={{{name!r}: …}})"
-        error.hint = f"{source}; {error.hint}" if known else source
+        error.hint = (source, "; ", *error.hint_parts) if known else source
     return error
 
 

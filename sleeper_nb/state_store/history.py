@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import NetworkError, NotFound
+from sleeper_nb.errors import HISTORY, NetworkError, NotFound
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.savepoints import SavedLog, Savepoint
 from sleeper_nb.model.schema import Schema
@@ -253,7 +253,7 @@ class History:
         self.discard(written.paths)
         other = next((s for s in self._catalog.snapshots(self._table_id) if s.id == snapshot.id), None)
         if other is None:
-            raise NotFound(f"snapshot {snapshot.id} has expired", hint="choose one that history shows")
+            raise NotFound(f"snapshot {snapshot.id} has expired", hint=("choose one that ", HISTORY, " lists"))
         return other
 
     def _discard_unless_named(self, snapshot: Snapshot, written: Metadata) -> None:

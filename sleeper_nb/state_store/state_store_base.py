@@ -24,13 +24,7 @@ from typing import ClassVar, TypeVar
 
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
 from sleeper_nb.clock import Clock, Retry
-from sleeper_nb.errors import (
-    AlreadyExists,
-    ConflictError,
-    NotFound,
-    OutcomeUnknown,
-    StorageError,
-)
+from sleeper_nb.errors import HISTORY, AlreadyExists, ConflictError, NotFound, OutcomeUnknown, StorageError
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.schema import Schema
@@ -447,7 +441,7 @@ class StateStore(ABC):
                     raise error from None
                 raise OutcomeUnknown(
                     f"the catalog failed during a commit, and then did not say whether it won: {error.message}",
-                    hint="look for it in history before you run it again",
+                    hint=("look for it in ", HISTORY, " before you run it again"),
                 ) from error
             if not won:
                 self.discard(snapshot, written)

@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from sleeper_nb.errors import StorageError
+from sleeper_nb.errors import DEEP_CHECK, StorageError
 from sleeper_nb.model.checksums import DIGITS, Checksum, checksum_of, checksum_of_all
 from sleeper_nb.storage.filesystem import Storage
 
 PART_BYTES = 1 << 20
 
-HINT = "check --deep lists every damaged file; restore the file from a copy, or roll back to a version without it"
+HINT = (
+    DEEP_CHECK,
+    " lists every damaged file; restore the file from a copy, or roll back to a version without it",
+)
 
 
 DAMAGED = "is damaged: it was changed after it was written (its checksum differs)"

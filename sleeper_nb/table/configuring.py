@@ -100,7 +100,7 @@ def check_not_edited(table: OpenTable) -> None:
     if _note_of_edit(table) is not None:
         raise ConfirmationNeeded(
             f"{table.properties_path} was changed by hand, or damaged: nothing is deleted by what it says",
-            hint=f"look through it, then: properties {table.name} --accept",
+            hint=("look through it, then: ", property_files.accepting(table.name)),
         )
 
 

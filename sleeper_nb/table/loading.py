@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,7 +18,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.operations import job_tracking
 from sleeper_nb.operations.administration import property_files
 from sleeper_nb.operations.loading import ingest, sources
-from sleeper_nb.operations.loading.conform import A_TABLE
+from sleeper_nb.operations.loading.conform import for_table
 from sleeper_nb.operations.loading.ingest import IngestPlan, IngestSettings, plan_ingest
 from sleeper_nb.operations.loading.source_files import CsvFormat
 from sleeper_nb.operations.loading.sources import IngestSource
@@ -68,8 +67,7 @@ def _plan(table: OpenTable, state: TableState, rows: Sequence[IngestSource], *, 
         plan = pipeline.plan_frame(table.components.engines.spark(), state, rows, strategy=strategy)
     else:
         plan = plan_ingest(state, rows, strategy=strategy, through_spark=through_spark)
-    name = shlex.quote(table.name)
-    differences = tuple(replace(each, change=each.change.replace(A_TABLE, name)) for each in plan.differences)
+    differences = tuple(replace(each, change=for_table(each.change, table.name)) for each in plan.differences)
     return replace(plan, differences=differences)
 
 
@@ -133,5 +131,5 @@ def _table_named_in_hints(name: str) -> Iterator[None]:
     try:
         yield
     except InvalidInput as error:
-        error.hint = error.hint and error.hint.replace(A_TABLE, shlex.quote(name))
+        error.hint = for_table(error.hint_parts, name)
         raise

@@ -11,7 +11,7 @@ from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import steady
 from sleeper_nb.display.listings import Pictured
 from sleeper_nb.engines.components import OpenTable
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import Action, InvalidInput
 from sleeper_nb.model.evolution import AddColumn, DropColumn, RenameColumn, SchemaChange
 from sleeper_nb.model.jobs import Job, Lease
 from sleeper_nb.model.partitions import PartitionTree
@@ -347,7 +347,9 @@ class Table(Report):
         """
         reference = _reference(version, timestamp)
         if reference is None:
-            raise InvalidInput("no version to roll back to", hint=f"%sleeper history {self.name} shows them")
+            raise InvalidInput(
+                "no version to roll back to", hint=(Action(f"history {self.name}", "table.snapshots()"), " lists them")
+            )
         return self.rollback_to(reference, dry_run=dry_run, message=message)
 
     @checked

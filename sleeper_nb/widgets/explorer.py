@@ -264,7 +264,7 @@ class Explorer(LiveWidget):
         if self.table in ("", *names):
             is_old = not set(self._names) <= set(names)
             again = "press Refresh: a table of the list was renamed or deleted"
-            return NotFound(error.message, hint="; ".join(filter(None, (error.hint, again)))) if is_old else error
+            return NotFound(error.message, hint=(*error.hint_parts, "; ", again)) if is_old else error
         self._travel.children = ()
         self.preview = _NOTHING
         self._show_page(_NOTHING)

@@ -11,7 +11,7 @@ from typing import Any
 import ipywidgets
 from IPython.display import display
 
-from sleeper_nb.errors import SleeperError
+from sleeper_nb.errors import SleeperError, hint_text
 from sleeper_nb.widgets.explorer_model import Preview
 
 # While the live widget is on the page, the static picture above it would say everything twice.
@@ -176,7 +176,7 @@ def along(listed: ipywidgets.Select | ipywidgets.SelectionSlider) -> Callable[[i
 def alert(error: Exception) -> str:
     """Return an error as HTML: what is wrong, and the hint."""
     if isinstance(error, SleeperError):
-        message, hint = error.message, error.hint
+        message, hint = error.message, hint_text(error.hint_parts, "%sleeper")
     else:
         message, hint = f"{type(error).__name__}: {error}", None
     below = f"<div>hint: {html.escape(hint)}</div>" if hint else ""

@@ -99,7 +99,7 @@ class TableDraft:
             try:
                 check()
             except SleeperError as error:
-                found.append(InvalidInput(f"{where}{error.message}", hint=error.hint) if where else error)
+                found.append(InvalidInput(f"{where}{error.message}", hint=error.hint_parts) if where else error)
 
         for number, column in enumerate(self.columns, 1):
             if column.name:

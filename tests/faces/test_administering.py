@@ -164,7 +164,7 @@ def test_a_notebook_is_shown_the_plan_and_the_line_to_run(shell, folder, script)
     assert run(f"{rename} trips journeys").name == "journeys"
     plan = run(f"{delete} journeys")
     assert plan.dry_run
-    assert f"nothing was changed; {delete} journeys --force does it" in repr(plan)
+    assert f"nothing was changed; %sleeper {delete} journeys --force does it" in repr(plan)
     assert run(f"{empty} journeys").dry_run
     assert not run(f"{empty} journeys --force").dry_run
     assert not run(f"{delete} journeys --force").dry_run
@@ -196,7 +196,7 @@ def test_the_line_that_a_plan_shows_does_what_was_asked_and_nothing_else(shell, 
         run("ingest trips $rows")
     plan = run(asked)
     assert plan.dry_run
-    assert f"nothing was changed; {line} does it (in Python: " in repr(plan)
+    assert f"nothing was changed; %sleeper {line} does it" in repr(plan)
     other = "-table test" in asked
     assert ("of instance test" in plan.grid().title) == other
     done = run(line)

@@ -152,7 +152,7 @@ def test_a_migration_needs_a_state_store_that_there_is(tmp_path):
     with sl.connect(tmp_path) as session:
         session.create_table("t", sl.Schema({"k": "string"}, {}, {}))
         context = Context("console", connect=sl.connect, session=session)
-        with pytest.raises(InvalidInput, match="t has S3StateStore\nhint: migrate t --to TransactionLogStateStore"):
+        with pytest.raises(InvalidInput, match="t has S3StateStore\nhint: sleeper migrate t --to TransactionLog"):
             COMMANDS.parse_line("migrate t").run(context)
         assert COMMANDS.parse_line("migrate t --to TransactionLogStateStore").run(context).operation == "migrate"
         assert COMMANDS.parse_line("status t").run(context).prefix == "sleeper"

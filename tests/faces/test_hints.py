@@ -152,10 +152,14 @@ SEPARATED = [
 
 
 @pytest.mark.parametrize(("text", "options", "option", "in_python"), SEPARATED)
-def test_a_file_with_another_delimiter_is_told_by_the_option(typed, tmp_path, text, options, option, in_python):
+def test_a_file_with_another_delimiter_is_told_by_the_option(typed, shell, tmp_path, text, options, option, in_python):
     (tmp_path / "more.csv").write_text(text, encoding="utf-8")
     hint = refused(typed, f"%sleeper ingest trips more.csv {options}").hint
-    assert hint.endswith(f"? {option} (in Python: delimiter={in_python})")
+    assert hint.endswith(f"? add {option}")
+    table = shell.find_line_magic("sleeper").__self__.context.table("trips")
+    with pytest.raises(SleeperError) as caught:
+        table.ingest("more.csv", header=not options)
+    assert caught.value.hint.endswith(f"? add delimiter={in_python}")
     if "1,5" not in text:
         typed(f"%sleeper ingest trips more.csv {options} {option}")
 

@@ -39,7 +39,7 @@ def test_a_version_behind_the_table_is_the_one_to_roll_back_to(run):
         run("%sleeper rollback trips@2 3")
     with pytest.raises(InvalidInput, match="rollback needs a version") as caught:
         run("%sleeper rollback trips")
-    assert caught.value.hint == "rollback trips 12, or a savepoint's name; history trips lists them"
+    assert caught.value.hint == "%sleeper rollback trips 12, or a savepoint's name; %sleeper history trips lists them"
 
 
 def test_a_version_behind_the_table_is_the_one_to_save(run):
@@ -83,7 +83,7 @@ def test_rows_of_a_scan_are_given_as_a_library_has_them(run):
     ("line", "message", "hint"),
     [
         ("ingest trips rows", "no data file 'rows'", "write $rows for the variable"),
-        ("use $number", "$number is a int, no warehouse", "give a session, or its address"),
+        ("use $number", "$number is a int, not a warehouse", "give a session, or the address of a warehouse"),
         ("use s3:/bucket/x", "cannot open s3:/bucket/x", "give a folder, or s3://bucket/prefix"),
         ("use ./tables.toml", "./tables.toml is a file, no folder", "give the folder of a warehouse, or a new one"),
         (
@@ -176,7 +176,7 @@ def test_a_name_to_delete_is_no_id(run, name):
     run("%sleeper create-savepoint trips")
     with pytest.raises(NotFound, match=f"no savepoint is called '{name}'") as caught:
         run(f"%sleeper delete-savepoint trips --name {name} --force")
-    assert caught.value.hint == f"delete-savepoint trips --id {name[-1]} deletes the one with that id"
+    assert caught.value.hint == f"%sleeper delete-savepoint trips --id {name[-1]} deletes the one with that id"
     assert [point.id for point in run("%sleeper savepoints trips")] == [1, 2]
     with pytest.raises(NotFound, match="no savepoint 'before-fax' of table 'trips'") as caught:
         run("%sleeper delete-savepoint trips --name before-fax")
@@ -205,7 +205,7 @@ def test_an_empty_instance_names_the_others_as_it_may_be_misspelt(run):
 
 
 def test_a_cell_without_a_command_is_told_where_it_stands(run):
-    with pytest.raises(InvalidInput, match="no command stands behind %%sleeper") as caught:
+    with pytest.raises(InvalidInput, match="%%sleeper needs a command") as caught:
         run("%%sleeper\nSELECT * FROM trips")
     assert caught.value.hint == "write %%sleeper sql, and the query below it"
     with pytest.raises(InvalidInput, match="at least one row key") as caught:

@@ -98,7 +98,7 @@ def test_a_tree_that_was_split_since_is_left_as_it_is(session, file):
 @pytest.mark.parametrize(
     ("there", "says", "hint"),
     [
-        ({"schema": "city INT KEY, note STRING"}, r"−note, .*city row key int → row key string", "alter trips"),
+        ({"schema": "city INT KEY, note STRING"}, r"−note, .*city row key int → row key string", "table.alter(…)"),
         ({"properties": {"sleeper.table.statestore.classname": "TransactionLogStateStore"}}, "metadata", "migrate"),
     ],
 )
@@ -224,7 +224,7 @@ def test_the_same_on_the_console_and_in_a_notebook(file, monkeypatch, capsys, sh
     }
     file.write_text(DECLARED.replace("fare DOUBLE", "fare FLOAT"))
     assert cli.main(["apply", str(file)]) == 1
-    assert "hint: alter trips" in capsys.readouterr().err
+    assert "hint: sleeper alter trips" in capsys.readouterr().err
 
 
 def test_a_table_that_was_altered_can_be_declared_as_it_is_now(session):

@@ -9,6 +9,7 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
+from sleeper_nb.errors import show_for
 
 MAINTENANCE: dict[str, Callable[..., object]] = {
     "compacted": lambda table, **options: table.compact("all", **options),
@@ -35,7 +36,9 @@ def test_maintenance_of_an_offline_table_is_refused_and_says_what_to_type(trips:
     MAINTENANCE[work](trips, dry_run=True)
     with pytest.raises(sl.StateRuleBroken, match=f"'trips' is offline, so it cannot be {work}") as caught:
         MAINTENANCE[work](trips, dry_run=False)
-    assert "%sleeper online trips" in (caught.value.hint or "")
+    assert caught.value.hint == "table.set_online() ends that; dry_run=True shows what would be done"
+    show_for(caught.value, "%sleeper")
+    assert caught.value.hint == "%sleeper online trips ends that; --dry-run shows what would be done"
     assert trips.resolved.snapshot_id == 3
     trips.set_online()
     MAINTENANCE[work](trips, dry_run=False)

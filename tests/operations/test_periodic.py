@@ -193,7 +193,7 @@ def test_status_says_that_a_savepoint_is_due(session: sl.Session, clock: ManualC
     table.ingest(ROME)
     clock.advance(DAY)
     assert [step.command for step in table.status().next_steps] == ["maintain"]
-    assert "%sleeper maintain trips: a periodic savepoint is due" in repr(table.status())
+    assert "table.maintain(): a periodic savepoint is due" in repr(table.status())
     table.maintain()
     assert "maintain" not in [step.command for step in table.status().next_steps]
 

@@ -85,7 +85,7 @@ def test_a_leaf_with_many_files_is_worth_a_compaction_unless_one_runs(store: Sta
         ingest(store, rows_of(key))
     (step,) = table_status(store, "t", KEEPING).next_steps
     assert step == Advice("compact", "1 leaf partition has 4 files or more")
-    assert "%sleeper compact t: 1 leaf partition has 4 files or more" in repr(table_status(store, "t", KEEPING))
+    assert "table.compact(): 1 leaf partition has 4 files or more" in repr(table_status(store, "t", KEEPING))
     files = store.load().files.active_in({"root"})
     claim = Assignment("job", "root", (files[0].filename,), clock.now() + timedelta(hours=1))
     assert store.catalog.assign(TABLE, claim, clock.now())

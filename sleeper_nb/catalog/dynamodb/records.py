@@ -41,7 +41,7 @@ from sleeper_nb.catalog.dynamodb.items import (
 )
 from sleeper_nb.catalog.dynamodb.rows import Rows, snapshot_rows
 from sleeper_nb.clock import Retry
-from sleeper_nb.errors import AlreadyExists, ConflictError, NotFound
+from sleeper_nb.errors import CHOOSE_RETAINED, SAVE_RETAINED, AlreadyExists, ConflictError, NotFound
 from sleeper_nb.model.jobs import Job, Lease
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
@@ -164,7 +164,7 @@ def add_savepoint(rows: Rows, savepoint: Savepoint, beside: int | None = None) -
     if lost.parts[0] or lost.parts[2]:
         raise NotFound(
             f"snapshot {savepoint.saved_snapshot_id} has expired, so it cannot be saved",
-            hint="save a snapshot that history shows",
+            hint=SAVE_RETAINED,
         )
     if lost.parts[1]:
         raise AlreadyExists(f"savepoint {savepoint.id} is there already", hint="reserve another id")
@@ -208,8 +208,7 @@ def add_lease(rows: Rows, lease: Lease) -> None:
     if not _is_kept(rows, lease):
         logger.info("table %s: lease %s is for snapshot %d, which has expired", rows.owner, lease.id, lease.snapshot_id)
         rows.write_each({}, [LEASE + lease.id])
-        hint = "choose one that history or savepoints shows"
-        raise NotFound(f"snapshot {lease.snapshot_id} has expired", hint=hint)
+        raise NotFound(f"snapshot {lease.snapshot_id} has expired", hint=CHOOSE_RETAINED)
 
 
 def _is_kept(rows: Rows, lease: Lease) -> bool:

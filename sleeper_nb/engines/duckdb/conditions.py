@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sleeper_nb.engines.duckdb.database import connect_anew, interruptible
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.scanning.read_rows import coalesced
 from sleeper_nb.operations.scanning.row_condition import KeyComparison
@@ -41,10 +41,10 @@ _EXAMPLES: Final = {
 
 class _Fault(NamedTuple):
     message: str
-    hint: str
+    hint: Hint
 
 
-def refused(where: str, message: str, hint: str, verb: str = "read") -> InvalidInput:
+def refused(where: str, message: str, hint: Hint, verb: str = "read") -> InvalidInput:
     """Return the error of a condition that cannot be read, or that cannot be computed for some row."""
     shown = where if len(where) <= _LONGEST else f"{where[: _LONGEST - 1]}…"
     return InvalidInput(f"cannot {verb} the condition {shown!r}: {message}", hint=hint)
@@ -134,14 +134,15 @@ def _no_column(match: re.Match[str], where: str, names: Sequence[str]) -> _Fault
     compared = re.search(rf"(\w+)\s*([=<>!]+)\s*{re.escape(match[1])}(?!\w)", where)
     if compared and compared[1] in names and not difflib.get_close_matches(match[1], names):
         instead = f"{compared[1]} {compared[2]} '{match[1]}'"
-        return _Fault(near.message, f'if {match[1]} is a text, write it in quotes: --where "{instead}"')
-    return _Fault(near.message, near.hint or _IN_SQL)
+        as_text = Action(f'--where "{instead}"', f"where={instead!r}")
+        return _Fault(near.message, (f"if {match[1]} is a text, write it in quotes: ", as_text))
+    return _Fault(near.message, near.hint_parts or _IN_SQL)
 
 
 def _no_table(match: re.Match[str], where: str, names: Sequence[str]) -> _Fault:
     full = re.search(rf'"?{re.escape(match[1])}"?\s*\.\s*"?(\w+)', where)
     near = NotFound.of("column", f"{match[1]}.{full[1]}" if full else match[1], names)
-    return _Fault(near.message, near.hint or _IN_SQL)
+    return _Fault(near.message, near.hint_parts or _IN_SQL)
 
 
 def _no_function(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:

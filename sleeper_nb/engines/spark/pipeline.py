@@ -30,7 +30,7 @@ from sleeper_nb.engines.spark.frames import (
     hand_over_keys,
     jvm_opens,
 )
-from sleeper_nb.errors import OutcomeUnknown
+from sleeper_nb.errors import OutcomeUnknown, hint_text
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.schema import Field, FieldType, Schema
@@ -143,7 +143,9 @@ def plan_frame(engine: SparkEngine, state: TableState, sources: Sequence[IngestS
         for batch in batches:
             found = compare(RawColumns.of(pa.Table.from_batches([batch]), no_place), schema)
             rows: list[dict[str, Any]] = [{"rows": found.rows}]
-            rows += [{"column": d.column, "problem": d.problem, "change": d.change} for d in found.differences]
+            rows += [
+                {"column": d.column, "problem": d.problem, "change": hint_text(d.change, "")} for d in found.differences
+            ]
             if not found.differences:
                 keys = pa.table({key.name: found.columns[key.name] for key in schema.row_keys})
                 rows += [{"leaf": leaf, "rows": n} for leaf, n in rows_by_leaf(keys, tree, schema).items()]
@@ -165,7 +167,7 @@ def plan_frame(engine: SparkEngine, state: TableState, sources: Sequence[IngestS
     told = {
         row["column"]: Difference(row["column"], row["problem"], row["change"])
         for row in reversed(looked)
-        if row["column"]
+        if row["column"] and row["problem"] not in {each.problem for each in named}
     }
     differences = {d.column: d for d in (*named, *told.values())}
     order = {name: place for place, name in enumerate(schema.names)}

@@ -55,7 +55,8 @@ def explain(error: BaseException) -> SleeperError | None:
         or _from_statement(kinds, text)
         or _from_connection(kinds)
         or EngineError(
-            f"Spark failed: {_first_line(text)}", hint="the whole error is its __cause__, which %sleeper why shows"
+            f"Spark failed: {_first_line(text)}",
+            hint="the whole error is its __cause__; in a notebook, %sleeper why shows it",
         )
     )
 

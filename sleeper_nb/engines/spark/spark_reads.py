@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sleeper_nb.engines.local_files import no_local_files
 from sleeper_nb.engines.spark.parsed_plans import PlanNode, nodes_of
 from sleeper_nb.engines.spark.sql_rules import check_change, check_format, check_options, check_path, is_format
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import Action, InvalidInput, NotFound
 from sleeper_nb.sql.beginning import end_of_explain, first_word, no_call, no_query_begins_with
 from sleeper_nb.sql.statement import Statement
 
@@ -153,7 +153,8 @@ def _check_node(session: SparkSession, node: PlanNode, *, local_files: bool) -> 
         case "PlanWithUnresolvedIdentifier" | "ExpressionWithUnresolvedIdentifier", _:
             raise InvalidInput("SQL takes no names that are computed: IDENTIFIER(…)", hint="write the name itself")
         case "ScriptTransformation", _:
-            raise InvalidInput("SQL runs no programs: TRANSFORM … USING", hint="read the rows in Python: --as pandas")
+            hint = ("read the rows in Python: ", Action("--as pandas", "result.to_pandas()"))
+            raise InvalidInput("SQL runs no programs: TRANSFORM … USING", hint=hint)
         case "CreateTempViewUsing", (*_, form, options):
             check_format(form)
             if not local_files:

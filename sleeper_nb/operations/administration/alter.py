@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import Action, InvalidInput
 from sleeper_nb.model.evolution import SchemaChange, check_processing, evolved
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, Schema
@@ -85,7 +85,8 @@ def alter(
         When there is no change, or one that cannot be; nothing is changed.
     """
     if not changes:
-        raise InvalidInput("no change of the columns was given", hint='add one: --add-column "note string?"')
+        hint = ("add one: ", Action('--add-column "note string?"', "add_columns={'note': 'string?'}"))
+        raise InvalidInput("no change of the columns was given", hint=hint)
     check_processing(processing, changes)
     before = store.load()
     after = evolved(before.schema, changes, before.schema_id + 1)

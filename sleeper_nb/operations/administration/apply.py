@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from sleeper_nb.errors import InvalidInput, NotFound, SleeperError, StorageError
+from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound, SleeperError, StorageError, hint_text
 from sleeper_nb.model import config_text as toml_text
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
@@ -21,7 +21,7 @@ _PARTS = ("row-keys", "sort-keys", "values")
 _KEYS = ("schema", *_PARTS, "split-points", "properties")
 _HINT = 'write [tables.NAME] above: schema = "city STRING KEY, fare DOUBLE NULL"'
 
-Action = Literal["create", "change", "nothing", "cannot"]
+PlannedAction = Literal["create", "change", "nothing", "cannot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def _declaration(name: str, body: Any, text: str, source: str) -> TableDeclarati
             TableProperties({key: value})
     except SleeperError as error:
         place = toml_text.where(text, source, key.rpartition(".")[2], within)
-        raise InvalidInput(f"{place}, table {name!r}: {error.message}", hint=error.hint) from error
+        raise InvalidInput(f"{place}, table {name!r}: {error.message}", hint=error.hint_parts) from error
     return TableDeclaration(name, schema, tuple(points), properties)
 
 
@@ -132,9 +132,9 @@ class TablePlan:
     """
 
     declared: TableDeclaration
-    action: Action
+    action: PlannedAction
     says: str = ""
-    hint: str | None = None
+    hint: HintParts = ()
     changes: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -171,16 +171,18 @@ def plan(
             return TablePlan(declared, "create", f"{counted(len(declared.schema.fields), 'column')}, {points}")
         return _planned_change(declared, there, check_fit)
     except SleeperError as error:
-        return TablePlan(declared, "cannot", error.message, error.hint)
+        return TablePlan(declared, "cannot", error.message, error.hint_parts)
 
 
 def _planned_change(
     declared: TableDeclaration, there: Existing, check_fit: Callable[[Existing, TableProperties], object]
 ) -> TablePlan:
     if there.name != declared.name:
-        raise InvalidInput(f"it is called {there.name!r}", hint=f"write that name, or: rename {there.name} …")
+        renaming = Action(f"rename {there.name} …", f"session.rename_table({there.name!r}, …)")
+        raise InvalidInput(f"it is called {there.name!r}", hint=("write that name, or: ", renaming))
     if _columns(there.schema) != _columns(declared.schema):
-        hint = f"alter {there.name} changes columns of values; delete or reinitialise the table for others"
+        altering = Action(f"alter {there.name} …", "table.alter(…)")
+        hint = (altering, " changes value columns; delete or reinitialise the table to change others")
         raise InvalidInput(f"its schema differs: {difference(there.schema, declared.schema)}", hint=hint)
     texts = there.properties.texts
     changes = {name: text for name, text in declared.properties.items() if texts.get(name) != text}
@@ -212,6 +214,12 @@ def difference(old: Schema, new: Schema) -> str:
     return ", ".join(said) or "the order of columns"
 
 
+_ALL_OR_OTHERS = (
+    Action("--dry-run", "dry_run=True"),
+    " shows all of them; ",
+    Action("--skip-conflicts", "skip_conflicts=True"),
+    " applies the others",
+)
 _DONE = {"create": "created", "change": "changed", "nothing": "as it is", "cannot": "left alone"}
 _TO_DO = {"create": "create", "change": "change properties", "nothing": "nothing", "cannot": "cannot"}
 
@@ -223,6 +231,7 @@ class ApplyReport(Report):
     plans: tuple[TablePlan, ...]
     left: tuple[str, ...]
     dry_run: bool
+    prefix: str = ""
 
     @property
     def cannot(self) -> tuple[TablePlan, ...]:
@@ -237,7 +246,10 @@ class ApplyReport(Report):
     def grid(self) -> Grid:
         """Return one row a table."""
         words = _TO_DO if self.dry_run else _DONE
-        rows = tuple((p.declared.name, words[p.action], " · ".join(filter(None, (p.says, p.hint)))) for p in self.plans)
+        rows = tuple(
+            (p.declared.name, words[p.action], " · ".join(filter(None, (p.says, hint_text(p.hint, self.prefix)))))
+            for p in self.plans
+        )
         left = f"not declared, so left alone: {', '.join(self.left)}" if self.left else ""
         footer = " · ".join(filter(None, ("nothing was changed" if self.dry_run else "", left)))
         return Grid(("table", "plan" if self.dry_run else "done", "what"), rows, footer=footer)
@@ -255,7 +267,7 @@ def check_all_can(plans: Iterable[TablePlan]) -> None:
         first, more = stuck[0], len(stuck) - 1
         others = f"; nor {counted(more, 'other')}" if more else ""
         message = f"table {first.declared.name!r} cannot be as declared: {first.says}{others}. Nothing was changed"
-        raise InvalidInput(message, hint=first.hint or "--dry-run shows all; --skip-conflicts does the others")
+        raise InvalidInput(message, hint=first.hint or _ALL_OR_OTHERS)
 
 
 def declarations_of(declared: str | Path | Mapping[str, Any]) -> tuple[TableDeclaration, ...]:

@@ -18,7 +18,7 @@ from functools import partial
 
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry, steady
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import StorageError
+from sleeper_nb.errors import Action, StorageError
 from sleeper_nb.model.jobs import Lease
 from sleeper_nb.operations.administration.property_files import PropertyFiles
 from sleeper_nb.operations.upkeep.full_disk import freeing_space
@@ -62,6 +62,7 @@ class DeletionReport(Report):
     dry_run: bool
     again: str = "--force"
     instance: str = ""
+    prefix: str = ""
 
     @property
     def summary(self) -> str:
@@ -84,7 +85,7 @@ class DeletionReport(Report):
         verb = "would delete" if self.dry_run else "deleted"
         footer = ""
         if self.dry_run:
-            footer = nothing_done(self.again, "force=True")
+            footer = nothing_done(Action(self.again, "force=True"), self.prefix)
             if self.savepoints:
                 footer = f"{counted(len(self.savepoints), 'savepoint')} would go too, for good\n{footer}"
         of = f" of instance {self.instance}" if self.instance else ""
@@ -136,7 +137,7 @@ def delete_table(catalog: Catalog, files: PropertyFiles, entry: TableEntry, cloc
     except StorageError as error:
         raise StorageError(
             f"table {entry.name!r} is deleted, but some of its files are still there: {error.message}",
-            hint="maintain, or the next delete of any table, deletes them",
+            hint=(Action("maintain", "session.maintain()"), ", or the next deletion of any table, deletes them"),
         ) from error
 
 

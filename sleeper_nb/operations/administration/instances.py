@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sleeper_nb.catalog.catalog_base import TableEntry
-from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.properties import InstanceProperties
 from sleeper_nb.report import Listing
 from sleeper_nb.storage import paths
@@ -46,7 +46,10 @@ def check_there(warehouse: Storage, name: str) -> None:
     names = instance_names(warehouse)
     if name not in names:
         near = NotFound.of("instance", name, names, where=f" in {warehouse.root}")
-        raise NotFound(near.message, hint=f"{near.hint} (add-instance {name} makes it)")
+        raise NotFound(
+            near.message,
+            hint=(*near.hint_parts, " (", Action(f"add-instance {name}", "sleeper_nb.connect(…)"), " creates it)"),
+        )
 
 
 def _has_catalog(warehouse: Storage, name: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
-from sleeper_nb.errors import InvalidInput, NotAllowed, NotFound, StorageError
+from sleeper_nb.errors import Action, HintParts, InvalidInput, NotAllowed, NotFound, StorageError
 from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.config_text import changed
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions, place_not_allowed
@@ -28,19 +28,27 @@ from sleeper_nb.storage.filesystem import Storage, open_near
 from sleeper_nb.storage.local import LocalPlace
 from sleeper_nb.storage.places import lies_within, linked_in
 
-_ONCE = ("the split points were read when the table was made", "split {table} --at KEY, or reinitialise the table")
-_FIXED = {
-    STATE_STORE: ("metadata is moved, with its history", "migrate {table} --to {value}"),
+_ONCE = (
+    "the split points were read when the table was created",
+    (Action("split {table} --at KEY", "table.split_partitions(at=KEY)"), ", or reinitialise the table"),
+)
+_MIGRATE = Action("migrate {table} --to {value}", "session.migrate_state_store('{table}', '{value}')")
+_ALTER = Action("alter {table} …", "table.alter(…)")
+_RENAME = Action("rename {table} {value}", "session.rename_table('{table}', '{value}')")
+_ONLINE = Action("online {table}", "table.set_online()")
+_OFFLINE = Action("offline {table}", "table.set_online(False)")
+_FIXED: dict[str, tuple[str, HintParts]] = {
+    STATE_STORE: ("metadata is moved, with its history", (_MIGRATE,)),
     SPLITS_FILE: _ONCE,
     SPLITS_BASE64: _ONCE,
-    DATA_PATH: ("the files of the table are where they were written", "make a table there, and load it"),
+    DATA_PATH: ("the files of the table are where they were written", ("create a table there, and load it",)),
     TABLE_SCHEMA: (
         "rows were written in the schema that the table has",
-        "alter {table} changes columns; or edit the file of its properties and reinitialise the table",
+        (_ALTER, " changes columns; or edit the file of its properties and reinitialise the table"),
     ),
-    "sleeper.table.name": ("the catalog keeps it", "rename {table} {value}"),
-    "sleeper.table.online": ("the catalog keeps it", "online {table}, or offline {table}"),
-    "sleeper.table.id": ("the id of a table is for ever", "leave it out"),
+    "sleeper.table.name": ("the catalog keeps it", (_RENAME,)),
+    "sleeper.table.online": ("the catalog keeps it", (_ONLINE, ", or ", _OFFLINE)),
+    "sleeper.table.id": ("the id of a table never changes", ("leave it out",)),
 }
 
 
@@ -165,7 +173,11 @@ class PropertyFiles:
         if file and not self._may_use(file):
             raise NotAllowed(
                 f"the table's properties name the split points file {file}, outside the warehouse",
-                hint="name the file yourself: splits_file=…, or typed: --splits-file FILE; or give the split points",
+                hint=(
+                    "name the file yourself: ",
+                    Action("--splits-file FILE", "splits_file=FILE"),
+                    "; or give the split points",
+                ),
             )
 
     def check_own_places(self) -> None:
@@ -290,11 +302,23 @@ def check_changes(table: str, before: TableProperties, changes: Mapping[str, str
         known = name in before.defined
         if name in _FIXED and not (known and text == before.text(name)):
             why, instead = _FIXED[name]
-            raise InvalidInput(f"property {name} cannot be changed: {why}",
-                               hint=instead.format(table=table, value=text or "…"))  # fmt: skip
+            hint = tuple(_filled(part, table, text or "…") for part in instead)
+            raise InvalidInput(f"property {name} cannot be changed: {why}", hint=hint)
         if not known:
             raise NotFound.of("property", name, before.defined)
     TableProperties({name: text for name, text in changes.items() if text is not None})
+
+
+def _filled(part: str | Action, table: str, value: str) -> str | Action:
+    """Return a part of a hint with the table and the value in its action."""
+    if isinstance(part, str):
+        return part
+    return Action(part.line.format(table=table, value=value), part.python.format(table=table, value=value))
+
+
+def accepting(table: str) -> Action:
+    """Return what accepts the file of a table's properties as it is."""
+    return Action(f"properties {table} --accept", "table.accept_properties()")
 
 
 # What the file of a table's properties says that does not count, or was not written by a command. Pure.
@@ -319,12 +343,13 @@ def waiting(properties: TableProperties, state: TableState, table: str, path: st
         if said != counts:
             which = f"says {name}={said}" if said else f"does not set {name}"
             notes.append(
-                f"{path} {which}, but {counts or 'nothing'} counts: properties {table} --accept takes the file over, "
-                f"properties {table} '{name}={counts}' mends it"
+                f"{path} {which}, but {counts or 'nothing'} is in effect. To use the file: properties {table} "
+                f"--accept, or in Python table.accept_properties(). To keep {counts or 'nothing'}: properties {table} "
+                f"'{name}={counts}'"
             )
     schema = properties[TABLE_SCHEMA]
     if schema not in (None, state.schema):
-        notes.append(f"{path} has another {TABLE_SCHEMA} than the table: reinitialise {table} takes it over")
+        notes.append(f"{path} has another {TABLE_SCHEMA} than the table, which gets it when you reinitialise it")
     return tuple(notes)
 
 
@@ -332,4 +357,5 @@ def edited(content: bytes, recorded: str | None, table: str, path: str) -> str |
     """Return what is said of a file that is not as a command wrote it last; None when it is, or none is known."""
     if recorded is None or checksum_of(content) == recorded:
         return None
-    return f"{path} was changed by hand, or damaged: look through it, then properties {table} --accept"
+    accept = f"properties {table} --accept, or in Python table.accept_properties()"
+    return f"{path} was changed by hand, or damaged: look through it, then accept it: {accept}"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.config_text import comment_of, line_of
 from sleeper_nb.model.properties import (
     DEFAULTED,
@@ -84,7 +84,8 @@ def check_of_instance(name: str) -> None:
     if name in PROPERTIES:
         default = default_name(name)
         of_all = f"; {default} is the default of all tables" if default in DEFAULTED else ""
-        raise NotFound(f"no property {name!r} of an instance", hint=f"it is a table's, properties T …{of_all}")
+        of_table = Action(f"properties T {name}=…", f"table.set_properties({{{name!r}: …}})")
+        raise NotFound(f"no property {name!r} of an instance", hint=("it belongs to a table: ", of_table, of_all))
     if name not in InstanceProperties.defined:
         raise NotFound.of("property", name, InstanceProperties.defined)
 
@@ -220,7 +221,7 @@ def read_schema(text: str, source: str) -> Schema:
         if is_json and word and "line " not in error.message:
             lines = [number for number, line in enumerate(text.splitlines(), 1) if f'"{word[1]}"' in line]
             message = f"line {lines[-1]} of {message}" if lines else message
-        raise InvalidInput(message, hint=error.hint) from error
+        raise InvalidInput(message, hint=error.hint_parts) from error
 
 
 def _ascii(text: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sleeper_nb.catalog.catalog_base import Retained, retained
-from sleeper_nb.errors import ConfirmationNeeded
+from sleeper_nb.errors import Action, ConfirmationNeeded
 from sleeper_nb.model.files import data_files
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import PartitionTree
@@ -104,6 +104,7 @@ class ReinitialiseReport(Report):
     dry_run: bool
     again: str = "--force"
     instance: str = ""
+    prefix: str = ""
 
     def grid(self) -> Grid:
         """Return what goes and what stays."""
@@ -118,10 +119,10 @@ class ReinitialiseReport(Report):
         of = f" of instance {self.instance}" if self.instance else ""
         title = f"{'would delete' if self.dry_run else 'deleted'} all contents of table {self.table}{of}"
         if self.dry_run:
-            footer = nothing_done(self.again, "force=True")
+            footer = nothing_done(Action(self.again, "force=True"), self.prefix)
         else:
             footer = "garbage collection deletes the files after its delay"
-            footer += "; delete-savepoint lets go of the others" if self.savepoints else ""
+            footer += "; delete the savepoints to free the others" if self.savepoints else ""
         return Grid(("", ""), rows, title, footer)
 
 

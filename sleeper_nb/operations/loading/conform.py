@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.operations.loading.casts import InexactValueError, exactly, fit, kind_of
 from sleeper_nb.report import counted
@@ -22,6 +23,15 @@ A_TABLE = "<table>"
 def row_number(index: int) -> str:
     """Return what a row of data in memory is called, from 1."""
     return f"row {index + 1:,}"
+
+
+def for_table(hint: Hint, name: str) -> HintParts:
+    """Return a hint whose actions name a table instead of `A_TABLE`."""
+    parts = hint if isinstance(hint, tuple) else (hint,)
+    return tuple(
+        replace(part, line=part.line.replace(A_TABLE, shlex.quote(name))) if isinstance(part, Action) else part
+        for part in parts
+    )
 
 
 def no_place(_: int) -> str:
@@ -47,7 +57,7 @@ class Difference:
 
     column: str
     problem: str
-    change: str
+    change: Hint
     source: str = ""
 
     @property
@@ -131,7 +141,7 @@ def raise_first(differences: Sequence[Difference]) -> None:
         return
     error = differences[0].error
     if more := len(differences) - 1:
-        error.hint = f"{error.hint}; {counted(more, 'more difference')}: a dry run shows all"
+        error.hint = (*error.hint_parts, f"; {counted(more, 'more difference')}: a dry run shows all")
     raise error
 
 
@@ -233,22 +243,23 @@ def compare_names(
     for name in unknown:
         near = _nearest(name, absent)
         known_names = ", ".join(schema.names)
-        change = f"rename it to {near!r}" if near else f"{_added(name, types.get(name))}; the table has {known_names}"
-        found.append(Difference(name, f"unknown column {name!r}", change))
+        added = (*_added(name, types.get(name)), f"; the table has {known_names}")
+        found.append(Difference(name, f"unknown column {name!r}", f"rename it to {near!r}" if near else added))
     return found
 
 
-def _added(name: str, kind: pa.DataType | None) -> str:
+def _added(name: str, kind: pa.DataType | None) -> HintParts:
     """Return how a column is added to the table, or first gets a name that a table can have."""
     try:
         Field(name, FieldType("string"))
     except InvalidInput:
-        return "leave it out, or rename it in the data: a name starts with a letter; then letters, digits and _"
+        return ("leave it out, or rename it in the data: a name starts with a letter; then letters, digits and _",)
     try:
-        of_type = f'{FieldType.from_arrow(kind)}?"' if kind is not None else 'string?", or with its type'
+        of_type = f"{FieldType.from_arrow(kind)}?" if kind is not None else "string?"
     except InvalidInput:
-        return "leave it out"
-    return f'leave it out, or add it: %sleeper alter {A_TABLE} --add-column "{name} {of_type}'
+        return ("leave it out",)
+    added = Action(f'alter {A_TABLE} --add-column "{name} {of_type}"', f"table.alter({{{name!r}: {of_type!r}}})")
+    return ("leave it out, or add it: ", added, "" if kind is not None else ", or with its type")
 
 
 def _nearest(name: str, candidates: Sequence[str]) -> str | None:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv, json, parquet
 
-from sleeper_nb.errors import InvalidInput, SleeperError, StorageError
+from sleeper_nb.errors import Action, InvalidInput, SleeperError, StorageError
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.operations.loading.casts import (
     BAD_VALUE,
@@ -446,9 +446,10 @@ def _check_delimiter(file: SourceFile, first: Sequence[str], form: CsvFormat, sc
         fits = set(parts) & set(schema.names) if form.header else len(parts) == len(schema.names)
         if delimiter != form.separator and len(parts) > 1 and fits:
             word = "tab" if delimiter == "\t" else f"'{delimiter}'"
+            option = Action(f"--delimiter {word}", f"delimiter={delimiter!r}")
             raise InvalidInput(
                 f"the first line of {file.address} is one value, {first[0]!r}",
-                hint=f"are its values separated by {word}? --delimiter {word} (in Python: delimiter={delimiter!r})",
+                hint=(f"are its values separated by {word}? add ", option),
             )
 
 

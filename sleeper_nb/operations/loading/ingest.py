@@ -19,12 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from sleeper_nb.errors import (
-    InvalidInput,
-    OutcomeUnknown,
-    SleeperError,
-    StateRuleBroken,
-)
+from sleeper_nb.errors import InvalidInput, OutcomeUnknown, SleeperError, StateRuleBroken, hint_text
 from sleeper_nb.model.evolution import reads_files_of
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree
@@ -322,12 +317,13 @@ class IngestPlan(Report):
     strategy: str
     differences: tuple[Difference, ...]
     notes: tuple[str, ...] = ()
+    prefix: str = ""
 
     def grid(self) -> Grid:
         """Return the leaves and their rows; or the differences, if there are any, and what to change."""
         if self.differences:
             title = f"ingest: would add nothing ({counted(len(self.differences), 'difference')})"
-            cells = tuple((d.column, d.problem, d.change, d.source) for d in self.differences)
+            cells = tuple((d.column, d.problem, hint_text(d.change, self.prefix), d.source) for d in self.differences)
             return Grid(("column", "what is wrong", "what to change", "file"), cells, title)
         how = "through Spark" if self.through_spark else "in process"
         title = f"ingest: would add {counted(self.rows, 'row')} in {counted(self.files, 'file')}, {how}"

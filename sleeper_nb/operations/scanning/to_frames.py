@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
-from sleeper_nb.errors import EngineError, InvalidInput
+from sleeper_nb.errors import Action, EngineError, InvalidInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +47,7 @@ def _converted(rows: pa.Table, convert: Callable[[pa.Table], Any]) -> Any:
         name = next((name for name in rows.column_names if not _converts(rows.select([name]), convert)), None)
         if name is None or type(error) not in {OverflowError, ValueError}:  # Arrow's own errors are subclasses
             raise
-        hint = "read the rows as Arrow (--as arrow, or to_arrow() in Python), or cast the column to text in SQL"
+        hint = ("read the rows as Arrow: ", Action("--as arrow", "to_arrow()"), "; or cast the column to text in SQL")
         raise InvalidInput(f"column {name!r} has dates or times outside the years 1 to 9999", hint=hint) from error
 
 

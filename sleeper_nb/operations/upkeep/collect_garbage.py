@@ -35,7 +35,7 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import DeleteFiles
 from sleeper_nb.operations.upkeep.full_disk import freeing_space
-from sleeper_nb.report import Bytes, Grid, Report, counted, nothing_done
+from sleeper_nb.report import CLEAN_UP, Bytes, Grid, Report, counted, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 
@@ -61,6 +61,7 @@ class GarbageReport(Report):
     bytes: int
     held: int
     dry_run: bool
+    prefix: str = ""
 
     @property
     def summary(self) -> str:
@@ -81,7 +82,9 @@ class GarbageReport(Report):
             (verb, "metadata files", len(self.metadata_files), None),
             ("kept back", "data files", self.held, None),
         )
-        footer = nothing_done() if self.dry_run and (self.data_files or self.metadata_files) else ""
+        footer = (
+            nothing_done(CLEAN_UP, self.prefix) if self.dry_run and (self.data_files or self.metadata_files) else ""
+        )
         return Grid(("", "what", "files", "bytes"), rows, "garbage collection", footer)
 
 

@@ -11,7 +11,7 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.upkeep.full_disk import freeing_space
-from sleeper_nb.report import Grid, Report, counted, nothing_done
+from sleeper_nb.report import CLEAN_UP, Grid, Report, counted, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
 
 logger = logging.getLogger(__name__)
@@ -77,6 +77,7 @@ class ExpiryReport(Report):
     expired: tuple[Snapshot, ...]
     kept: int
     dry_run: bool
+    prefix: str = ""
 
     @property
     def summary(self) -> str:
@@ -90,7 +91,7 @@ class ExpiryReport(Report):
     def grid(self) -> Grid:
         """Return a row for each snapshot."""
         rows = tuple((s.id, s.time, s.operation, s.rows) for s in self.expired)
-        footer = nothing_done() if self.dry_run and self.expired else ""
+        footer = nothing_done(CLEAN_UP, self.prefix) if self.dry_run and self.expired else ""
         title = f"{self._verb_and_count()}, {self.kept:,} kept"
         return Grid(("snapshot", "time", "operation", "rows"), rows, title, footer)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sleeper_nb.catalog.catalog_base import Catalog
-from sleeper_nb.errors import NotFound, StateRuleBroken
+from sleeper_nb.errors import Action, NotFound, StateRuleBroken
 
 
 def is_online(catalog: Catalog, table_id: str) -> bool:
@@ -31,7 +31,8 @@ def check_online(catalog: Catalog, table_id: str, name: str, work: str) -> None:
         What the error says cannot be done: ``"compacted"``.
     """
     if not is_online(catalog, table_id):
+        online, dry_run = Action(f"online {name}", "table.set_online()"), Action("--dry-run", "dry_run=True")
         raise StateRuleBroken(
             f"table {name!r} is offline, so it cannot be {work}",
-            hint=f"%sleeper online {name} (in Python: table.set_online()); --dry-run shows what would be done",
+            hint=(online, " ends that; ", dry_run, " shows what would be done"),
         )

@@ -14,10 +14,10 @@ import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sleeper_nb.errors import InvalidInput, StorageError
+from sleeper_nb.errors import Action, InvalidInput, StorageError
 from sleeper_nb.operations.check import check_table
 from sleeper_nb.progress import Progress
-from sleeper_nb.report import Bytes, Grid, Report, counted, nothing_done
+from sleeper_nb.report import CLEAN_UP, Bytes, Grid, Report, counted, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.places import StoredFile
@@ -34,6 +34,7 @@ class OrphanReport(Report):
 
     files: tuple[StoredFile, ...]
     dry_run: bool
+    prefix: str = ""
 
     @property
     def bytes(self) -> int:
@@ -45,7 +46,7 @@ class OrphanReport(Report):
         verb = "would delete" if self.dry_run else "deleted"
         rows = tuple((file.path, Bytes(file.bytes), file.modified) for file in self.files)
         title = f"orphans: {verb} {counted(len(self.files), 'file')}, {Bytes(self.bytes)}"
-        footer = nothing_done() if self.dry_run and self.files else ""
+        footer = nothing_done(CLEAN_UP, self.prefix) if self.dry_run and self.files else ""
         return Grid(("file", "bytes", "written"), rows, title, footer)
 
 
@@ -68,7 +69,7 @@ def sweep_orphans(
     if not report.ok:
         raise StorageError(
             f"table {name!r} is damaged, so its orphans cannot be identified; nothing was deleted",
-            hint=f"%sleeper check {name} shows what is wrong",
+            hint=(Action(f"check {name}", "table.check()"), " shows what is wrong"),
         )
     orphans = tuple(file for file in report.orphans if paths.is_of_table(file.path))
     if orphans and not dry_run:

@@ -21,7 +21,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.errors import NotFound, StateRuleBroken, StorageError
+from sleeper_nb.errors import CHECK, NotFound, StateRuleBroken, StorageError
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import (
@@ -223,7 +223,7 @@ def files_appended(state: TableState, snapshots: Sequence[Snapshot]) -> Iterator
         if count != expected:
             raise StorageError(
                 f"snapshot {snapshot.id} added {expected:,} references to files, but metadata has {count:,} of them",
-                hint="%sleeper check <table> shows what is wrong",
+                hint=(CHECK, " shows what is wrong"),
             )
         leaves = tuple(PlannedLeaf(state.tree[name], tuple(files)) for name, files in by_partition.items())
         yield Append(snapshot.id, leaves, kept_by=snapshot.id if snapshot.id in replaced else state.snapshot_id)

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from sleeper_nb.errors import (
+    SAVE_RETAINED,
     AlreadyExists,
     ConflictError,
     NetworkError,
@@ -80,9 +81,7 @@ def create_savepoint(
 def _check_new(store: StateStore, version: Snapshot | Savepoint, name: str | None) -> None:
     """Raise the error that adding the savepoint would raise."""
     if isinstance(version, Snapshot) and store.catalog.snapshot(store.table_id, version.id) is None:
-        raise NotFound(
-            f"snapshot {version.id} has expired, so it cannot be saved", hint="save a snapshot that history shows"
-        )
+        raise NotFound(f"snapshot {version.id} has expired, so it cannot be saved", hint=SAVE_RETAINED)
     if name is not None and store.catalog.is_savepoint_name_used(store.table_id, name):
         raise AlreadyExists(
             f"the savepoint name {name!r} was used before",

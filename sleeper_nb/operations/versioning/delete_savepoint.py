@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.catalog.catalog_base import Retained, retained
-from sleeper_nb.errors import StorageError
+from sleeper_nb.errors import Action, StorageError
 from sleeper_nb.model.files import FileReferences, Totals
 from sleeper_nb.model.savepoints import Savepoint, savepoint_label, savepoints_by_snapshot
 from sleeper_nb.operations.upkeep.full_disk import freeing_space
@@ -55,6 +55,7 @@ class SavepointDeletion(Report):
     dry_run: bool
     again: str = "--force"
     instance: str = ""
+    prefix: str = ""
 
     @property
     def id(self) -> int:
@@ -75,7 +76,9 @@ class SavepointDeletion(Report):
         freed = f"{counted(self.files, 'data file')}, {Bytes(self.bytes)}" if self.files else "nothing"
         rows = (("saved", version), ("that version", kept), ("frees for garbage collection", freed))
         title = f"savepoint {savepoint.id}{name} {would}deleted"
-        return Grid(("", ""), rows, title, nothing_done(self.again, "force=True") if self.dry_run else "")
+        return Grid(
+            ("", ""), rows, title, nothing_done(Action(self.again, "force=True"), self.prefix) if self.dry_run else ""
+        )
 
 
 def plan_savepoint_deletion(store: StateStore, savepoint: Savepoint) -> SavepointDeletion:
@@ -110,7 +113,7 @@ def delete_savepoint(store: StateStore, savepoint: Savepoint) -> None:
     except StorageError as error:
         raise StorageError(
             f"savepoint {savepoint_label(savepoint)} is deleted, but its file is still there: {error.message}",
-            hint="sweep-orphans deletes the file once it is old enough",
+            hint=(Action("sweep-orphans T", "table.sweep_orphans()"), " deletes the file once it is old enough"),
         ) from error
 
 

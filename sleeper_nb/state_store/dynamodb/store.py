@@ -21,13 +21,7 @@ from sleeper_nb.catalog.dynamodb.client import DynamoDB, in_chunks
 from sleeper_nb.catalog.dynamodb.items import Item
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.clock import Clock, Retry
-from sleeper_nb.errors import (
-    AlreadyExists,
-    ConflictError,
-    InvalidInput,
-    NotFound,
-    StorageError,
-)
+from sleeper_nb.errors import CHECK, HISTORY, Action, AlreadyExists, ConflictError, InvalidInput, NotFound, StorageError
 from sleeper_nb.model.files import READY_FOR_GC, FileReferences, files_schema
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
@@ -91,11 +85,11 @@ def read_state(
             return state
         logger.debug("table %s: items of snapshot %d do not fit together yet; reading again", table_id, snapshot.id)
     if all(retained.id != snapshot.id for retained in catalog.snapshots(table_id)):
-        raise NotFound(f"snapshot {snapshot.id} has expired", hint="choose one that history shows")
+        raise NotFound(f"snapshot {snapshot.id} has expired", hint=("choose one that ", HISTORY, " lists"))
     raise StorageError(
         f"{tables.active.table.name} does not hold what snapshot {snapshot.id} says: "
         f"{_references_of(snapshot):,} references to {snapshot.rows:,} rows",
-        hint="run it again; if it stays so, check the table: its items in DynamoDB are damaged",
+        hint=("run it again; if it fails again, its items in DynamoDB are damaged: ", CHECK),
     )
 
 
@@ -314,7 +308,13 @@ class DynamoDBStateStore(StateStore):
             for item in rows.query(columns=f"#commit, #{rows.table.range}")
         ]
         if self.head().state_store == self.name:
-            raise ConflictError("the table is kept in DynamoDBStateStore", hint="migrate it first")
+            raise ConflictError(
+                "the table is kept in DynamoDBStateStore",
+                hint=(
+                    "first: ",
+                    Action("migrate T --to S3StateStore", "session.migrate_state_store(T, 'S3StateStore')"),
+                ),
+            )
         for rows in self._tables.all:
             mine = (written_by(of, commit_id, key) for of, commit_id, key in found if of is rows)
             rows.db.transact_each(mine, self._shared.max_items)
