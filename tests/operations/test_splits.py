@@ -48,7 +48,7 @@ def test_points_are_values_or_their_texts(session: sl.Session, kind: str, given:
 
 def test_a_file_that_cannot_be_makes_no_table(session: sl.Session, tmp_path: Path):
     schema, path = sl.Schema({"k": "int"}), tmp_path / "splits.txt"
-    with pytest.raises(sl.NotFound, match="split points file .* does not exist"):
+    with pytest.raises(sl.NotFound, match=r"split points file .* does not exist"):
         session.create_table("t", schema, properties={SPLITS_FILE: str(path)})
     path.write_bytes(b"\xff\n")
     with pytest.raises(sl.InvalidInput, match="not UTF-8"):
