@@ -629,7 +629,7 @@ class Session(Declaring):
             raise NotFound(f"no table {entry.name!r}", hint="it was deleted meanwhile") from None
 
     @checked
-    def jobs(self, which: job_listing.Which = "all", *, limit: int = job_listing.SHOWN) -> Listing[Job]:
+    def jobs(self, which: job_listing.Which = "all", *, limit: int = job_listing.LISTED_JOBS) -> Listing[Job]:
         """Return the newest runs of the jobs of all tables, newest first; as `Table.jobs` otherwise."""
         catalog, now = self.components.catalog, self.components.clock.now()
         found = (
@@ -637,8 +637,8 @@ class Session(Declaring):
             for entry in catalog.tables()
             for job in job_listing.jobs_of(catalog, entry.id, which, limit, now)
         )
-        newest = job_listing.newest(found, limit)
-        return job_listing.listing(f"jobs of {self.instance}", newest, now, with_table=True)
+        newest = job_listing.newest_jobs(found, limit)
+        return job_listing.list_jobs(f"jobs of {self.instance}", newest, now, with_table=True)
 
     @checked
     def maintain(self, dry_run: bool = False) -> MaintenanceReport:

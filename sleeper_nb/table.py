@@ -223,7 +223,7 @@ class Oversight:
             check_online(self._components.catalog, self.entry.id, self.name, work)
 
     @checked
-    def jobs(self, which: job_listing.Which = "all", *, limit: int = job_listing.SHOWN) -> Listing[Job]:
+    def jobs(self, which: job_listing.Which = "all", *, limit: int = job_listing.LISTED_JOBS) -> Listing[Job]:
         """Return the newest runs of the table's jobs, newest first: compactions, bulk imports, ingests with a job id.
 
         Parameters
@@ -236,7 +236,7 @@ class Oversight:
         now = self._components.clock.now()
         found = job_listing.jobs_of(self._components.catalog, self.entry.id, which, limit, now)
         pairs = [(self.entry, job) for job in found]
-        return job_listing.listing(f"jobs of {self.name}", pairs, now, with_table=False)
+        return job_listing.list_jobs(f"jobs of {self.name}", pairs, now, with_table=False)
 
     def leases(self) -> Listing[Lease]:
         """Return the versions that long readers hold, oldest first; garbage collection leaves their files."""
@@ -493,10 +493,10 @@ class Loading(Oversight):
         """Add rows, but not again under a job id that has added some; what has no id is not told of as a job."""
         if job_id is None:
             return add()
-        return tracking.added_once(self._store, check_job_id(job_id), lambda: self._tracked(kind, job_id, add))
+        return tracking.add_once(self._store, check_job_id(job_id), lambda: self._tracked(kind, job_id, add))
 
     def _tracked(self, kind: JobKind, job_id: str, add: Callable[[], Snapshot]) -> Snapshot:
-        return tracking.tracked(self._store, kind, job_id, self._components.author, add)
+        return tracking.run_tracked(self._store, kind, job_id, self._components.author, add)
 
     def _saved_if_due(self, loaded: Snapshot) -> Snapshot:
         path = self._components.property_files.path(self.entry.id)
