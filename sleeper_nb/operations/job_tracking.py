@@ -1,8 +1,13 @@
-"""Listings of jobs: the newest runs of one table or of several, with their rates and what became of them."""
+"""Track jobs: record the progress of ingests and compactions in the catalog, and list the newest runs.
+
+`JobTracker` writes the records of compactions, `run_tracked` those of an ingest; `add_once` makes an ingest with a job
+id safe to run again. `jobs_of` reads the records: a job that a record calls running may be dead, which it finds by the
+job's claim, or by a later run with the same id.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
@@ -21,18 +26,19 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.report import Listing
 from sleeper_nb.state_store.state_store_base import StateStore
 
-# Tracking: what the catalog is told of jobs, from the claim on their files to their end.
+logger = logging.getLogger(__name__)
 
 
 class JobTracker:
-    """Keeps the records of some jobs of one table, each told of by one thread at a time.
+    """Records the state of jobs of one table in the catalog; each job is reported by one thread at a time.
 
-    Records only tell: when one cannot be written, the work goes on, and the next word of the job writes it again.
+    Records are only for information: when one cannot be written, the work goes on, and the next report of the job
+    includes it.
 
     Parameters
     ----------
     store
-        The table's.
+        The table's state store.
     author
         Who runs the jobs.
     """
@@ -43,7 +49,7 @@ class JobTracker:
         self._written: dict[str, Job] = {}
 
     def created(self, job_id: str, kind: JobKind, *, partition_ids: tuple[str, ...] = (), files: int = 0) -> Job:
-        """Return the first record of a job, for who writes it together with the claim on its files."""
+        """Return the first record of a job; the caller writes it in the same step as the job's claim."""
         now = self._store.clock.now()
         job = Job(
             id=job_id, kind=kind, state="CREATED", created=now, partition_ids=partition_ids, files=files,
@@ -53,58 +59,70 @@ class JobTracker:
         return job
 
     def refused(self, job_id: str) -> None:
-        """Forget a job that was never written down: another one has its files."""
+        """Forget a job that was not recorded, as another job has claimed its files."""
         self._jobs.pop(job_id, None)
 
     def began(self, job_id: str) -> None:
-        """Tell that a job runs."""
-        self._tell(self._jobs[job_id].running(self._store.clock.now()))
+        """Record that a job runs."""
+        self._record(self._jobs[job_id].running(self._store.clock.now()))
 
     def finished(self, job_id: str, *, rows_read: int | None, rows_written: int, snapshot_id: int | None) -> None:
-        """Tell that a job did what it was to do."""
+        """Record that a job finished; `snapshot_id` is None if it added no rows."""
         now = self._store.clock.now()
         done = self._jobs[job_id].done(now, rows_read=rows_read, rows_written=rows_written, snapshot_id=snapshot_id)
-        self._tell(done)
+        self._record(done)
 
     def failed(self, job_id: str, reason: str) -> None:
-        """Tell that one job failed."""
-        self._tell(self._jobs[job_id].failed(self._store.clock.now(), reason))
+        """Record that a job failed."""
+        self._record(self._jobs[job_id].failed(self._store.clock.now(), reason))
 
     def cancelled(self, job_id: str, reason: str) -> None:
-        """Tell that one job was given up."""
-        self._tell(self._jobs[job_id].cancelled(self._store.clock.now(), reason))
+        """Record that a job was cancelled."""
+        self._record(self._jobs[job_id].cancelled(self._store.clock.now(), reason))
 
     def ended_by(self, error: BaseException) -> None:
-        """Tell what became of all jobs that have not ended, when an error or an interrupt ends the whole work."""
+        """Record how all unfinished jobs end, when an error or interrupt ends the whole run."""
         now = self._store.clock.now()
         reason = error.message if isinstance(error, SleeperError) else repr(error)
         for job in list(self._jobs.values()):
             if job.ended:
-                self._tell(job)
+                self._record(job)
             elif isinstance(error, Cancelled) or not isinstance(error, Exception):
-                self._tell(job.cancelled(now, "on request" if isinstance(error, Cancelled) else "interrupted"))
+                self._record(job.cancelled(now, "on request" if isinstance(error, Cancelled) else "interrupted"))
             elif job.started is None:
-                self._tell(job.cancelled(now, f"not begun, since the run failed: {reason}"))
+                self._record(job.cancelled(now, f"not begun, since the run failed: {reason}"))
             else:
-                self._tell(job.failed(now, reason))
+                self._record(job.failed(now, reason))
 
-    def _tell(self, job: Job) -> None:
+    def _record(self, job: Job) -> None:
         self._jobs[job.id] = job
         if self._written.get(job.id) == job:
             return
-        with contextlib.suppress(StorageError):
+        try:
             self._store.catalog.put_job(self._store.table_id, job)
-            self._written[job.id] = job
+        except StorageError as error:
+            table_id = self._store.table_id
+            logger.warning("table %s: job %s (%s) not recorded: %s", table_id, job.id, job.state, error.message)
+            return
+        self._written[job.id] = job
+        if job.state == "FAILED":
+            logger.warning("table %s: %s job %s failed: %s", self._store.table_id, job.kind, job.id, job.reason)
+        else:
+            logger.debug("table %s: %s job %s is %s", self._store.table_id, job.kind, job.id, job.state)
 
 
 def forget_old_jobs(store: StateStore) -> None:
-    """Forget records of jobs that are old, or too many; ids that must not be used twice stay."""
-    with contextlib.suppress(StorageError):
+    """Delete old and surplus job records; job ids that must not be used twice are kept."""
+    try:
         store.catalog.prune_jobs(store.table_id, store.clock.now() - KEPT_TIME, KEPT_JOBS)
+    except StorageError as error:  # the next job tries again
+        logger.warning("table %s: cannot delete old job records: %s", store.table_id, error.message)
 
 
-def tracked(store: StateStore, kind: JobKind, job_id: str, author: str | None, add: Callable[[], Snapshot]) -> Snapshot:
-    """Do what adds rows in one commit, and keep a record of it."""
+def run_tracked(
+    store: StateStore, kind: JobKind, job_id: str, author: str | None, add: Callable[[], Snapshot]
+) -> Snapshot:
+    """Call `add`, which adds rows in one commit, and record it as a job; return its snapshot."""
     before = store.head().id
     tracker = JobTracker(store, author)
     tracker.created(job_id, kind)
@@ -117,130 +135,137 @@ def tracked(store: StateStore, kind: JobKind, job_id: str, author: str | None, a
     except BaseException as error:
         tracker.ended_by(error)
         raise
-    made = snapshot.id > before  # there may have been no rows
-    rows = snapshot.added_rows if made else 0
-    tracker.finished(job_id, rows_read=rows, rows_written=rows, snapshot_id=snapshot.id if made else None)
+    is_new = snapshot.id > before  # without rows, no snapshot is made
+    rows = snapshot.added_rows if is_new else 0
+    tracker.finished(job_id, rows_read=rows, rows_written=rows, snapshot_id=snapshot.id if is_new else None)
     forget_old_jobs(store)
     return snapshot
 
 
-def added_once(store: StateStore, job_id: str, add: Callable[[], Snapshot]) -> Snapshot:
-    """Do what adds rows unless the job of the id has added its rows before; then return a note of that.
+def add_once(store: StateStore, job_id: str, add: Callable[[], Snapshot]) -> Snapshot:
+    """Call `add`, which adds rows, unless a job with the same id has added its rows before.
 
     Parameters
     ----------
-    store, job_id
-        The table's, and the job's id.
+    store
+        The table's state store.
+    job_id
+        The job's id.
     add
-        Commits under the id, which is what keeps two that do this at once apart.
+        Commits rows with this id; of two commits with the same id, the second raises `JobDone`.
 
     Returns
     -------
-    The new snapshot; or as `MadeBefore` the one that the job made, the current one where that has expired.
+    The new snapshot. If the job was done before, a `MadeBefore`: the snapshot that it made, or the current one if that
+    has expired.
     """
     done = store.catalog.snapshot_of_job(store.table_id, job_id)
     if done is None:
         try:
             return add()
         except JobDone:
+            logger.info("table %s: job %s was done by another process meanwhile", store.table_id, job_id)
             done = store.catalog.snapshot_of_job(store.table_id, job_id)
     return _made_before(store, job_id, done)
 
 
 def _made_before(store: StateStore, job_id: str, done: int | None) -> MadeBefore:
-    first = next((snapshot for snapshot in store.catalog.snapshots(store.table_id) if snapshot.id == done), None)
-    shown = first or store.head()
-    when = f"job {job_id!r} was done before, in snapshot {done:,}"
-    if first is None:
-        when += f", which has expired; the table is at snapshot {shown.id:,}"
+    made = next((snapshot for snapshot in store.catalog.snapshots(store.table_id) if snapshot.id == done), None)
+    shown = made or store.head()
+    note = f"job {job_id!r} was done before, in snapshot {done:,}"
+    if made is None:
+        note += f", which has expired; the table is at snapshot {shown.id:,}"
     values = {field.name: getattr(shown, field.name) for field in fields(Snapshot)}
-    return MadeBefore(**values, note=f"{when}. Nothing was added")
+    return MadeBefore(**values, note=f"{note}. Nothing was added")
 
 
 Which = Literal["all", "running", "failed"]
-SHOWN = 50
-CLAIM_ENDED = "claim ended: its process is gone, and its inputs are free"
-RUN_AGAIN = "a later run of the job added the rows: this one added nothing, and can add nothing any more"
-OVER = frozenset({CLAIM_ENDED, RUN_AGAIN})
-"""Why a job that is noted as running does not run, or does so in vain."""
+LISTED_JOBS = 50
+"""How many runs a list of jobs shows by default."""
+CLAIM_ENDED = "claim ended: its process has died, and its inputs are free again"
+RUN_AGAIN = "a later run of the job added the rows: this one added nothing and cannot add anything any more"
+STALE_REASONS = frozenset({CLAIM_ENDED, RUN_AGAIN})
+"""Reasons why a job that is recorded as running has died, or runs in vain."""
 _COLUMNS = (
     "state", "kind", "job", "partition", "files", "rows", "rows/s", "started", "duration", "snapshot", "reason",
 )  # fmt: skip
 
 
 def jobs_of(catalog: Catalog, table_id: str, which: Which, limit: int, now: datetime) -> tuple[Job, ...]:
-    """Return the newest runs of a table's jobs; a compaction whose claim on its files has ended says so.
+    """Return the newest runs of a table's jobs, newest first.
+
+    An unfinished compaction without a claim has the reason `CLAIM_ENDED`, an unfinished ingest whose id a later run has
+    finished has the reason `RUN_AGAIN`.
 
     Parameters
     ----------
     catalog, table_id
-        Where the table is.
+        The catalog, and the table's id.
     which
-        All, only those that have not ended, or only those that failed; a claim that ended counts as failed,
-        and so does a load that a later run of the same id has overtaken.
+        All runs, only running ones, or only failed ones; runs with one of the two reasons count as failed.
     limit
-        How many at most.
+        The most runs to return.
     now
-        The moment at which claims are looked at.
+        The current time, for claims.
 
     Raises
     ------
     InvalidInput
-        When the limit is less than 1, or `which` is none of the three.
+        When the limit is less than 1, or `which` is unknown.
     """
     if limit < 1 or which not in get_args(Which):
         hint = "give a limit of 1 or more, and one of all, running and failed"
-        raise InvalidInput(f"cannot list {limit} of the jobs {which!r}", hint=hint)
-    asked = limit if which == "all" else KEPT_JOBS
-    found = catalog.jobs(table_id, asked)
-    if any(map(_needs_claim, found)):
-        claims = {claim.job_id for claim in catalog.assignments(table_id, now)}
-        lost = {(job.created, job.id) for job in found if _needs_claim(job) and job.id not in claims}
-        # Read again behind the claims: a job is told to have ended before its claim is released.
-        found = tuple(
-            replace(job, reason=CLAIM_ENDED) if _needs_claim(job) and (job.created, job.id) in lost else job
-            for job in catalog.jobs(table_id, asked)
+        raise InvalidInput(f"cannot list {limit} jobs of the kind {which!r}", hint=hint)
+    most = limit if which == "all" else KEPT_JOBS
+    jobs = catalog.jobs(table_id, most)
+    if any(map(_needs_claim, jobs)):
+        claimed = {claim.job_id for claim in catalog.assignments(table_id, now)}
+        dead = {(job.created, job.id) for job in jobs if _needs_claim(job) and job.id not in claimed}
+        # Read again after the claims: a job is recorded as ended before its claim is released.
+        jobs = tuple(
+            replace(job, reason=CLAIM_ENDED) if _needs_claim(job) and (job.created, job.id) in dead else job
+            for job in catalog.jobs(table_id, most)
         )
-    found = _without_overtaken(found)
-    return tuple(job for job in found if which == "all" or _is_one(job, which))[:limit]
+    jobs = _with_overtaken(jobs)
+    return tuple(job for job in jobs if which == "all" or _is_in(job, which))[:limit]
 
 
-def _without_overtaken(jobs: Sequence[Job]) -> tuple[Job, ...]:
-    """Return jobs, newest first; of a load that seems to run although a later run of its id is done, it is said."""
+def _with_overtaken(jobs: Sequence[Job]) -> tuple[Job, ...]:
+    """Return jobs, newest first, with a reason for unfinished ingests whose id a later run has finished."""
     done: set[str] = set()
-    told = []
+    marked = []
     for job in jobs:
-        overtaken = job.kind != "compaction" and not job.ended and job.id in done
-        told.append(replace(job, reason=RUN_AGAIN) if overtaken else job)
+        is_overtaken = job.kind != "compaction" and not job.ended and job.id in done
+        marked.append(replace(job, reason=RUN_AGAIN) if is_overtaken else job)
         if job.state == "FINISHED":
             done.add(job.id)
-    return tuple(told)
+    return tuple(marked)
 
 
 def _needs_claim(job: Job) -> bool:
     return job.kind == "compaction" and not job.ended
 
 
-def _is_one(job: Job, which: Which) -> bool:
-    lost = job.state == "FAILED" or job.reason in OVER
-    return lost if which == "failed" else not job.ended and not lost
+def _is_in(job: Job, which: Which) -> bool:
+    has_failed = job.state == "FAILED" or job.reason in STALE_REASONS
+    return has_failed if which == "failed" else not job.ended and not has_failed
 
 
-def listing(title: str, jobs: Sequence[tuple[TableEntry, Job]], now: datetime, *, with_table: bool) -> Listing[Job]:
-    """Return jobs as a table, one row a run."""
+def list_jobs(title: str, jobs: Sequence[tuple[TableEntry, Job]], now: datetime, *, with_table: bool) -> Listing[Job]:
+    """Return jobs as a table, one row per run."""
     cells = tuple(((entry.name,) if with_table else ()) + _cells(job, now) for entry, job in jobs)
     columns = (("table",) if with_table else ()) + _COLUMNS
-    return Listing(tuple(job for _, job in jobs), columns, cells, title, "" if jobs else "no job")
+    return Listing(tuple(job for _, job in jobs), columns, cells, title, "" if jobs else "no jobs")
 
 
-def newest(jobs: Iterable[tuple[TableEntry, Job]], limit: int) -> list[tuple[TableEntry, Job]]:
+def newest_jobs(jobs: Iterable[tuple[TableEntry, Job]], limit: int) -> list[tuple[TableEntry, Job]]:
     """Return the newest runs of several tables, newest first."""
-    return sorted(jobs, key=lambda one: (one[1].created, one[1].id), reverse=True)[:limit]
+    return sorted(jobs, key=lambda pair: (pair[1].created, pair[1].id), reverse=True)[:limit]
 
 
 def _cells(job: Job, now: datetime) -> tuple[object, ...]:
     rate, rows = job.rows_per_second, job.rows_written if job.rows_read is None else job.rows_read
-    if job.ended or job.started is None or job.reason in OVER:
+    if job.ended or job.started is None or job.reason in STALE_REASONS:
         seconds = job.seconds
     else:
         seconds = max(0.0, (now - job.started).total_seconds())
@@ -252,7 +277,7 @@ def _cells(job: Job, now: datetime) -> tuple[object, ...]:
 
 
 def duration(seconds: float) -> str:
-    """Return a time span as text: ``0.25 s``, ``12.3 s``, ``4 min 5 s``, ``2 h 3 min``."""
+    """Return a duration as text: ``0.25 s``, ``12.3 s``, ``4 min 5 s``, ``2 h 3 min``."""
     if seconds < 60:
         return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

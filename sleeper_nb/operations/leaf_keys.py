@@ -1,12 +1,14 @@
-"""The row keys in the files of one leaf: where its middle lies, and how many rows of each file lie in a region.
+"""The row keys in one leaf's files, as splitting needs them: medians, and the rows of each file in a region.
 
-Files are sorted, so the least key of each row group is an equi-depth sample that costs only the footers; Sleeper
-keeps sketches beside its files instead. A leaf of few rows is read whole, its row keys only. Counts are exact in both
-cases: of a large leaf, the row groups that a border cuts are read.
+Files are sorted, so the first keys of their row groups are an equi-depth sample that costs only reading footers;
+Sleeper stores sketches next to its files instead. A leaf with few rows is read completely, but only its row keys.
+Counts are exact in both cases: in a large leaf, the row groups that a region's boundary cuts are read.
 """
 
 from __future__ import annotations
 
+import logging
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -27,29 +29,31 @@ from sleeper_nb.operations.scanning.footers import RowGroup, row_groups
 from sleeper_nb.operations.scanning.scan_plan import keys_in
 from sleeper_nb.storage.filesystem import Storage
 
+logger = logging.getLogger(__name__)
+
 READ_ROWS = 2_000_000
-"""Up to so many rows of a leaf are read for its medians."""
+"""The most rows of a leaf that are read to find its medians."""
 _FILE = "file"
 
 
 class LeafKeys(ABC):
-    """What the files of a leaf hold of each row key."""
+    """The row keys in the files of one leaf."""
 
     @abstractmethod
     def rows(self, region: Region) -> int:
-        """Return how many rows lie in a region, about."""
+        """Return approximately how many rows lie in a region."""
 
     @abstractmethod
     def median(self, dimension: int, region: Region) -> KeyValue | None:
-        """Return the value of a row key in the middle of a region's rows; None when no row there has a smaller one."""
+        """Return the median of a row key among the rows in a region; None if no row there has a smaller value."""
 
     @abstractmethod
     def second(self, dimension: int, region: Region) -> KeyValue | None:
-        """Return the least value but one of a row key in a region; None when its rows have one value only."""
+        """Return the second smallest value of a row key in a region; None if all rows there have the same value."""
 
     @abstractmethod
     def counts(self, regions: Sequence[Region]) -> Mapping[str, Sequence[int]]:
-        """Return for each file how many of its rows lie in each of some regions, exactly."""
+        """Return for each file name the exact number of its rows in each of some regions."""
 
 
 def leaf_keys(
@@ -60,21 +64,30 @@ def leaf_keys(
     read_rows: int = READ_ROWS,
     pool: Executor | None = None,
 ) -> LeafKeys:
-    """Open the files of a leaf, several at once in a `pool`; a leaf of at most `read_rows` rows is read whole."""
-    if sum(reference.rows for reference in references) <= read_rows:
+    """Return the keys of a leaf: all of them in memory for at most `read_rows` rows, otherwise by row groups.
+
+    With a `pool`, files are read in parallel.
+    """
+    rows = sum(reference.rows for reference in references)
+    if rows <= read_rows:
         return KeysInMemory.read(storage, schema, leaf, references, pool)
+    logger.debug("leaf %s has %d rows: its medians come from row groups", leaf.id, rows)
     return KeysOfRowGroups(storage, schema, leaf, references, read_rows)
 
 
 class KeysInMemory(LeafKeys):
-    """The row keys of all rows that were read.
+    """The row keys of some rows, in memory.
 
     Parameters
     ----------
     keys
-        A column for each row key, and `file`, the number of the file in `filenames`.
+        A column for each row key, and ``file``: the index of the row's file in `filenames`.
+    filenames
+        The names of the files.
+    schema
+        The table's schema.
     region
-        That they all lie in.
+        The region that all keys lie in.
     """
 
     def __init__(self, keys: pa.Table, filenames: Sequence[str], schema: Schema, region: Region) -> None:
@@ -90,49 +103,49 @@ class KeysInMemory(LeafKeys):
         references: Sequence[FileReference],
         pool: Executor | None = None,
     ) -> KeysInMemory:
-        """Read the row keys of files; of a file that other leaves share, those of this one."""
+        """Read the row keys of files; from a file shared with other leaves, only the keys of this leaf."""
 
         def keys_of(number: int, reference: FileReference) -> pa.Table:
             with _opened(storage, reference.filename) as file:
-                keys = file.read(columns=_names(schema), use_threads=False)
+                keys = file.read(columns=_key_names(schema), use_threads=False)
             inside = keys if reference.only_this_partition else keys.filter(keys_in(leaf.region, keys, schema))
-            return _numbered(inside, number)
+            return _with_file_number(inside, number)
 
         tables = list((pool.map if pool else map)(keys_of, count(), references))
-        return cls(_joined(tables, schema), [reference.filename for reference in references], schema, leaf.region)
+        return cls(_concatenated(tables, schema), [reference.filename for reference in references], schema, leaf.region)
 
     def rows(self, region: Region) -> int:
-        """Count them, exactly."""
+        """Return exactly how many rows lie in a region."""
         return int(self._in(region).num_rows)
 
     def median(self, dimension: int, region: Region) -> KeyValue | None:
-        """Return the value in the middle when a row is below it."""
+        """Return the exact median, unless no row has a smaller value."""
         values = self._values(dimension, region)
         if not len(values):
             return None
-        place = len(values) // 2
-        middle: KeyValue = values[pc.partition_nth_indices(values, pivot=place)[place].as_py()].as_py()
+        half = len(values) // 2
+        middle: KeyValue = values[pc.partition_nth_indices(values, pivot=half)[half].as_py()].as_py()
         return middle if middle > pc.min(values).as_py() else None
 
     def second(self, dimension: int, region: Region) -> KeyValue | None:
-        """Return the least value above the least."""
+        """Return the smallest value above the minimum."""
         values = self._values(dimension, region)
         above = values.filter(pc.greater(values, pc.min(values)))
-        found: KeyValue | None = pc.min(above).as_py()
-        return found
+        value: KeyValue | None = pc.min(above).as_py()
+        return value
 
     def counts(self, regions: Sequence[Region]) -> Mapping[str, Sequence[int]]:
-        """Count the rows that were read."""
-        found = {filename: [0] * len(regions) for filename in self._filenames}
+        """Count the rows in memory."""
+        counts = {filename: [0] * len(regions) for filename in self._filenames}
         for i, region in enumerate(regions):
             for each in pc.value_counts(self._in(region)[_FILE]).to_pylist():
-                found[self._filenames[each["values"]]][i] = each["counts"]
-        return found
+                counts[self._filenames[each["values"]]][i] = each["counts"]
+        return counts
 
     def _in(self, region: Region) -> pa.Table:
         if region.covers(self._region):
             return self._keys
-        if region not in self._parts:  # each part is asked for its rows, its median and its counts
+        if region not in self._parts:  # the rows, median and counts of a part are each read from it
             self._parts[region] = self._keys.filter(keys_in(region, self._keys, self._schema))
         return self._parts[region]
 
@@ -141,22 +154,22 @@ class KeysInMemory(LeafKeys):
 
 
 class PlacedGroup(NamedTuple):
-    """A row group, the number of its file, and its own number there."""
+    """A row group, with the index of its file and its own index in the file."""
 
     file: int
     number: int
     group: RowGroup
 
     @property
-    def least(self) -> KeyValue:
-        """The least first row key."""
+    def first_key(self) -> KeyValue:
+        """The minimum of the first row key."""
         ends = self.group.ends[0]
-        assert ends is not None  # noqa: S101 - `KeysOfRowGroups` takes no others
+        assert ends is not None  # noqa: S101 - `KeysOfRowGroups` refuses other row groups
         return ends[0]
 
 
 class KeysOfRowGroups(LeafKeys):
-    """The least row key of each row group, from the footers; other keys, from row groups spread over the files."""
+    """The first keys of row groups, from the footers; for all else, a sample of row groups spread over the files."""
 
     def __init__(
         self,
@@ -168,66 +181,70 @@ class KeysOfRowGroups(LeafKeys):
     ) -> None:
         self._storage, self._schema, self._leaf, self._read_rows = storage, schema, leaf, read_rows
         self._filenames = [reference.filename for reference in references]
-        found = (placed for number in range(len(references)) for placed in self._groups_of(number))
-        self._groups = [placed for placed in found if placed.group.may_overlap(leaf.region)]
+        placed_groups = (placed for file in range(len(references)) for placed in self._groups_of(file))
+        self._groups = [placed for placed in placed_groups if placed.group.may_overlap(leaf.region)]
 
     def rows(self, region: Region) -> int:
-        """Count the row groups that begin in the region."""
-        begins = (placed for placed in self._meeting(region) if placed.least in region.ranges[0])
+        """Return the rows of the row groups that begin in the region."""
+        begins = (placed for placed in self._overlapping(region) if placed.first_key in region.ranges[0])
         return sum(placed.group.rows for placed in begins)
 
     def median(self, dimension: int, region: Region) -> KeyValue | None:
-        """Return the first key of the row group in the middle; where that tells nothing, the middle of the sample."""
-        found = None if dimension else self._middle(region)
-        return self._sample.median(dimension, region) if found is None else found
+        """Return the first key of the row group in the middle; if there is none, the median of the sample."""
+        if dimension == 0:
+            middle = self._first_key_in_the_middle(region)
+            if middle is not None:
+                return middle
+        return self._sample.median(dimension, region)
 
-    def _middle(self, region: Region) -> KeyValue | None:
-        begins = sorted((placed.least, placed.group.rows) for placed in self._meeting(region))
+    def _first_key_in_the_middle(self, region: Region) -> KeyValue | None:
+        begins = sorted((placed.first_key, placed.group.rows) for placed in self._overlapping(region))
         middle, before, here = sum(rows for _, rows in begins) / 2, 0, region.ranges[0]
         for value, rows in begins:
             before += rows
-            # a row group that begins below the region says nothing of where its rows in the region begin
+            # a row group that begins before the region does not tell where its rows in the region begin
             if before > middle and value in here:
                 return None if value in {begins[0][0], here.min} else value
         return None
 
     def second(self, dimension: int, region: Region) -> KeyValue | None:
-        """Return what the sample says."""
+        """Return the second smallest value in the sample."""
         return self._sample.second(dimension, region)
 
     def counts(self, regions: Sequence[Region]) -> Mapping[str, Sequence[int]]:
-        """Count whole row groups by their statistics, and read those that a border cuts."""
-        found = {filename: [0] * len(regions) for filename in self._filenames}
+        """Count row groups inside a region by their statistics, and read those that a boundary cuts."""
+        counts = {filename: [0] * len(regions) for filename in self._filenames}
         for placed in self._groups:
-            met = [i for i, region in enumerate(regions) if placed.group.may_overlap(region)]
-            of_file = found[self._filenames[placed.file]]
-            if len(met) == 1 and placed.group.lies_in(regions[met[0]]):
-                of_file[met[0]] += placed.group.rows
+            overlapped = [i for i, region in enumerate(regions) if placed.group.may_overlap(region)]
+            of_file = counts[self._filenames[placed.file]]
+            if len(overlapped) == 1 and placed.group.lies_in(regions[overlapped[0]]):
+                of_file[overlapped[0]] += placed.group.rows
                 continue
             keys = self._read(placed)
-            for i in met:
+            for i in overlapped:
                 of_file[i] += pc.sum(keys_in(regions[i], keys, self._schema)).as_py() or 0
-        return found
+        return counts
 
-    def _meeting(self, region: Region) -> Iterator[PlacedGroup]:
+    def _overlapping(self, region: Region) -> Iterator[PlacedGroup]:
         return (placed for placed in self._groups if placed.group.may_overlap(region))
 
     @cached_property
     def _sample(self) -> KeysInMemory:
-        step = max(1, -(-sum(placed.group.rows for placed in self._groups) // self._read_rows))
-        tables = [_numbered(self._read(placed), placed.file) for placed in self._groups[::step]]
-        return KeysInMemory(_joined(tables, self._schema), self._filenames, self._schema, self._leaf.region)
+        rows = sum(placed.group.rows for placed in self._groups)
+        step = max(1, math.ceil(rows / self._read_rows))
+        tables = [_with_file_number(self._read(placed), placed.file) for placed in self._groups[::step]]
+        return KeysInMemory(_concatenated(tables, self._schema), self._filenames, self._schema, self._leaf.region)
 
     def _groups_of(self, file: int) -> Iterator[PlacedGroup]:
         for number, group in enumerate(row_groups(self._filenames[file], self._schema, self._storage)):
             if None in group.ends:
-                what = f"data file {self._filenames[file]} has no statistics of its keys"
-                raise StorageError(what, hint="compact its partition first")
+                message = f"data file {self._filenames[file]} has no statistics of its keys"
+                raise StorageError(message, hint="compact its partition first")
             yield PlacedGroup(file, number, group)
 
     def _read(self, placed: PlacedGroup) -> pa.Table:
         with _opened(self._storage, self._filenames[placed.file]) as file:
-            return file.read_row_group(placed.number, columns=_names(self._schema), use_threads=False)
+            return file.read_row_group(placed.number, columns=_key_names(self._schema), use_threads=False)
 
 
 def _opened(storage: Storage, filename: str) -> pq.ParquetFile:
@@ -237,15 +254,15 @@ def _opened(storage: Storage, filename: str) -> pq.ParquetFile:
         raise StorageError(f"cannot read data file {filename}: {error}", hint="restore it from a copy") from error
 
 
-def _names(schema: Schema) -> list[str]:
+def _key_names(schema: Schema) -> list[str]:
     return [key.name for key in schema.row_keys]
 
 
-def _numbered(keys: pa.Table, number: int) -> pa.Table:
+def _with_file_number(keys: pa.Table, number: int) -> pa.Table:
     return keys.append_column(_FILE, pa.repeat(pa.scalar(number, pa.int32()), keys.num_rows))
 
 
-def _joined(tables: Sequence[pa.Table], schema: Schema) -> pa.Table:
+def _concatenated(tables: Sequence[pa.Table], schema: Schema) -> pa.Table:
     columns = [pa.field(key.name, key.type.arrow) for key in schema.row_keys]
     columns.append(pa.field(_FILE, pa.int32()))
     return pa.concat_tables([table.cast(pa.schema(columns)) for table in tables] or [pa.schema(columns).empty_table()])

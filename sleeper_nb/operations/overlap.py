@@ -1,4 +1,4 @@
-"""Which files of each leaf cover which of its keys, and which of them compaction jobs merge: bars to draw. Pure."""
+"""The bars of the file picture: which keys of each leaf its files cover, and which files compaction merges. Pure."""
 
 from __future__ import annotations
 
@@ -13,26 +13,29 @@ from sleeper_nb.model.partitions import Partition, Range
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.compaction_plan import CompactionJob
 
-MOST_COLUMNS, MOST_BARS = 16, 12
+MOST_COLUMNS = 16
+"""With more leaves than this, neighbouring leaves share a column."""
+MOST_BARS = 12
+"""With more files than this in a column, files that are merged alike share a bar."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A file; or several, where there are too many to be told apart.
+    """A file, or several files if there are too many to draw each.
 
     Parameters
     ----------
     letters
-        What the bars have in common that one job merges; ``K–M`` for all of several jobs, nothing for files that stay.
+        The letters of the job that merges the files; ``K–M`` for the files of several jobs, "" for files that stay.
     files, rows, bytes
-        How many, and what they hold.
+        The number of files, and their rows and bytes.
     begin, end
-        From where to where its keys lie in those of its column, from 0 to 1: by the order of the ends of all bars
-        there, as strings have no distance.
+        The range of keys that the bar covers, from 0 to 1 within its column. Positions are ranks among the ends of all
+        bars in the column, since strings have no distance.
     low, high
-        The least and the greatest value of the first row key; None where that is not known.
+        The minimum and maximum of the first row key; None if unknown.
     name
-        The name of the file; empty when they are several.
+        The name of the file; "" for several files.
     """
 
     letters: str
@@ -47,14 +50,14 @@ class Bar:
 
 
 class OverlapColumn(NamedTuple):
-    """A leaf, or some neighbours, with the bars of their files."""
+    """A leaf, or some neighbouring leaves, and the bars of their files."""
 
     leaves: tuple[Partition, ...]
     bars: tuple[Bar, ...]
 
 
 class _Use(NamedTuple):
-    """A leaf's use of a file; `job` is the number of the job that merges it, or of one more than there are."""
+    """A partition's reference to a file; `job` is the index of the job that merges it, or the number of jobs."""
 
     job: int
     low: KeyValue | None
@@ -66,9 +69,9 @@ class _Use(NamedTuple):
 
 
 def overlap(state: TableState, jobs: Sequence[CompactionJob]) -> tuple[OverlapColumn, ...]:
-    """Return the bars of a state's files from left to right, in each column those first that are merged together.
+    """Return the columns of the picture in key order; in each, the bars of files that are merged together come first.
 
-    More than 16 leaves are taken together as neighbours; of each such column, and of a leaf with more than 12 files,
+    With more than 16 leaves, neighbouring leaves share a column. In such a column, and in one with more than 12 files,
     the files that are merged alike are one bar.
     """
     leaves = state.tree.leaves
@@ -78,28 +81,32 @@ def overlap(state: TableState, jobs: Sequence[CompactionJob]) -> tuple[OverlapCo
     for i in range(0, len(leaves), step):
         group = leaves[i : i + step]
         above = (partition.id for leaf in group for partition in state.tree.ancestors(leaf.id))
-        owners = dict.fromkeys((*(leaf.id for leaf in group), *above))  # what a split partition keeps feeds its leaves
-        held = [use for name in owners for use in uses.get(name, ())]
-        few = len(held) <= MOST_BARS
-        parts = [[use] for use in sorted(held, key=_place)] if few else _taken_together(held, len(jobs), step)
+        owners = dict.fromkeys(
+            (*(leaf.id for leaf in group), *above)
+        )  # files of a split partition belong to its leaves
+        group_uses = [use for name in owners for use in uses.get(name, ())]
+        if len(group_uses) <= MOST_BARS:
+            parts = [[use] for use in sorted(group_uses, key=_drawing_order)]
+        else:
+            parts = _grouped_by_job(group_uses, len(jobs), step)
         columns.append(OverlapColumn(group, _bars(parts, group, len(jobs))))
     return tuple(columns)
 
 
 def letters(number: int) -> str:
-    """Return how a job is called in a picture: A, B … Z, AA, AB …."""
+    """Return the letters of a job in the picture: A, B … Z, AA, AB …."""
     word = ""
     while number >= 0:
         word, number = chr(ord("A") + number % 26) + word, number // 26 - 1
     return word
 
 
-def _place(use: _Use) -> tuple[object, ...]:
+def _drawing_order(use: _Use) -> tuple[object, ...]:
     return use.job, use.low is not None, use.low, use.added, use.name
 
 
 def _uses(state: TableState, jobs: Sequence[CompactionJob]) -> dict[str, list[_Use]]:
-    """Return the uses of files by leaf. By columns, as there may be hundreds of thousands."""
+    """Return the uses of files by partition id; works by columns, as there may be hundreds of thousands."""
     job_of = {(job.partition_id, name): i for i, job in enumerate(jobs) for name in job.filenames}
     active, key = state.files.active, state.schema.row_keys[0].name
     names = (f"min_{key}", f"max_{key}", "added_snapshot", "filename", "rows", "bytes")
@@ -109,48 +116,58 @@ def _uses(state: TableState, jobs: Sequence[CompactionJob]) -> dict[str, list[_U
     return {name: uses[begin:end] for name, begin, end in state.files.runs()}
 
 
-def _taken_together(held: Sequence[_Use], jobs: int, step: int) -> list[list[_Use]]:
-    """Return the files that each job merges, those of the last jobs as one where there are too many; then the rest."""
-    merged = sorted((use for use in held if use.job < jobs), key=itemgetter(0))
+def _grouped_by_job(uses: Sequence[_Use], jobs: int, step: int) -> list[list[_Use]]:
+    """Return the files of each job, with the last jobs as one group if there are too many; then the files that stay."""
+    merged = sorted((use for use in uses if use.job < jobs), key=itemgetter(0))
     parts = [merged] if step > 1 else [list(part) for _, part in groupby(merged, key=itemgetter(0))]
     most = MOST_BARS - 1
     if len(parts) > most:
         parts[most - 1 :] = [[use for part in parts[most - 1 :] for use in part]]
-    return [part for part in (*parts, [use for use in held if use.job == jobs]) if part]
+    return [part for part in (*parts, [use for use in uses if use.job == jobs]) if part]
 
 
-def _bars(parts: Iterable[Sequence[_Use]], group: Sequence[Partition], jobs: int) -> tuple[Bar, ...]:
-    within = Range.hull([leaf.region.ranges[0] for leaf in group])
-    ends = [_ends(part, within) for part in parts]
+def _bars(parts: Sequence[Sequence[_Use]], group: Sequence[Partition], jobs: int) -> tuple[Bar, ...]:
+    """Return the bar of each group of files in a column."""
+    column = Range.hull([leaf.region.ranges[0] for leaf in group])
+    ends = [_ends(part, column) for part in parts]
     values = sorted({value for pair in ends for value in pair if value is not None})
     rank = {value: i for i, value in enumerate(values)}
-    across = max(1, len(values))
-    return tuple(
-        Bar(
-            "" if part[0].job == jobs else "–".join(dict.fromkeys(letters(use.job) for use in (part[0], part[-1]))),
-            len(part),
-            sum(use.rows for use in part),
-            sum(use.bytes for use in part),
-            0 if low is None else rank[low] / across,
-            1 if high is None else (rank[high] + 1) / across,
-            _least(min, (use.low for use in part)),
-            _least(max, (use.high for use in part)),
-            part[0].name if len(part) == 1 else "",
+    width = max(1, len(values))
+    bars = []
+    for part, (low, high) in zip(parts, ends, strict=True):
+        bar = Bar(
+            letters=_letters_of(part, jobs),
+            files=len(part),
+            rows=sum(use.rows for use in part),
+            bytes=sum(use.bytes for use in part),
+            begin=0 if low is None else rank[low] / width,
+            end=1 if high is None else (rank[high] + 1) / width,
+            low=_extreme(min, (use.low for use in part)),
+            high=_extreme(max, (use.high for use in part)),
+            name=part[0].name if len(part) == 1 else "",
         )
-        for part, (low, high) in zip(parts, ends, strict=True)
-    )
+        bars.append(bar)
+    return tuple(bars)
 
 
-def _ends(part: Sequence[_Use], within: Range) -> tuple[KeyValue | None, KeyValue | None]:
-    """Return where the keys of some files begin and end; a file that other leaves use too is cut to the column."""
-    low, high = _least(min, (use.low for use in part)), _least(max, (use.high for use in part))
-    if low is not None and within.min is not None:
-        low = max(low, within.min)
-    if high is not None and within.max is not None:
-        high = min(high, within.max)
+def _letters_of(part: Sequence[_Use], jobs: int) -> str:
+    """Return the letters of the first and last job of a bar; "" for files that stay."""
+    first, last = part[0].job, part[-1].job
+    if first == jobs:
+        return ""
+    return letters(first) if first == last else f"{letters(first)}–{letters(last)}"
+
+
+def _ends(part: Sequence[_Use], column: Range) -> tuple[KeyValue | None, KeyValue | None]:
+    """Return the minimum and maximum key of some files within a column; None where unknown."""
+    low, high = _extreme(min, (use.low for use in part)), _extreme(max, (use.high for use in part))
+    if low is not None and column.min is not None:
+        low = max(low, column.min)
+    if high is not None and column.max is not None:
+        high = min(high, column.max)
     return low, high
 
 
-def _least(choose: Callable[..., KeyValue], values: Iterable[KeyValue | None]) -> KeyValue | None:
+def _extreme(choose: Callable[..., KeyValue], values: Iterable[KeyValue | None]) -> KeyValue | None:
     known = list(values)
     return None if None in known else choose(known)

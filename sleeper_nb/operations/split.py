@@ -1,7 +1,21 @@
-"""The split points that a new table is cut at: as values, as their texts, or in the file that its properties name."""
+"""Split partitions: leaves with too many rows at the median of a row key; a new table at given split points.
+
+Splitting rewrites no data: the references of a leaf's files move to the new leaves. Readers and other writers are not
+disturbed, for these reasons:
+
+1. The files of a leaf are read for its medians, and for the exact number of rows of each file in each new leaf.
+2. One commit splits all leaves and moves all references, provided that every file still has the same rows in its leaf.
+   A leaf that another writer changed meanwhile is read again, and the commit is retried.
+3. A file with rows in several new leaves is read by each of them, filtered to its own region, until compaction rewrites
+   it.
+4. A leaf whose files a compaction job has claimed is left for later; otherwise that job's work would be lost.
+
+The initial split points of a new table are values, their texts, or a file that the table's properties name.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -26,23 +40,15 @@ from sleeper_nb.model.transactions import SplitPartitions
 from sleeper_nb.operations.leaf_keys import LeafKeys, leaf_keys
 from sleeper_nb.operations.loading.source_files import find_files
 from sleeper_nb.progress import Progress
-from sleeper_nb.report import Grid, Report, counted
+from sleeper_nb.report import Grid, Report, counted, notes_line
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.places import lies_within
 
-# Splitting: leaves with too many rows are cut at the median of a row key; references move, no data is rewritten.
-#
-# Why no reader or writer is disturbed, in steps:
-#
-# 1. The files of a leaf are read for its medians, and for the exact rows of each file in each new leaf. 2. One commit
-# cuts all leaves and moves all their references. Its rules hold every file to be there still, row for row,    so a
-# leaf that another writer changed meanwhile is read again, and the commit tried again. 3. A file whose rows lie in
-# several new leaves is read by each through its own region, until compaction parts it. 4. A leaf whose files a
-# compaction job has claimed is left for later, as the job would have worked in vain.
+logger = logging.getLogger(__name__)
 
 MOST_PARTS = 256
-"""A leaf is cut into so many at once at most; what is still too big then is split by the next run."""
+"""The most parts that one run splits a leaf into; the next run splits those that are still too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +58,14 @@ class SplitRequest:
     Parameters
     ----------
     threshold
-        Leaves with so many rows are split, until each part has fewer (``sleeper.table.partition.splitting.threshold``).
+        Leaves with at least this many rows are split, until each part has fewer
+        (``sleeper.table.partition.splitting.threshold``).
     at
-        Split here instead, whatever the rows.
+        Split at this value instead, regardless of the number of rows.
     dimension
-        The place in the schema of the row key that `at` is a value of.
+        The index of the row key that `at` is a value of.
     partition_id
-        Only this leaf.
+        Split only this leaf; all leaves when None.
     """
 
     threshold: int
@@ -69,18 +76,18 @@ class SplitRequest:
 
 @dataclass(frozen=True, slots=True)
 class LeafSplit:
-    """What becomes of one leaf.
+    """How one leaf is split.
 
     Parameters
     ----------
     partition_id, region, rows
-        The leaf, its keys in words, and its rows.
+        The leaf, its keys as text, and its number of rows.
     splits
-        One after the other.
+        The splits, in the order in which they are made.
     parts
-        The new leaves from left to right: id, keys in words, and rows, counted.
+        The new leaves in key order: id, keys as text, and exact number of rows.
     references
-        Of the new leaves.
+        The references of the new leaves to the leaf's files.
     """
 
     partition_id: str
@@ -93,7 +100,7 @@ class LeafSplit:
 
 @dataclass(frozen=True, slots=True)
 class Unsplit:
-    """A leaf that stays as it is although it has too many rows, and why."""
+    """A leaf that is not split although it has too many rows, and why."""
 
     partition_id: str
     region: str
@@ -103,18 +110,20 @@ class Unsplit:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SplitReport(Report):
-    """What a splitting did; of a dry run, what it would do.
+    """What splitting did; for a dry run, what it would do.
 
     Parameters
     ----------
     splits
         The leaves that were split.
     left
-        Those that have too many rows and stay.
+        The leaves that have too many rows but were not split.
     threshold
-        How many rows are too many.
+        The number of rows from which a leaf is split.
     snapshot
-        What the commit made; None for a dry run, and when there was nothing to split.
+        The new snapshot; None for a dry run, and when there was nothing to split.
+    dry_run
+        Whether the splits were only planned.
     """
 
     splits: tuple[LeafSplit, ...]
@@ -124,7 +133,7 @@ class SplitReport(Report):
     dry_run: bool
 
     def grid(self) -> Grid:
-        """Return one row a new leaf, and below them which leaves stay too big."""
+        """Return one row per new leaf; the footer names leaves that are still too large."""
         title = f"splitting: no leaf has {counted(self.threshold, 'row')} or more"
         if self.splits or self.left:
             verb = "would be split" if self.dry_run else "split"
@@ -132,39 +141,59 @@ class SplitReport(Report):
             title = f"splitting: {counted(len(self.splits), 'leaf partition')} {verb} into {parts:,}"
         if self.snapshot is not None:
             title += f" (snapshot {self.snapshot.id})"
-        rows = tuple(
-            (leaf.region if i == 0 else "", leaf.rows if i == 0 else None, region, rows)
-            for leaf in self.splits
-            for i, (_, region, rows) in enumerate(leaf.parts)
-        )
-        footer = " · ".join(f"{each.region} stays with {each.rows:,} rows: {each.why}" for each in self.left)
-        return Grid(("leaf", "had rows", "now", "rows"), rows, title, footer)
+        rows: list[tuple[object, ...]] = []
+        for leaf in self.splits:
+            leaf_cells: tuple[object, ...] = (leaf.region, leaf.rows)
+            for _, region, part_rows in leaf.parts:
+                rows.append((*leaf_cells, region, part_rows))
+                leaf_cells = ("", None)
+        footer = notes_line(*(f"{leaf.region} stays with {leaf.rows:,} rows: {leaf.why}" for leaf in self.left))
+        return Grid(("leaf", "had rows", "now", "rows"), tuple(rows), title, footer)
 
 
 def split_partitions(
     store: StateStore, request: SplitRequest, *, dry_run: bool, progress: Progress, author: str | None = None
 ) -> SplitReport:
-    """Split what is due in one commit, or only say what that would be.
+    """Split all leaves that a request selects in one commit; for a dry run, only plan.
+
+    Parameters
+    ----------
+    store
+        The table's state store.
+    request
+        Which leaves to split, and where.
+    dry_run
+        Only plan; nothing is changed.
+    progress
+        Receives the number of leaves whose files were read.
+    author
+        Recorded in the snapshot.
 
     Raises
     ------
-    InvalidInput, NotFound
-        When the partition is not there, or the value splits no leaf.
+    NotFound, InvalidInput
+        When the partition does not exist or is not a leaf, or the value splits no leaf.
+    StateRuleBroken
+        When other writers changed every leaf that was to be split.
     """
     planner = _Planner(store, request, progress)
 
     def planned(_: Snapshot) -> tuple[TableState, SplitReport]:
-        # Of one moment: claims that end in between leave their old inputs in the state, free to be split.
+        # From the same moment: a claim that ends in between would leave its old inputs in the state, free to be split.
         state, claims = steady(store.load, planner.claims)
         return state, planner.plan(state, claims)
 
-    state, plan = store.on_head(planned)  # other writers may replace and delete what it reads
+    state, plan = store.on_head(planned)  # plans again if other writers delete the files that it reads
     if dry_run or not plan.splits:
         return replace(plan, dry_run=dry_run)
 
     def change(newest: TableState) -> SplitPartitions:
         nonlocal plan
         if newest.snapshot_id != state.snapshot_id:
+            logger.info(
+                "table %s: snapshot %d came first; planning the splits of snapshot %d again",
+                store.table_id, newest.snapshot_id, state.snapshot_id,
+            )  # fmt: skip
             plan = planner.plan(newest, planner.claims())
         if not plan.splits:
             raise StateRuleBroken("other writers changed every leaf that was to be split", hint="split again")
@@ -176,34 +205,37 @@ def split_partitions(
 
 
 class _Planner:
-    """Plans a splitting of one state, and again of a newer one without reading twice what did not change."""
+    """Plans the splits of a state, and again of a newer one without reading unchanged leaves twice."""
 
     def __init__(self, store: StateStore, request: SplitRequest, progress: Progress) -> None:
         self._store, self._request, self._progress = store, request, progress
+        self._table_id = store.table_id
         self._known: dict[tuple[str, tuple[str, ...]], LeafSplit | Unsplit] = {}
 
     def claims(self) -> tuple[Assignment, ...]:
-        """Return which files compaction jobs have claimed."""
-        return self._store.catalog.assignments(self._store.table_id, self._store.clock.now())
+        """Return the claims of compaction jobs."""
+        return self._store.catalog.assignments(self._table_id, self._store.clock.now())
 
     def plan(self, state: TableState, claims: Iterable[Assignment]) -> SplitReport:
-        """Return what becomes of the leaves of a state."""
-        busy = {claim.partition_id: claim.job_id for claim in claims}
-        chosen = list(chosen_leaves(state, self._request))
-        found: list[LeafSplit | Unsplit] = []
+        """Return how the selected leaves of a state are split."""
+        claimed_by = {claim.partition_id: claim.job_id for claim in claims}
+        chosen = list(selected_leaves(state, self._request))
+        plans: list[LeafSplit | Unsplit] = []
         with ThreadPoolExecutor(self._store.storage.at_once) as pool:
             for i, (leaf, rows) in enumerate(chosen):
                 self._progress.update("splitting", i, len(chosen))
-                if leaf.id in busy:
-                    why = f"compaction job {busy[leaf.id]} has its files"
-                    found.append(Unsplit(leaf.id, leaf.region.text(state.schema), rows, why))
+                if leaf.id in claimed_by:
+                    job_id = claimed_by[leaf.id]
+                    logger.info("table %s: leaf %s not split: job %s has its files", self._table_id, leaf.id, job_id)
+                    why = f"compaction job {job_id} has its files"
+                    plans.append(Unsplit(leaf.id, leaf.region.text(state.schema), rows, why))
                 else:
-                    found.append(self._leaf(state, leaf, pool))
-        splits = tuple(each for each in found if isinstance(each, LeafSplit))
-        left = tuple(each for each in found if isinstance(each, Unsplit))
+                    plans.append(self._plan_leaf(state, leaf, pool))
+        splits = tuple(each for each in plans if isinstance(each, LeafSplit))
+        left = tuple(each for each in plans if isinstance(each, Unsplit))
         return SplitReport(splits, left, self._request.threshold, None, dry_run=False)
 
-    def _leaf(self, state: TableState, leaf: Partition, pool: Executor) -> LeafSplit | Unsplit:
+    def _plan_leaf(self, state: TableState, leaf: Partition, pool: Executor) -> LeafSplit | Unsplit:
         references = state.files.active_in({leaf.id})
         known = leaf.id, tuple(reference.filename for reference in references)
         if known not in self._known:
@@ -212,24 +244,30 @@ class _Planner:
         return self._known[known]
 
 
-def chosen_leaves(state: TableState, request: SplitRequest) -> Iterator[tuple[Partition, int]]:
-    """Yield the leaves that a request is about, each with its rows. Pure.
+def selected_leaves(state: TableState, request: SplitRequest) -> Iterator[tuple[Partition, int]]:
+    """Yield the leaves that a request selects, each with its number of rows.
 
-    Sleeper counts only rows of files that belong to one partition alone; here every count is exact, so all do.
+    Sleeper counts only the rows of files that belong to one partition alone; here every count is exact, so all files
+    count.
     """
     rows = {name: totals.rows for name, totals in state.files.by_partition().items()}
     if request.partition_id is not None and not state.tree[request.partition_id].is_leaf:
-        raise InvalidInput(f"partition {request.partition_id!r} is no leaf", hint="name one that partitions lists")
+        raise InvalidInput(
+            f"partition {request.partition_id!r} is not a leaf", hint="name a leaf that partitions lists"
+        )
     leaves = [leaf for leaf in state.tree.leaves if request.partition_id in {None, leaf.id}]
     if request.at is None:
         yield from ((leaf, rows[leaf.id]) for leaf in leaves if rows.get(leaf.id, 0) >= request.threshold)
         return
     ranges = [(leaf, leaf.region.ranges[request.dimension]) for leaf in leaves]
-    cut = [leaf for leaf, r in ranges if request.at in r and request.at != r.min]
-    if not cut:
+    divided = [leaf for leaf, wanted in ranges if request.at in wanted and request.at != wanted.min]
+    if not divided:
         key = state.schema.row_keys[request.dimension].name
-        raise InvalidInput(f"{key} {key_text(request.at)} splits no leaf", hint="a leaf begins or ends there already")
-    yield from ((leaf, rows.get(leaf.id, 0)) for leaf in cut)
+        raise InvalidInput(
+            f"{key} {key_text(request.at)} does not split any leaf",
+            hint="give a value inside a leaf: a leaf already begins or ends at this one",
+        )
+    yield from ((leaf, rows.get(leaf.id, 0)) for leaf in divided)
 
 
 def plan_leaf(
@@ -240,44 +278,71 @@ def plan_leaf(
     request: SplitRequest,
     new_id: Callable[[], str],
 ) -> LeafSplit | Unsplit:
-    """Return what becomes of one leaf: cut at the asked value, or at medians until each part is small enough."""
-    words, rows = leaf.region.text(state.schema), sum(reference.rows for reference in references)
+    """Return how one leaf is split: at the requested value, or at medians until each part is small enough.
 
-    def fresh() -> str:
-        name = new_id()[:8]
-        while name in state.tree:
-            name = new_id()[:8]
-        return name
+    Parameters
+    ----------
+    state, leaf, references
+        The version, the leaf, and its references to files.
+    keys
+        The row keys in those files.
+    request
+        Where to split.
+    new_id
+        Makes random ids; the first 8 characters become a partition's id.
+    """
+    region, rows = leaf.region.text(state.schema), sum(reference.rows for reference in references)
+    splits, parts = _split_leaf(state, leaf, keys, request, new_id)
+    if not splits:
+        return Unsplit(leaf.id, region, rows, "all of its rows have the same key")
+    counts = keys.counts([part.region for part in parts])
+    moved: list[FileReference] = []
+    for reference in references:
+        moved += _moved_references(reference, parts, counts[reference.filename])
+    described: list[tuple[str, str, int]] = []
+    for i, part in enumerate(parts):
+        part_rows = sum(rows_in_parts[i] for rows_in_parts in counts.values())
+        described.append((part.id, part.region.text(state.schema), part_rows))
+    return LeafSplit(leaf.id, region, rows, splits, tuple(described), tuple(moved))
+
+
+def _split_leaf(
+    state: TableState, leaf: Partition, keys: LeafKeys, request: SplitRequest, new_id: Callable[[], str]
+) -> tuple[tuple[PartitionSplit, ...], tuple[Partition, ...]]:
+    """Return the splits of a leaf, and the new leaves in key order."""
+
+    def unused_id() -> str:
+        partition_id = new_id()[:8]
+        while partition_id in state.tree:
+            partition_id = new_id()[:8]
+        return partition_id
+
+    def split(part: Partition, dimension: int, point: KeyValue) -> PartitionSplit:
+        return PartitionSplit(part.id, dimension, point, (unused_id(), unused_id()))
 
     tree = PartitionTree((leaf,))
-    splits: list[PartitionSplit] = []
+    if request.at is not None:
+        splits = [split(leaf, request.dimension, request.at)]
+        return tuple(splits), tree.with_splits(splits).leaves
+    splits = []
     waiting = [leaf]
     while waiting and len(splits) < MOST_PARTS - 1:
         part = waiting.pop(0)
-        cut = _cut(part, keys, request) if splits or request.at is None else (request.dimension, request.at)
-        if cut is None:
-            continue
-        splits.append(PartitionSplit(part.id, *cut, (fresh(), fresh())))
-        tree = tree.with_splits(splits[-1:])
-        if request.at is not None:
-            break
-        waiting += [tree[child] for child in splits[-1].child_ids]
-    if not splits:
-        return Unsplit(leaf.id, words, rows, "all of its rows have one key")
-    parts = tree.leaves
-    counts = keys.counts([part.region for part in parts])
-    moved = tuple(each for reference in references for each in _moved(reference, parts, counts[reference.filename]))
-    held = [sum(of_file[i] for of_file in counts.values()) for i in range(len(parts))]
-    described = ((part.id, part.region.text(state.schema), total) for part, total in zip(parts, held, strict=True))
-    return LeafSplit(leaf.id, words, rows, tuple(splits), tuple(described), moved)
+        point = _split_point(part, keys, request.threshold)
+        if point is not None:
+            splits.append(split(part, *point))
+            tree = tree.with_splits(splits[-1:])
+            waiting += [tree[child] for child in splits[-1].child_ids]
+    return tuple(splits), tree.leaves
 
 
-def _cut(part: Partition, keys: LeafKeys, request: SplitRequest) -> tuple[int, KeyValue] | None:
-    """Return where a part that is too big is cut: at the median of the first row key that has one.
+def _split_point(part: Partition, keys: LeafKeys, threshold: int) -> tuple[int, KeyValue] | None:
+    """Return the row key's index and the value at which a part is split; None if it is small or cannot be split.
 
-    Where the least value of each row key has half of the rows or more, that value is parted from the others.
+    The point is the median of the first row key that has a median above its minimum. If in every row key at least half
+    of the rows have the minimum, it is the second smallest value of the first row key that has two.
     """
-    if keys.rows(part.region) < request.threshold:
+    if keys.rows(part.region) < threshold:
         return None
     for find in (keys.median, keys.second):
         for dimension in range(len(part.region.ranges)):
@@ -287,26 +352,50 @@ def _cut(part: Partition, keys: LeafKeys, request: SplitRequest) -> tuple[int, K
     return None
 
 
-def _moved(reference: FileReference, parts: Sequence[Partition], counts: Sequence[int]) -> Iterator[FileReference]:
-    """Yield the references to a file of the new leaves that have rows of it."""
+def _moved_references(
+    reference: FileReference, parts: Sequence[Partition], counts: Sequence[int]
+) -> Iterator[FileReference]:
+    """Yield the references to a file of the new leaves that have rows in it."""
     for part, rows in zip(parts, counts, strict=True):
         if rows:
-            alone = reference.min_key in part.region and reference.max_key in part.region
-            yield replace(reference, partition_id=part.id, rows=rows, rows_exact=True, only_this_partition=alone)
+            is_inside = reference.min_key in part.region and reference.max_key in part.region
+            yield replace(reference, partition_id=part.id, rows=rows, rows_exact=True, only_this_partition=is_inside)
 
 
 def request_of(
     state: TableState, threshold: int, *, at: Any = None, key: str | None = None, partition_id: str | None = None
 ) -> SplitRequest:
-    """Return a user's request, checked; `key` names the row key that `at` is a value of, the first when None."""
+    """Return a user's request after checking it.
+
+    Parameters
+    ----------
+    state
+        The version to split.
+    threshold
+        The number of rows from which a leaf is split; at least 2.
+    at
+        The value, or its text, to split at instead.
+    key
+        The row key that `at` is a value of; the first when None.
+    partition_id
+        Split only this leaf.
+
+    Raises
+    ------
+    NotFound
+        When there is no such row key.
+    InvalidInput
+        When the threshold is too small, or `at` is missing or not a value of the row key.
+    """
     if threshold < 2:
-        raise InvalidInput(f"no leaf can be split until it has fewer than {threshold} rows", hint="give 2 or more")
+        raise InvalidInput(f"a leaf cannot be split until it has fewer than {threshold} rows", hint="give 2 or more")
     fields = {field.name: i for i, field in enumerate(state.schema.row_keys)}
     if key is not None and key not in fields:
         raise NotFound.of("row key", key, fields)
     if key is not None and at is None:
         raise InvalidInput(
-            f"row key {key!r} is to be split at no value", hint=("add the value: ", Action("--at VALUE", "at=VALUE"))
+            f"row key {key!r} is given without a value to split at",
+            hint=("add the value: ", Action("--at VALUE", "at=VALUE")),
         )
     dimension = fields[key] if key else 0
     field = state.schema.row_keys[dimension]
@@ -316,7 +405,7 @@ def request_of(
 
 
 def with_splits(properties: TableProperties, given: bool, file: str | None, strings_base64: bool) -> TableProperties:
-    """Return a table's properties with another split points file, or with none when points are given by themselves."""
+    """Return properties that name a new table's split points file; without one if points are given as values."""
     if file is None and not given:
         return properties
     texts = {name: text for name, text in properties.texts.items() if name not in {SPLITS_FILE, SPLITS_BASE64}}
@@ -328,44 +417,46 @@ def with_splits(properties: TableProperties, given: bool, file: str | None, stri
 def initial_split_points(
     schema: Schema, given: Iterable[Any] | None, properties: TableProperties, home: Storage
 ) -> list[Any]:
-    """Return values of the first row key; none where neither points nor a file is given.
+    """Return the split points of a new table: values of the first row key, or none.
 
     Parameters
     ----------
     schema
         The table's schema.
     given
-        Values, or texts of values as they stand in a split points file; None is none.
+        Values, or their texts as in a split points file; None means no points.
     properties
-        ``sleeper.table.splits.file`` names a file, or ``s3://`` object; ``sleeper.table.splits.base64.encoded`` says
-        that strings in it are in base64.
+        ``sleeper.table.splits.file`` names a file or ``s3://`` object; ``sleeper.table.splits.base64.encoded`` says
+        that strings in it are encoded in base64.
     home
-        Where the warehouse is: its region and server are those of other buckets too.
+        The warehouse's storage. If it is a bucket, its region and endpoint are also used for other buckets.
 
     Raises
     ------
     NotFound
-        When there is no such file.
+        When the file does not exist.
     InvalidInput
-        When points are given twice, or one cannot be; the line of a file is named.
+        When points are given both as values and in a file, or one is not a value of the row key; for a file, the error
+        names the line.
     """
-    field, points, file = schema.row_keys[0], list(() if given is None else given), properties[SPLITS_FILE]
+    field, values, file = schema.row_keys[0], list(() if given is None else given), properties[SPLITS_FILE]
     if not file:
-        return [parse_key(field, point, what="split point") if isinstance(point, str) else point for point in points]
-    if points:
-        raise InvalidInput(f"split points are given, and the file {file} too", hint="leave one of them out")
+        return [parse_key(field, value, what="split point") if isinstance(value, str) else value for value in values]
+    if values:
+        raise InvalidInput(f"split points are given both as values and in the file {file}", hint="omit one of them")
     try:
-        found = find_files(file, home)
+        files = find_files(file, home)
     except NotFound as error:
-        raise NotFound(f"no split points file {file!r}", hint="give the path of a file") from error
-    if len(found) != 1:
-        raise InvalidInput(f"{file} is {len(found)} files", hint="give the path of one file of split points")
+        raise NotFound(f"split points file {file!r} does not exist", hint="give the path of a file") from error
+    if len(files) != 1:
+        raise InvalidInput(f"{file} matches {len(files)} files", hint="give the path of one split points file")
     try:
-        text = found[0].storage.read(found[0].path).decode()
+        text = files[0].storage.read(files[0].path).decode()
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{file} is no UTF-8", hint="write the split points in UTF-8, or in base64") from error
-    # of a file elsewhere, which a property may name by mistake, errors show no line
-    within = lies_within(file, home.root.rpartition("/")[0])
-    return list(
-        read_split_points(text, field, strings_base64=properties[SPLITS_BASE64], source=file, shows_lines=within)
+        raise InvalidInput(f"{file} is not UTF-8", hint="write the split points in UTF-8, or in base64") from error
+    # A property may name some other file by mistake: errors show the lines only of files in the warehouse.
+    in_warehouse = lies_within(file, home.root.rpartition("/")[0])
+    points = read_split_points(
+        text, field, strings_base64=properties[SPLITS_BASE64], source=file, shows_lines=in_warehouse
     )
+    return list(points)

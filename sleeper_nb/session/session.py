@@ -407,7 +407,7 @@ class Session:
             self._register(self._spark.session())
 
     @checked
-    def jobs(self, which: job_tracking.Which = "all", *, limit: int = job_tracking.SHOWN) -> Listing[Job]:
+    def jobs(self, which: job_tracking.Which = "all", *, limit: int = job_tracking.LISTED_JOBS) -> Listing[Job]:
         """Return the newest runs of the jobs of all tables, newest first; otherwise as `Table.jobs`."""
         catalog, now = self.components.catalog, self.components.clock.now()
         runs = (
@@ -415,8 +415,8 @@ class Session:
             for entry in catalog.tables()
             for job in job_tracking.jobs_of(catalog, entry.id, which, limit, now)
         )
-        newest = job_tracking.newest(runs, limit)
-        return job_tracking.listing(f"jobs of {self.instance}", newest, now, with_table=True)
+        newest = job_tracking.newest_jobs(runs, limit)
+        return job_tracking.list_jobs(f"jobs of {self.instance}", newest, now, with_table=True)
 
     @checked
     def maintain(self, dry_run: bool = False) -> MaintenanceReport:

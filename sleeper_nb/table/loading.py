@@ -118,11 +118,11 @@ def _bulk_import(table: OpenTable, given: Sequence[IngestSource], message: str |
 def _once(table: OpenTable, kind: JobKind, job_id: str, add: Callable[[], Snapshot]) -> Snapshot:
     """Add rows, unless the job id has added some before."""
     check_job_id(job_id)
-    return job_tracking.added_once(table.store, job_id, lambda: _tracked(table, kind, job_id, add))
+    return job_tracking.add_once(table.store, job_id, lambda: _tracked(table, kind, job_id, add))
 
 
 def _tracked(table: OpenTable, kind: JobKind, job_id: str, add: Callable[[], Snapshot]) -> Snapshot:
-    return job_tracking.tracked(table.store, kind, job_id, table.components.author, add)
+    return job_tracking.run_tracked(table.store, kind, job_id, table.components.author, add)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ def jobs(table: OpenTable, which: job_tracking.Which, limit: int) -> Listing[Job
     now = table.components.clock.now()
     runs = job_tracking.jobs_of(table.components.catalog, table.entry.id, which, limit, now)
     pairs = [(table.entry, run) for run in runs]
-    return job_tracking.listing(f"jobs of {table.name}", pairs, now, with_table=False)
+    return job_tracking.list_jobs(f"jobs of {table.name}", pairs, now, with_table=False)
 
 
 def leases(table: OpenTable) -> Listing[Lease]:

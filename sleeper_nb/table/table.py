@@ -32,7 +32,7 @@ from sleeper_nb.operations.administration.alter import AlterReport
 from sleeper_nb.operations.administration.property_listing import PropertyValue
 from sleeper_nb.operations.compact import CompactionReport
 from sleeper_nb.operations.findings import CheckReport
-from sleeper_nb.operations.job_tracking import SHOWN, Which
+from sleeper_nb.operations.job_tracking import LISTED_JOBS, Which
 from sleeper_nb.operations.loading.ingest import IngestPlan
 from sleeper_nb.operations.loading.source_files import CsvFormat
 from sleeper_nb.operations.scanning.export import ExportReport
@@ -781,7 +781,7 @@ class Table(Report):
     # Monitor the table.
 
     @checked
-    def jobs(self, which: Which = "all", *, limit: int = SHOWN) -> Listing[Job]:
+    def jobs(self, which: Which = "all", *, limit: int = LISTED_JOBS) -> Listing[Job]:
         """Return the newest runs of the table's jobs, newest first: compactions, bulk imports, ingests with a job id.
 
         Parameters

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.operations.job_tracking import OVER, duration, jobs_of
+from sleeper_nb.operations.job_tracking import STALE_REASONS, duration, jobs_of
 from sleeper_nb.report import SHOWN_ROWS, Grid, Report, counted
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class JobSeen:
     @property
     def runs(self) -> bool:
         """Whether more will come of it."""
-        return not self.job.ended and self.job.reason not in OVER
+        return not self.job.ended and self.job.reason not in STALE_REASONS
 
     @property
     def finished(self) -> bool:

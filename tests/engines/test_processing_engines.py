@@ -233,7 +233,7 @@ def test_an_error_of_an_iterator_is_short_on_every_engine(tmp_path: Path, clock:
         ):
             with pytest.raises(InvalidInput, match="at_most' failed: ValueError: invalid literal") as error:
                 run()
-            assert error.value.hint == "mend the function; no row was changed"
+            assert error.value.hint == "correct the function; no row was changed"
             assert "\n" not in error.value.message
         assert table.resolved.snapshot_id == head
 

@@ -129,7 +129,7 @@ def test_reinitialise_table_as_the_specification_types_it(sleeper, folder):
 def test_reinitialise_table_refuses_what_it_cannot_do(sleeper):
     for words, code, expected in (
         (("yes",), 1, "delete-partitions is true or false, not 'yes'"),
-        (("true", "/nowhere/at.all"), 1, "no split points file"),
+        (("true", "/nowhere/at.all"), 1, "split points file '/nowhere/at.all' does not exist"),
         (("true", "rows.csv", "maybe"), 1, "base64-encoded is true or false"),
         (("true", "rows.csv", "false", "more"), 2, "cannot use 'more'"),
     ):

@@ -550,7 +550,7 @@ def test_leaves_are_split_as_typed(trips, fail):
     assert trips("%sleeper split trips --dry-run --threshold 6").splits[0].rows == 6
     done = trips("%sleeper split trips --at Zurich --key city")
     assert [region for leaf in done.splits for _, region, _ in leaf.parts] == ["city (-∞, Zurich)", "city [Zurich, g)"]
-    assert "splits no leaf" in fail("%sleeper split trips --at g").message
+    assert "does not split any leaf" in fail("%sleeper split trips --at g").message
     assert "--at or --auto" in fail("%sleeper split trips --auto --at g").message
     drawn = repr(trips("%sleeper partitions trips"))
     assert "├─ " in drawn

@@ -100,7 +100,7 @@ def test_rows_of_a_scan_are_given_as_a_library_has_them(run):
         ),
         (
             "export trips trips.xlsx",
-            "cannot write the format of 'trips.xlsx'",
+            "the format of 'trips.xlsx' cannot be written",
             "end it in .parquet or .csv or .tsv, or give a folder",
         ),
         (

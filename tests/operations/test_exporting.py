@@ -106,8 +106,8 @@ def test_an_empty_table_is_an_empty_file_or_no_file(tmp_path: Path):
 @pytest.mark.parametrize(
     ("to", "options", "kind", "words"),
     [
-        ("there.csv", {}, sl.AlreadyExists, "there.csv already"),
-        ("folder", {}, sl.AlreadyExists, "folder/x already"),
+        ("there.csv", {}, sl.AlreadyExists, "there.csv already exists"),
+        ("folder", {}, sl.AlreadyExists, "folder/x already exists"),
         (
             "new",
             {"file_format": "orc"},

@@ -259,9 +259,9 @@ def test_an_iterator_sees_all_rows_of_a_key_at_once(size: int):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("fails", "ZeroDivisionError: text"), ("upside_down", "not sorted"), ("moves", "keys it did not get"),
+    [("fails", "ZeroDivisionError: text"), ("upside_down", "not sorted"), ("moves", "keys outside the range"),
      ("renames", "the columns key, n, values"), ("nulls", "do not fit"), ("texts", "do not fit"),
-     ("table", "gave a Table")],
+     ("table", "returned a Table")],
 )  # fmt: skip
 def test_an_iterator_that_fails_or_breaks_its_promise_is_named(name: str, message: str):
     with pytest.raises(InvalidInput, match=rf"iterator '{__name__}:{name}'.*{message}") as error:

@@ -48,14 +48,14 @@ def test_points_are_values_or_their_texts(session: sl.Session, kind: str, given:
 
 def test_a_file_that_cannot_be_makes_no_table(session: sl.Session, tmp_path: Path):
     schema, path = sl.Schema({"k": "int"}), tmp_path / "splits.txt"
-    with pytest.raises(sl.NotFound, match="no split points file"):
+    with pytest.raises(sl.NotFound, match=r"split points file .* does not exist"):
         session.create_table("t", schema, properties={SPLITS_FILE: str(path)})
     path.write_bytes(b"\xff\n")
-    with pytest.raises(sl.InvalidInput, match="no UTF-8"):
+    with pytest.raises(sl.InvalidInput, match="not UTF-8"):
         session.create_table("t", schema, properties={SPLITS_FILE: str(path)})
     path.write_text("2\n1\n")
     with pytest.raises(sl.InvalidInput, match=r"line 2 of .*splits.txt"):
         session.create_table("t", schema, properties={SPLITS_FILE: str(path)})
-    with pytest.raises(sl.InvalidInput, match="too"):
+    with pytest.raises(sl.InvalidInput, match="and in the file"):
         session.create_table("t", schema, [1], properties={SPLITS_FILE: str(path)})
     assert len(session.tables()) == 0

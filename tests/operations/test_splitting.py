@@ -101,7 +101,7 @@ def test_a_leaf_whose_rows_have_one_key_stays_and_is_told(store: StateStore):
     ingest(store, rows_of("a", "a", "a"))
     done = split(store, 3)
     assert (done.snapshot, leaves(store)) == (None, [("every key", 3)])
-    assert "stays with 3 rows: all of its rows have one key" in repr(done)
+    assert "stays with 3 rows: all of its rows have the same key" in repr(done)
 
 
 @pytest.mark.parametrize(
@@ -122,13 +122,13 @@ def test_a_user_can_say_where(store: StateStore, options: dict[str, Any], expect
 @pytest.mark.parametrize(
     ("options", "kind", "words"),
     [
-        ({"at": "m"}, InvalidInput, "splits no leaf"),
+        ({"at": "m"}, InvalidInput, "does not split any leaf"),
         ({"at": 5}, InvalidInput, "no value of row key 'key'"),
         ({"at": "x", "key": "n"}, InvalidInput, "no value of row key 'n'"),
         ({"at": 1, "key": "m"}, NotFound, "no row key 'm'"),
-        ({"key": "n"}, InvalidInput, "at no value"),
+        ({"key": "n"}, InvalidInput, "without a value to split at"),
         ({"at": "a", "partition_id": "nowhere"}, NotFound, "nowhere"),
-        ({"at": "a", "partition_id": "root"}, InvalidInput, "no leaf"),
+        ({"at": "a", "partition_id": "root"}, InvalidInput, "not a leaf"),
         ({"threshold": 1}, InvalidInput, "fewer than 1"),
     ],
 )

@@ -1,9 +1,15 @@
-"""Export: the rows of a scan as plain files that any tool reads, one for each leaf, or one for all."""
+"""Export the rows of a scan to Parquet, CSV or TSV files: one file per leaf, or one file for all rows.
+
+A CSV file holds exactly the values of the rows, and an ingest reads the same values from it. Texts, bytes, lists and
+maps are always quoted, and NULL never is. Bytes are base64, lists are JSON, and maps are JSON lists of pairs; numbers
+have all their digits, and timestamps are in UTC. A value that CSV cannot hold is refused.
+"""
 
 from __future__ import annotations
 
 import base64
 import json
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -27,43 +33,247 @@ from sleeper_nb.progress import Progress
 from sleeper_nb.report import Bytes, Grid, Report, counted, values_of
 from sleeper_nb.storage.filesystem import Storage, open_near
 
-# Rows as the text of a CSV file that an ingest reads as exactly the same values, or a refusal.
-#
-# Texts, bytes, lists and maps are always in quotes, and NULL never is. Bytes are base64; lists are JSON, and maps are
-# lists of pairs; numbers have every digit, moments are in UTC.
+logger = logging.getLogger(__name__)
 
+Format = Literal["parquet", "csv", "tsv"]
+EXPORT_FORMATS: tuple[Format, ...] = ("parquet", "csv", "tsv")
+"""The formats that can be written; the first is the default."""
+_ENDINGS = tuple(f".{each}" for each in EXPORT_FORMATS)
+_OTHER_FORMAT = re.compile(r"\.(xlsx?|jsonl?|ndjson|txt|orc|avro|feather|arrow|ipc|gz|zip)$", re.IGNORECASE)
 _WRITTEN_DAYS = (-12_687_428, 11_248_737)
-"""The years -32767 to 32767: of others Arrow writes none, or a wrong one."""
+"""The years -32767 to 32767: Arrow writes wrong text, or none, for other years."""
 _DAYS_OF_JSON = (-719_162, 2_932_896)
-"""The years 1 to 9999, which dates of Python have."""
-_MICROSECONDS = 86_400_000_000
+"""The years 1 to 9999, which Python's dates can hold."""
+_MICROSECONDS_PER_DAY = 86_400_000_000
+_INFINITY = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedFile:
+    """A file that was written: its address, the keys of its rows as text, and its rows and bytes."""
+
+    address: str
+    region: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ExportReport(Report):
+    """What an export wrote.
+
+    Parameters
+    ----------
+    source
+        The table and its version, as text.
+    files
+        The files in key order; leaves without rows have none.
+    """
+
+    source: str
+    files: tuple[ExportedFile, ...]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows in all files."""
+        return sum(file.rows for file in self.files)
+
+    def grid(self) -> Grid:
+        """Return one row per file."""
+        rows = tuple((file.address, file.region, file.rows, Bytes(file.bytes)) for file in self.files)
+        title = f"{self.source}: exported {counted(self.rows, 'row')} to {counted(len(self.files), 'file')}"
+        return Grid(("file", "keys", "rows", "bytes"), rows, title)
+
+
+def export(
+    plan: ScanPlan,
+    storage: Storage,
+    source: str,
+    destination: str,
+    *,
+    file_format: str | None = None,
+    csv: CsvFormat = DEFAULT_CSV,
+    columns: Sequence[str] | None = None,
+    where: Condition | None = None,
+    limit: int | None = None,
+    progress: Progress,
+) -> ExportReport:
+    """Write the rows of a plan, leaf by leaf, in key order within each. After an error, no file is left.
+
+    Parameters
+    ----------
+    plan, storage
+        The rows to export, and the table's folder.
+    source
+        The table and its version, for the report.
+    destination
+        A folder that is empty or does not exist, for one file per leaf; or a new file that ends in ``.parquet``,
+        ``.csv`` or ``.tsv``, for all rows. Either can be an ``s3://`` address.
+    file_format
+        ``"parquet"``, ``"csv"`` or ``"tsv"``; None follows the destination's ending, and means Parquet for a folder.
+    csv
+        The format of CSV files.
+    columns, where, limit
+        As in `read`.
+    progress
+        Receives the number of leaves that were written.
+
+    Raises
+    ------
+    InvalidInput
+        When the format is unknown or does not match the ending, or a value does not fit CSV.
+    AlreadyExists
+        When there are files at the destination.
+    """
+    target, single = _target(destination, storage)
+    suffix = _suffix(destination if single else None, file_format)
+    if suffix == "parquet" and csv != DEFAULT_CSV:
+        raise InvalidInput("Parquet has no delimiter, null text or header", hint="omit them, or export to .csv")
+    csv_format = csv.for_file(f"x.{suffix}")
+    fields = selected_fields(plan.schema.names if columns is None else columns, plan.schema)
+    done: list[ExportedFile] = []
+    try:
+        with opened_condition(where) as test:
+            rows = _RowStream(plan, storage, fields, test, limit)
+            for name, region, batches in _parts(plan, rows, single, suffix, progress):
+                written = _write(target, name, pa.schema(fields), batches, suffix, csv_format, even_empty=bool(single))
+                if written is not None:
+                    done.append(ExportedFile(target.locate(name), region, written, target.size(name)))
+    except BaseException as error:
+        logger.info("export of %s ended by %s; deleting %d files", source, type(error).__name__, len(done))
+        for file in done:
+            target.delete(file.address.removeprefix(f"{target.root}/"))
+        raise
+    return ExportReport(source, tuple(done))
+
+
+class _RowStream:
+    """Reads the rows of leaves, one leaf after the other, up to a limit in total."""
+
+    def __init__(
+        self, plan: ScanPlan, storage: Storage, fields: Sequence[pa.Field], where: RowTest | None, limit: int | None
+    ) -> None:
+        self._process, self._storage = Processor.of(plan.processing, plan.schema), storage
+        self._schema, self._where, self._rows_left = pa.schema(fields), where, limit
+
+    def of(self, *leaves: PlannedLeaf) -> Iterator[pa.RecordBatch]:
+        for leaf in leaves:
+            for batch in leaf_rows(
+                leaf.files,
+                self._process,
+                self._storage,
+                where=self._where,
+                columns=self._schema.names,
+                limit=self._rows_left,
+            ):
+                self._rows_left = None if self._rows_left is None else self._rows_left - batch.num_rows
+                yield batch.cast(self._schema)
+
+
+def _parts(
+    plan: ScanPlan, rows: _RowStream, single: str, suffix: str, progress: Progress
+) -> Iterator[tuple[str, str, Iterator[pa.RecordBatch]]]:
+    """Yield for each file its name, its keys as text, and its rows."""
+    leaves = [leaf for leaf in plan.leaves if leaf.files]
+    if single:
+        progress.update("exporting")
+        yield single, "all keys", rows.of(*leaves)
+        return
+    for i, leaf in enumerate(leaves):
+        progress.update("exporting", i, len(leaves))
+        region = leaf.partition.region.text(plan.schema)
+        yield f"part-{i:05d}-{leaf.partition.id}.{suffix}", region, rows.of(leaf)
+
+
+def _target(destination: str, home: Storage) -> tuple[Storage, str]:
+    """Return the folder to write to, and the name of the single file in it; "" for one file per leaf."""
+    text = destination.rstrip("/")
+    folder, _, name = text.rpartition("/")
+    if _OTHER_FORMAT.search(name):
+        hint = f"end it in {' or '.join(_ENDINGS)}, or give a folder"
+        raise InvalidInput(f"the format of {name!r} cannot be written", hint=hint)
+    single = name if name.lower().endswith(_ENDINGS) else ""
+    parent = folder or ("/" if text.startswith("/") else ".")
+    target = open_near(parent if single else text, home)
+    existing = _existing_file(target, single)
+    if existing:
+        raise AlreadyExists(f"{existing} already exists", hint="export to a new file or an empty folder")
+    return target, single
+
+
+def _existing_file(target: Storage, name: str) -> str:
+    """Return the address of the file, or of any file in the folder, that an export would meet; "" if there is none."""
+    if not name:
+        return next((target.locate(file.path) for file in target.list()), "")
+    try:
+        target.size(name)
+    except NotFound:
+        return ""
+    return target.locate(name)
+
+
+def _suffix(single: str | None, file_format: str | None) -> str:
+    ending = None if single is None else single.rpartition(".")[2].lower()
+    if file_format is not None and file_format not in EXPORT_FORMATS:
+        raise InvalidInput(f"no format {file_format!r}", hint=f"the formats are {', '.join(EXPORT_FORMATS)}")
+    if ending and file_format and ending != file_format:
+        raise InvalidInput(f"a file that ends in .{ending} is not {file_format}", hint="omit the format")
+    return ending or file_format or EXPORT_FORMATS[0]
+
+
+def _write(
+    target: Storage,
+    name: str,
+    schema: pa.Schema,
+    batches: Iterator[pa.RecordBatch],
+    suffix: str,
+    csv_format: CsvFormat,
+    *,
+    even_empty: bool,
+) -> int | None:
+    """Write one file and return its row count; without rows, write no file and return None unless `even_empty`."""
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None and not even_empty:
+        return None
+    rows = 0
+    with target.output(name) as stream:
+        writer: pq.ParquetWriter | CsvWriter
+        if suffix == "parquet":
+            writer = pq.ParquetWriter(stream, schema, compression="zstd")
+        else:
+            writer = CsvWriter(stream, schema, csv_format)
+        with closing(writer):
+            for batch in chain([] if first is None else [first], batches):
+                writer.write_batch(batch)
+                rows += batch.num_rows
+    return rows
 
 
 class CsvWriter:
-    """Writes batches of rows as CSV, with one header."""
+    """Writes batches of rows as CSV, after a header if the format has one."""
 
-    def __init__(self, stream: Any, schema: pa.Schema, form: CsvFormat) -> None:
-        self._stream, self._form = stream, form
-        if form.header:
+    def __init__(self, stream: Any, schema: pa.Schema, csv_format: CsvFormat) -> None:
+        self._stream, self._format = stream, csv_format
+        if csv_format.header:
             names = (_quoted(pa.array([name]))[0].as_py() for name in schema.names)
-            stream.write(f"{form.separator.join(names)}\n".encode())
+            stream.write(f"{csv_format.separator.join(names)}\n".encode())
 
     def write_batch(self, batch: pa.RecordBatch) -> None:
-        """Write rows.
+        """Write the rows of a batch.
 
         Raises
         ------
         InvalidInput
-            For a value that would be read as NULL; for a date or moment outside the years -32767 to 32767, or 1 to
-            9999 within a list or map.
+            For a value that would be read back as NULL; for a date or timestamp outside the years -32767 to 32767, or
+            outside 1 to 9999 in a list or map.
         """
         if not batch.num_rows:
             return
         columns = [
-            pc.fill_null(_text_of(column, name, self._form), self._form.null)
+            pc.fill_null(_text_of(column, name, self._format), self._format.null)
             for name, column in zip(batch.schema.names, batch.columns, strict=True)
         ]
-        separator = pa.scalar(self._form.separator, pa.large_string())
+        separator = pa.scalar(self._format.separator, pa.large_string())
         lines = pc.binary_join_element_wise(*(c.cast(pa.large_string()) for c in columns), separator)
         self._stream.write("\n".join(lines.to_pylist()).encode() + b"\n")
 
@@ -71,7 +281,8 @@ class CsvWriter:
         """Do nothing: the stream is closed by its owner."""
 
 
-def _text_of(column: pa.Array, name: str, form: CsvFormat) -> pa.Array:
+def _text_of(column: pa.Array, name: str, csv_format: CsvFormat) -> pa.Array:
+    """Return a column as CSV text, with null for NULL."""
     kind = column.type
     if pa.types.is_string(kind):
         return _quoted(column)
@@ -85,12 +296,13 @@ def _text_of(column: pa.Array, name: str, form: CsvFormat) -> pa.Array:
     else:
         _check_years(column, name, _WRITTEN_DAYS)
         texts = column.cast(pa.string())
-    if pc.index(texts, form.null).as_py() >= 0:
+    null_text = csv_format.null
+    if pc.index(texts, null_text).as_py() >= 0:
         hint = "give another null text"
-        raise InvalidInput(f"column {name!r} has the value {form.null}, which is also the text for NULL", hint=hint)
+        raise InvalidInput(f"column {name!r} has the value {null_text}, which is also the text for NULL", hint=hint)
     if pa.types.is_nested(kind):
         return _quoted(texts)
-    return pc.if_else(pc.match_substring(texts, form.separator), _quoted(texts), texts)
+    return pc.if_else(pc.match_substring(texts, csv_format.separator), _quoted(texts), texts)
 
 
 def _quoted(texts: pa.Array) -> pa.Array:
@@ -100,12 +312,13 @@ def _quoted(texts: pa.Array) -> pa.Array:
 
 
 def _check_years(column: pa.Array, name: str, days: tuple[int, int]) -> None:
-    """Raise for a date or moment that is outside of some days since 1970."""
+    """Raise for a date or timestamp outside a range of days since 1970."""
     low, high = days
     if pa.types.is_date(column.type):
         numbers = column.cast(pa.int32())
     elif pa.types.is_timestamp(column.type):
-        low, high, numbers = low * _MICROSECONDS, (high + 1) * _MICROSECONDS - 1, column.cast(pa.int64())
+        numbers = column.cast(pa.int64())
+        low, high = low * _MICROSECONDS_PER_DAY, (high + 1) * _MICROSECONDS_PER_DAY - 1
     else:
         return
     outside = pc.index(pc.or_(pc.less(numbers, low), pc.greater(numbers, high)), True).as_py()
@@ -131,216 +344,17 @@ def _json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it; what JSON has no value for is a text."""
+    """Return a value as JSON can hold it: as text, if JSON has no type for it."""
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     if isinstance(value, bytes):
         return _base64(value)
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
-    if isinstance(value, date | Decimal) or (isinstance(value, float) and not -_HUGE < value < _HUGE):
+    if isinstance(value, date | Decimal) or (isinstance(value, float) and not -_INFINITY < value < _INFINITY):
         return str(value)
     return value
 
 
-_HUGE = float("inf")
-
-
 def _base64(value: bytes) -> str:
     return base64.b64encode(value).decode()
-
-
-Format = Literal["parquet", "csv", "tsv"]
-FORMATS: tuple[Format, ...] = ("parquet", "csv", "tsv")
-_OTHER_FORMAT = re.compile(r"\.(xlsx?|jsonl?|ndjson|txt|orc|avro|feather|arrow|ipc|gz|zip)$", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class ExportedFile:
-    """A file that was written: where, which keys it has, its rows and bytes."""
-
-    address: str
-    region: str
-    rows: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class ExportReport(Report):
-    """What an export wrote.
-
-    Parameters
-    ----------
-    source
-        The table and its version.
-    files
-        In the order of their keys; a leaf without rows has none.
-    """
-
-    source: str
-    files: tuple[ExportedFile, ...]
-
-    @property
-    def rows(self) -> int:
-        """Rows in all files."""
-        return sum(file.rows for file in self.files)
-
-    def grid(self) -> Grid:
-        """Return one row a file."""
-        rows = tuple((file.address, file.region, file.rows, Bytes(file.bytes)) for file in self.files)
-        title = f"{self.source}: exported {counted(self.rows, 'row')} to {counted(len(self.files), 'file')}"
-        return Grid(("file", "keys", "rows", "bytes"), rows, title)
-
-
-def export(
-    plan: ScanPlan,
-    storage: Storage,
-    source: str,
-    destination: str,
-    *,
-    file_format: str | None = None,
-    csv: CsvFormat = DEFAULT_CSV,
-    columns: Sequence[str] | None = None,
-    where: Condition | None = None,
-    limit: int | None = None,
-    progress: Progress,
-) -> ExportReport:
-    """Write the rows of a plan, leaf by leaf, in key order within each. When anything fails, no file is left.
-
-    Parameters
-    ----------
-    source
-        What the report calls the rows.
-    destination
-        A folder that is empty or does not exist, for a file a leaf; or a new file that ends in ``.parquet``, ``.csv``
-        or ``.tsv``, for all rows in one. Either can be at ``s3://``.
-    file_format
-        ``"parquet"``, ``"csv"`` or ``"tsv"``; None goes by the destination's ending, and is Parquet for a folder.
-    csv
-        How CSV is written. It has byte arrays in base64, and lists and maps as JSON; an ingest reads the same values.
-
-    Raises
-    ------
-    InvalidInput
-        When there is no such format, or it is not that of the ending; for a date that CSV cannot have.
-    AlreadyExists
-        When there are files at the destination.
-    """
-    target, single = _target(destination, storage)
-    suffix = _suffix(destination if single else None, file_format)
-    if suffix == "parquet" and csv != DEFAULT_CSV:
-        raise InvalidInput("Parquet has no delimiter, null text or header", hint="leave those out, or export to .csv")
-    form = csv.for_file(f"x.{suffix}")
-    fields = selected_fields(plan.schema.names if columns is None else columns, plan.schema)
-    done: list[ExportedFile] = []
-    try:
-        with opened_condition(where) as test:
-            rows = _RowStream(plan, storage, fields, test, limit)
-            for name, region, batches in _parts(plan, rows, single, suffix, progress):
-                written = _write(target, name, pa.schema(fields), batches, suffix, form, even_empty=bool(single))
-                if written is not None:
-                    done.append(ExportedFile(target.locate(name), region, written, target.size(name)))
-    except BaseException:
-        for file in done:
-            target.delete(file.address.removeprefix(f"{target.root}/"))
-        raise
-    return ExportReport(source, tuple(done))
-
-
-class _RowStream:
-    """Reads the rows of leaves, one leaf after the other, until there are as many as are wanted."""
-
-    def __init__(
-        self, plan: ScanPlan, storage: Storage, fields: Sequence[pa.Field], where: RowTest | None, limit: int | None
-    ) -> None:
-        self._process, self._storage = Processor.of(plan.processing, plan.schema), storage
-        self._schema, self._where, self._left = pa.schema(fields), where, limit
-
-    def of(self, *leaves: PlannedLeaf) -> Iterator[pa.RecordBatch]:
-        for leaf in leaves:
-            for batch in leaf_rows(
-                leaf.files,
-                self._process,
-                self._storage,
-                where=self._where,
-                columns=self._schema.names,
-                limit=self._left,
-            ):
-                self._left = None if self._left is None else self._left - batch.num_rows
-                yield batch.cast(self._schema)
-
-
-def _parts(
-    plan: ScanPlan, rows: _RowStream, single: str, suffix: str, progress: Progress
-) -> Iterator[tuple[str, str, Iterator[pa.RecordBatch]]]:
-    """Yield for each file its name, its keys in words, and its rows."""
-    leaves = [leaf for leaf in plan.leaves if leaf.files]
-    if single:
-        progress.update("exporting")
-        yield single, "all of them", rows.of(*leaves)
-        return
-    for i, leaf in enumerate(leaves):
-        progress.update("exporting", i, len(leaves))
-        region = leaf.partition.region.text(plan.schema)
-        yield f"part-{i:05d}-{leaf.partition.id}.{suffix}", region, rows.of(leaf)
-
-
-def _target(destination: str, home: Storage) -> tuple[Storage, str]:
-    """Return the folder to write to, and the name of the one file in it; "" for a file a leaf."""
-    text = destination.rstrip("/")
-    folder, _, name = text.rpartition("/")
-    if _OTHER_FORMAT.search(name):
-        hint = f"end it in {' or '.join(f'.{each}' for each in FORMATS)}, or give a folder"
-        raise InvalidInput(f"cannot write the format of {name!r}", hint=hint)
-    single = name if name.lower().endswith(tuple(f".{each}" for each in FORMATS)) else ""
-    above = folder or ("/" if text.startswith("/") else ".")
-    target = open_near(above if single else text, home)
-    there = _first_file(target, single)
-    if there:
-        raise AlreadyExists(f"there is {there} already", hint="export to a new file, or to an empty folder")
-    return target, single
-
-
-def _first_file(target: Storage, name: str) -> str:
-    """Return the address of what an export would write over or beside; "" when there is nothing."""
-    if not name:
-        return next((target.locate(file.path) for file in target.list()), "")
-    try:
-        target.size(name)
-    except NotFound:
-        return ""
-    return target.locate(name)
-
-
-def _suffix(single: str | None, file_format: str | None) -> str:
-    ending = None if single is None else single.rpartition(".")[2].lower()
-    if file_format is not None and file_format not in FORMATS:
-        raise InvalidInput(f"no format {file_format!r}", hint=f"the formats are {', '.join(FORMATS)}")
-    if ending and file_format and ending != file_format:
-        raise InvalidInput(f"a file that ends in .{ending} is not {file_format}", hint="leave the format out")
-    return ending or file_format or FORMATS[0]
-
-
-def _write(
-    target: Storage,
-    name: str,
-    schema: pa.Schema,
-    batches: Iterator[pa.RecordBatch],
-    suffix: str,
-    form: CsvFormat,
-    *,
-    even_empty: bool,
-) -> int | None:
-    """Write one file and return its rows; None, and no file, when there are none."""
-    first = next((batch for batch in batches if batch.num_rows), None)
-    if first is None and not even_empty:
-        return None
-    rows = 0
-    with target.output(name) as stream:
-        parquet = suffix == "parquet"
-        writer = pq.ParquetWriter(stream, schema, compression="zstd") if parquet else CsvWriter(stream, schema, form)
-        with closing(writer):
-            for batch in chain([] if first is None else [first], batches):
-                writer.write_batch(batch)
-                rows += batch.num_rows
-    return rows
