@@ -22,7 +22,8 @@ from sleeper_nb.model.snapshots import EPOCH
 from sleeper_nb.model.transactions import AddFiles
 from sleeper_nb.operations.administration.migrate import migrate_state_store
 from sleeper_nb.operations.check import check_table
-from sleeper_nb.operations.findings import CheckReport, state_faults, where_text
+from sleeper_nb.operations.check_rules import state_faults
+from sleeper_nb.operations.findings import CheckReport, where_text
 from sleeper_nb.operations.loading.ingest import reference_to, write_sorted
 from sleeper_nb.operations.upkeep import expire as expiry
 from sleeper_nb.progress import Silent
@@ -303,7 +304,7 @@ def test_leaves_that_do_not_tile():
     for tree, words in (
         (PartitionTree((root, left, narrow)), "do not tile"),
         (PartitionTree((root, left)), "no partition"),
-        (PartitionTree((root, left, right, Partition("stray", Region((Range(), Range()))))), "hangs in the tree 0"),
+        (PartitionTree((root, left, right, Partition("stray", Region((Range(), Range()))))), "is in the tree 0"),
         (PartitionTree((left,)), "does not hold every key"),
         (PartitionTree(()), "does not hold every key"),
     ):
@@ -408,7 +409,7 @@ def test_files_that_nothing_names_are_told_when_they_are_old(tmp_path: Path, kin
         os.utime(store.storage.locate(name), (0, 0))
     report = check(store)
     assert (report.findings, [file.path for file in report.orphans]) == ((), sorted(strays))
-    assert "nothing names 3 files of 3 B" in repr(report)
+    assert "no version names 3 files of 3 B" in repr(report)
     assert reachable(store) <= on_disk(store)
 
 

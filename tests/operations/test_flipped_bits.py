@@ -16,12 +16,8 @@ from sleeper_nb.errors import SleeperError, StorageError
 from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.savepoints import Savepoint, is_file_of
 from sleeper_nb.model.transactions import from_entry, has_checksum, without_checksum
-from sleeper_nb.operations.check import (
-    DataUse,
-    check_table,
-    data_faults,
-    savepoint_file_faults,
-)
+from sleeper_nb.operations.check import check_table, savepoint_file_faults
+from sleeper_nb.operations.check_data import DataUse, data_faults
 from sleeper_nb.operations.scanning import read_rows as reading
 from sleeper_nb.operations.scanning import scan_plan as planning
 from sleeper_nb.progress import Silent

@@ -1,0 +1,109 @@
+"""Check data files by reading them: their rows, order and keys against what the metadata records. Part of a check."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sleeper_nb.errors import NetworkError
+from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.keys import key_text
+from sleeper_nb.model.partitions import Region
+from sleeper_nb.model.schema import Schema, is_utf8
+from sleeper_nb.operations.findings import Suspicion
+from sleeper_nb.progress import Progress
+from sleeper_nb.storage.data_files import SortedKeys
+from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.integrity import DAMAGED, file_checksum
+
+
+@dataclass(frozen=True, slots=True)
+class DataUse:
+    """A reference of a partition to a data file, with the region and the schema to compare the file with."""
+
+    reference: FileReference
+    region: Region
+    schema: Schema
+
+    @property
+    def filename(self) -> str:
+        """The path of the file."""
+        return self.reference.filename
+
+
+def data_faults(storage: Storage, uses: Sequence[DataUse], progress: Progress) -> Iterator[Suspicion]:
+    """Read each data file once, and yield what is wrong with it."""
+    by_file: dict[str, list[DataUse]] = defaultdict(list)
+    for use in uses:
+        by_file[use.filename].append(use)
+    for i, (filename, of_file) in enumerate(by_file.items()):
+        progress.update("reading data files", i, len(by_file))
+        try:
+            if not _is_as_written(storage, filename, of_file):
+                what = f"{filename} {DAMAGED}"
+                yield Suspicion("data file", what, "its rows may be wrong, or lost", filename=filename)
+                continue
+            keys, bad_texts = _read_through(storage, filename, of_file[0].schema)
+        except NetworkError:
+            raise  # this says nothing about the file
+        except Exception as error:  # noqa: BLE001 - a damaged file can raise anything when it is read
+            why = getattr(error, "message", None) or str(error).partition("\n")[0]
+            what = f"{filename} cannot be read: {why}"
+            yield Suspicion("data file", what, "its rows are lost", filename=filename)
+            continue
+        for name in bad_texts:
+            what = f"{filename} has text that is not UTF-8 in column {name!r}"
+            means = "queries of that column fail: roll back to a version without this file, and ingest its rows again"
+            yield Suspicion("data file", what, means, filename=filename)
+        for what, means in dict.fromkeys(_key_faults(keys, of_file)):
+            yield Suspicion("data file", f"{filename} {what}", means, filename=filename)
+
+
+def _is_as_written(storage: Storage, filename: str, uses: Sequence[DataUse]) -> bool:
+    """Return whether a file has the checksum that its references record; True for files of releases without one."""
+    recorded = {use.reference.checksum for use in uses} - {None}
+    return not recorded or recorded == {file_checksum(storage, filename)}
+
+
+def _read_through(storage: Storage, filename: str, schema: Schema) -> tuple[SortedKeys, list[str]]:
+    """Read all columns of a data file batch by batch; return its keys, and the columns with text that is not UTF-8."""
+    keys, columns = SortedKeys(schema), pa.schema([schema.arrow.field(name) for name in schema.sort_order])
+    bad_texts: list[str] = []
+    with storage.input(filename) as stream, pq.ParquetFile(stream, page_checksum_verification=True) as file:
+        for batch in file.iter_batches():
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                if name not in bad_texts and not is_utf8(column):
+                    bad_texts.append(name)
+            keys.see(pa.Table.from_batches([batch]).select(schema.sort_order).cast(columns))
+        if keys.rows != file.metadata.num_rows:
+            raise pa.ArrowInvalid(f"its footer says {file.metadata.num_rows:,} rows, it has {keys.rows:,}")
+    return keys, bad_texts
+
+
+def _key_faults(keys: SortedKeys, uses: Sequence[DataUse]) -> Iterator[tuple[str, str]]:
+    """Yield how a file differs from its references, and what that means."""
+    if not keys.in_order:
+        order = ", ".join(uses[0].schema.sort_order)
+        yield f"is not sorted by {order}", "scans and compactions may return rows in the wrong order, or miss some"
+    for use in uses:
+        reference = use.reference
+        is_whole = reference.only_this_partition
+        if is_whole and reference.rows_exact and reference.rows != keys.rows:
+            yield f"has {keys.rows:,} rows, not {reference.rows:,}", "counts differ from what a scan reads"
+        if not is_whole and reference.rows > keys.rows:
+            yield f"has {keys.rows:,} rows, fewer than {reference.rows:,}", "counts differ from what a scan reads"
+        for i, column in enumerate(use.schema.row_keys):
+            low, high = keys.least[i], keys.greatest[i]
+            if low is None or high is None:
+                continue
+            actual = f"has {column.name} {key_text(low)} to {key_text(high)}"
+            allowed = use.region.ranges[i]
+            if is_whole and not (low in allowed and high in allowed):
+                yield f"{actual}, outside its partition's {allowed}", "a query for those keys misses its rows"
+            elif low < reference.min_key[i] or high > reference.max_key[i]:
+                recorded = f"{key_text(reference.min_key[i])} to {key_text(reference.max_key[i])}"
+                yield f"{actual}, recorded as {recorded}", "a query for those keys may miss its rows"
