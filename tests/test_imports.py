@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HEAVY = {"pyspark", "pandas", "duckdb", "boto3", "numpy", "pyarrow", "datafusion", "sqlglot", "ipywidgets", "polars"}
+HEAVY = {
+    "altair", "boto3", "datafusion", "duckdb", "ipywidgets", "numpy", "pandas", "polars", "pyarrow", "pyspark",
+    "sqlglot", "vl_convert",
+}  # fmt: skip
 
 
 def loaded(source):

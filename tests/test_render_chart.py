@@ -1,32 +1,65 @@
+"""Charts of answers: which points they have, what they say, and what a notebook gets of them."""
+
 from __future__ import annotations
 
+import base64
+import json
+import logging
 import math
+import struct
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
-from datetime import UTC, datetime, timedelta
+import zlib
+from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 
+import altair as alt
 import pyarrow as pa
 import pytest
+import vl_convert
 
 import sleeper_nb as sl
-from sleeper_nb.display.chart import MOST_POINTS, chart, histogram
+from sleeper_nb.display.chart import MOST_POINTS, VEGA_LITE, chart, histogram
 from sleeper_nb.errors import InvalidInput, NotFound
-from tests.pictures import line_text, lines_of
 
 MONTHS = pa.table({"month": ["jan", "feb", "mar"], "flights": [27, 25, 29], "late": [0.1, None, 0.3]})
+_SVG = "{http://www.w3.org/2000/svg}"
 
 
-def parsed(drawn):
-    return ET.fromstring(drawn.replace("<br>", "<br/>"))  # noqa: S314 - our own
+def specification(made):
+    """Return the Vega-Lite of a chart, which Altair has checked against its schema."""
+    return made.altair.to_dict()
+
+
+def points_of(made):
+    """Return the rows that are drawn."""
+    (rows,) = specification(made)["datasets"].values()
+    return rows
+
+
+def drawn(made):
+    """Return a chart as SVG, as the converter draws it."""
+    return ET.fromstring(vl_convert.vegalite_to_svg(specification(made), vl_version="5.20"))  # noqa: S314 - our own
+
+
+def labels(made, axis):
+    """Return the labels of an axis, ``X`` or ``Y``."""
+    group = next(g for g in drawn(made).iter(f"{_SVG}g") if g.get("aria-label", "").startswith(f"{axis}-axis"))
+    marks = next(g for g in group.iter(f"{_SVG}g") if "role-axis-label" in g.get("class", ""))
+    return [text.text for text in marks.iter(f"{_SVG}text")]
+
+
+def said(made):
+    return " · ".join(specification(made)["title"]["subtitle"])
 
 
 def test_bars_are_in_the_order_of_the_rows_and_each_is_named():
     made = chart(MONTHS, "bar", footer="trips at snapshot 2")
     assert made.to_dict() == {"month": ["jan", "feb", "mar"], "flights": [27, 25, 29]}
-    drawn = made._repr_html_()
-    assert [*map(line_text, lines_of(parsed(drawn)))][:3] == ["jan", "feb", "mar"]
-    assert drawn.count("<title>") == 4
-    assert "flights from 25 to 29 · trips at snapshot 2" in drawn
+    assert labels(made, "X") == ["jan", "feb", "mar"]
+    assert [tip["title"] for tip in specification(made)["encoding"]["tooltip"]] == ["month", "flights"]
+    assert said(made) == "flights from 25 to 29 · trips at snapshot 2"
     assert repr(made).splitlines() == [
         "flights by month",
         "█▇█",
@@ -39,9 +72,10 @@ def test_a_line_goes_by_time_whatever_the_order_and_leaves_out_nulls_aloud():
     start = datetime(2026, 1, 1, tzinfo=UTC)
     rows = pa.table({"at": [start + timedelta(days=d) for d in (9, 0, 3, 5)], "v": [Decimal(4), Decimal(1), None, 2]})
     made = chart(rows, "line")
-    assert [(round(p.x, 3), p.y) for p in made.points] == [(0, 1), (0.556, 2), (1, 4)]
-    assert made.said == ("1 row left out: null or not finite",)
-    parsed(made._repr_html_())
+    assert [((p.x / 1000 - start.timestamp()) / 86_400, p.y) for p in made.points] == [(0, 1), (5, 2), (9, 4)]
+    assert made.notes == ("1 row left out: null or not finite",)
+    days = ["2026", "Fri 02", "Sat 03", "Jan 04", "Mon 05", "Tue 06", "Wed 07", "Thu 08", "Fri 09", "Sat 10"]
+    assert labels(made, "X")[::2] == days
 
 
 @pytest.fixture(params=["duckdb", pytest.param("spark", marks=pytest.mark.spark)])
@@ -65,8 +99,8 @@ def test_a_histogram_counts_every_number_once(hist):
     assert [point.y for point in made.points] == [1] * 29 + [2]
     assert (made.points[0].label, made.points[-1].label) == ("0 to 1", "29 to 30")
     assert (made.x, made.y) == ("fare", "rows")
-    assert made.said[0] == "4 rows left out: null or not finite"
-    parsed(made._repr_html_())
+    assert made.notes[0] == "4 rows left out: null or not finite"
+    assert labels(made, "X")[0] == "0"
 
 
 def test_a_histogram_is_of_all_rows(hist):
@@ -87,7 +121,9 @@ def test_a_histogram_is_of_all_rows(hist):
 def test_a_histogram_has_as_many_ranges_as_its_values_need(hist, values, kind, heights):
     made = hist(values, kind, name='an "odd`one')
     assert [point.y for point in made.points] == heights
-    parsed(made._repr_html_())
+    bars = [path for path in drawn(made).iter(f"{_SVG}path") if path.get("aria-roledescription") == "bar"]
+    assert len(bars) == len(heights)
+    assert not any("NaN" in path.get("d") for path in bars)
     assert repr(made)
 
 
@@ -154,61 +190,77 @@ def test_what_a_histogram_cannot_be_of_is_an_error(hist, columns, error, message
 
 def test_what_is_too_much_is_said():
     many = pa.table({"x": range(MOST_POINTS + 1), "y": range(MOST_POINTS + 1)})
-    assert chart(many, "line").said == ("the first 10,000 rows",)
-    assert chart(many.slice(0, 61), "bar").said == ("1 row left out: only the first 60 bars are drawn",)
+    thinned = "drawn as the lowest and the highest of every 34 neighbouring points"
+    assert chart(many, "line").notes == ("the first 10,000 rows", thinned)
+    assert thinned in said(chart(many, "line"))
+    assert chart(many.slice(0, 600), "line").notes == ()
+    assert len(points_of(chart(many.slice(0, 600), "line"))) == 600
+    assert chart(many.slice(0, 61), "bar").notes == ("1 row left out: only the first 60 bars are drawn",)
     assert len(repr(chart(many, "line")).splitlines()[1]) <= 80
     waves = pa.table(
         {"x": range(MOST_POINTS), "y": [1e6 * math.sin(i) - 7e5 * (i == 4321) for i in range(MOST_POINTS)]}
     )
-    drawn = chart(waves, "line")._repr_html_()
-    assert len(drawn.encode()) < 65_536
-    assert " 98.00" in drawn  # the one lowest point of all is drawn
-
-
-def _axis(drawn):
-    """Return the values beside a chart, each with how far below the top its line is."""
-    group = next(g for g in parsed(drawn).iter("g") if g.get("font-size"))
-    return {text.text: float(line.get("y1")) for line, text in zip(group.iter("line"), group.iter("text"), strict=True)}
+    made = chart(waves, "line")
+    bundle, _ = made._repr_mimebundle_()
+    assert all(len(json.dumps(each, indent=1)) < 65_536 for each in bundle.values())
+    assert min(row["y"] for row in points_of(made)) == min(point.y for point in made.points)  # the one lowest of all
+    assert len(made.points) == MOST_POINTS  # which `to_dict` has, and more than Altair takes from a data frame
 
 
 @pytest.mark.parametrize("kind", ["line", "bar"])
 @pytest.mark.parametrize(
     ("heights", "values"),
     [
-        ([27, 25, 29], ["0", "10", "20"]),
-        ([0.0, 0.3], ["0", "0.1", "0.2"]),
-        ([-1, 3], ["0", "2"]),
-        ([-30, -4], ["-30", "-20", "-10", "0"]),
-        ([1234567, 2e7], ["0", "10,000,000", "20,000,000"]),
-        ([-1.7e308, 1.7e308], ["-1e+308", "0", "1e+308"]),
-        ([5e-324, 0.0], ["0", "0.5", "1"]),
-        ([0, 0], ["0", "0.5", "1"]),
+        ([27, 25, 29], ["0", "5", "10", "15", "20", "25", "30"]),
+        ([0.0, 0.3], ["0.00", "0.05", "0.10", "0.15", "0.20", "0.25", "0.30"]),
+        ([-30, -4], ["−30", "−25", "−20", "−15", "−10", "−5", "0"]),
+        ([1234567, 2e7], ["0", "5,000,000", "10,000,000", "15,000,000", "20,000,000"]),
+        ([1e12, 2e200], ["0", "5e+199", "1e+200", "1.5e+200", "2e+200"]),
+        ([5e-324, 0.0], ["0", "0.2", "0.4", "0.6", "0.8", "1"]),
+        ([0, 0], ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]),
     ],
 )
 def test_heights_can_be_read(kind, heights, values):
     made = chart(pa.table({"x": range(len(heights)), "y": pa.array(heights, pa.float64())}), kind)
-    axis = _axis(made._repr_html_())
-    assert list(axis) == values
-    places = list(axis.values())
-    assert places == sorted(places, reverse=True)
-    assert all(0 <= place <= 160 for place in places)
-    assert "nan" not in made._repr_html_() + repr(made)
+    assert sorted(labels(made, "Y")) == sorted(values)
+    picture = ET.tostring(drawn(made), "unicode") + repr(made)
+    assert "nan" not in picture.casefold().replace("nance", "")
 
 
-def test_a_line_of_the_axis_is_as_high_as_a_bar_of_its_value():
-    drawn = chart(pa.table({"x": ["a", "b"], "y": [10, 29]}), "bar")._repr_html_()
-    bars = [rect for rect in parsed(drawn).iter("rect") if rect.get("stroke") == "none"]
-    assert _axis(drawn)["10"] == pytest.approx(1.6 * float(bars[0].get("y")), abs=0.1)
+@pytest.mark.parametrize("kind", ["line", "bar"])
+def test_numbers_that_vega_cannot_draw_are_left_out_aloud(kind):
+    made = chart(pa.table({"x": [1, 2, 3], "y": [-1.7e308, 5.0, None]}), kind)
+    assert made.notes == ("1 row left out: null or not finite", "1 row left out: too large to draw")
+    assert [point.y for point in made.points] == [5]
+
+
+def test_moments_that_a_browser_has_not_are_left_out_aloud():
+    rows = pa.table({"at": pa.array([0, 2**63 - 2], pa.timestamp("us")), "v": [1, 2]})
+    assert chart(rows, "line").notes == ("1 row left out: too large to draw",)
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_moments_are_drawn_as_they_are_written_whatever_their_unit_and_the_zone_of_the_machine(unit):
+    moments = pa.array([datetime(2026, 1, 1, 12), datetime(2026, 1, 1, 18)], pa.timestamp(unit))  # noqa: DTZ001
+    made = chart(pa.table({"at": moments, "v": [1, 2]}), "line")
+    assert labels(made, "X")[0] == "12 PM"
+    assert specification(made)["encoding"]["x"]["scale"]["type"] == "utc"
+    assert points_of(made)[0]["label"] == "2026-01-01 12:00:00"
+
+
+def test_times_of_day_and_dates_are_drawn_as_such():
+    made = chart(pa.table({"at": [time(9), time(17)], "v": [1, 2]}), "line")
+    assert labels(made, "X")[:2] == ["09:00:00", "09:30:00"]
+    days = pa.array([20454, 20455], pa.int32()).cast(pa.date32())
+    assert chart(pa.table({"at": days, "v": [1, 2]}), "line").points[0].x == 20454 * 86_400_000
 
 
 @pytest.mark.parametrize("kind", ["line", "bar"])
 def test_a_chart_of_no_rows_says_so_in_a_line(kind):
     made = chart(pa.table({"x": pa.array([], pa.int64()), "y": pa.array([], pa.int64())}), kind, footer="t at 2")
     assert repr(made) == "y by x\nno rows · t at 2"
-    picture = parsed(made._repr_html_())
-    assert int(picture.find(".//svg").get("height")) < 20
-    assert [text.text for text in picture.iter("text")] == ["no rows"]
-    assert "from 0" not in made._repr_html_()
+    assert made._repr_mimebundle_() == ({"text/plain": repr(made)}, {})
+    assert said(made) == "no rows · t at 2"
 
 
 @pytest.mark.parametrize("kind", ["line", "bar"])
@@ -216,12 +268,91 @@ def test_no_rows_and_hostile_names_are_drawn_too(kind):
     hostile = '<script>&"\n'
     for rows in (pa.table({hostile: pa.array([], pa.int64()), "y": pa.array([], pa.int64())}),
                  pa.table({hostile: [1, 2], "y": [-1, 3]})):  # fmt: skip
-        made = chart(rows, kind)
-        assert "<script" not in made._repr_html_()
-        parsed(made._repr_html_())
+        made = chart(rows, kind, footer=hostile)
+        assert "<script" not in ET.tostring(drawn(made), "unicode")
         assert made.grid().text()
         assert repr(made)
-    assert hostile.strip() not in chart(pa.table({"x": [hostile], "y": [1]}), "bar")._repr_html_()
+    assert labels(chart(pa.table({"x": [hostile], "y": [1]}), "bar"), "X") == ['<script>&"\\n']
+    assert labels(chart(pa.table({"a.b[0]": [1], "c'd": [1]}), "bar"), "X") == ["1"]
+
+
+def test_bars_of_one_label_stand_next_to_each_other():
+    made = chart(pa.table({"x": ["a", "b", "a"], "y": [1, 2, 3]}), "bar")
+    assert [label.strip("\u200b") for label in labels(made, "X")] == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize("name", ["image", "title"])
+def test_a_tooltip_loads_no_image_that_a_value_names(name):
+    """vega-tooltip shows what is called ``image`` as one, from wherever it is."""
+    made = chart(pa.table({name: ["http://127.0.0.1/x.png"], "y": [1]}), "bar")
+    assert specification(made)["encoding"]["tooltip"][0]["title"] == f"column {name}"
+
+
+@pytest.mark.parametrize("kind", ["line", "bar", "hist"])
+def test_a_notebook_gets_vega_lite_a_picture_and_text_and_no_html(kind):
+    counts = pa.Table.from_pylist([{"low": 0.0, "high": 9.0, "range": place, "n": 1} for place in range(30)])
+    rows = pa.table({"x": [1, 2], "y": [3, 4]})
+    made = histogram(counts, "x") if kind == "hist" else chart(rows, kind)
+    bundle, metadata = made._repr_mimebundle_()
+    assert set(bundle) == {VEGA_LITE, "image/png", "text/plain"}  # JupyterLab would prefer HTML to Vega-Lite
+    assert not hasattr(made, "_repr_html_")
+    assert bundle["text/plain"] == repr(made)
+    assert made._repr_mimebundle_()[0] == bundle  # each save of a notebook is the same
+    assert bundle[VEGA_LITE]["$schema"].startswith("https://vega.github.io/schema/vega-lite/v5.")
+    assert metadata == {"image/png": {"width": 720, "height": 300}}
+    assert ("params" in bundle[VEGA_LITE]) == (kind != "bar")  # there is nothing to zoom along labels
+
+
+def test_the_picture_has_the_pixels_of_the_converter_in_less_bytes():
+    made = chart(MONTHS, "bar")
+    packed = base64.b64decode(made._repr_mimebundle_()[0]["image/png"])
+    whole = vl_convert.vegalite_to_png(specification(made), vl_version="5.20", scale=2)
+    assert len(packed) < len(whole) / 2
+    assert _pixels(packed) == _pixels(whole)
+
+
+def _pixels(png):
+    """Return the size and the pixels of a PNG, whose checksums are right."""
+    at, data, head = 8, b"", b""
+    while at < len(png):
+        (size,) = struct.unpack_from(">I", png, at)
+        kind, content = png[at + 4 : at + 8], png[at + 8 : at + 8 + size]
+        assert struct.unpack_from(">I", png, at + 8 + size) == (zlib.crc32(kind + content),)
+        data += content if kind == b"IDAT" else b""
+        head += content if kind == b"IHDR" else b""
+        at += size + 12
+    assert kind == b"IEND"
+    return head, zlib.decompress(data)
+
+
+def test_a_chart_without_a_picture_is_shown_and_logged(monkeypatch, caplog):
+    def fail(*_, **__):
+        raise ValueError("a secret")
+
+    monkeypatch.setattr(vl_convert, "vegalite_to_png", fail)
+    with caplog.at_level(logging.WARNING, logger="sleeper_nb"):
+        bundle, _ = chart(MONTHS, "bar")._repr_mimebundle_()
+    assert set(bundle) == {VEGA_LITE, "text/plain"}
+    assert "without a picture" in caplog.text
+    assert "a secret" not in caplog.text
+
+
+def test_a_user_goes_on_from_the_chart_of_altair():
+    made = chart(MONTHS, "bar").altair
+    assert isinstance(made, alt.Chart)
+    wider = made.properties(width=900).encode(color=alt.value("teal"))
+    assert vl_convert.vegalite_to_svg(wider.to_dict(), vl_version="5.20").count("teal") >= 3
+
+
+def test_a_chart_as_text_loads_no_altair():
+    program = """
+import sys, pyarrow as pa
+from sleeper_nb.display.chart import chart
+repr(chart(pa.table({"x": [1], "y": [2]}), "line"))
+assert not {"altair", "vl_convert"} & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

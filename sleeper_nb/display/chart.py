@@ -1,30 +1,35 @@
-"""A result as a chart: bars, a line or a histogram, as escaped, deterministic HTML and as a line of text."""
+"""The chart of an answer: bars, a line or a histogram, drawn by Altair in a notebook and as a line of text elsewhere.
+
+A notebook gets Vega-Lite, which JupyterLab draws itself, without a network, and a picture of it for every other viewer
+and for the saved file. Altair and the converter are imported when the chart is displayed, not before.
+"""
 
 from __future__ import annotations
 
-import html
+import base64
+import logging
 import math
-from collections.abc import Sequence
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.display.figure import (
-    AREA,
-    BRAND,
-    axis,
-    clip,
-    clipped_words,
-    figure,
-    share,
-    span,
-    y_of,
-)
+from sleeper_nb.display.figure import clip
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.report import Data, Grid, Report, cell_text, counted, values_of
+from sleeper_nb.report import Data, Grid, cell_text, counted, values_of
+
+if TYPE_CHECKING:
+    from altair import Axis as AltairAxis
+    from altair import Chart as AltairChart
+    from altair import X as AltairX
+    from altair import Y as AltairY
+
+logger = logging.getLogger(__name__)
 
 ChartKind = Literal["line", "bar", "hist"]
 KINDS: tuple[ChartKind, ...] = ("line", "bar", "hist")
@@ -32,24 +37,54 @@ MOST_POINTS = 10_000
 """Rows of a chart; of more the first are drawn, and the chart says so."""
 RANGES = 30
 """Of a histogram."""
-_MOST_BARS, _MOST_STRETCHES = 60, 600
-_LINE = 15  # in px: of a line of text
+VEGA_LITE = "application/vnd.vegalite.v5+json"
+_MOST_BARS, _MOST_NEIGHBOURS = 60, 300
+_WIDTH, _HEIGHT = 720, 300  # px, of the whole picture
+_MOST_PICTURE = 48_000  # bytes
+_MOST_LABEL, _MOST_NOTE = 80, 100  # characters
+_SEEN_POINTS = 50  # a line of more points has no dots
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _NOT_DRAWN = "null or not finite"
+_TOO_LARGE = "too large to draw"
 _CHOOSE = "choose the columns: -x COLUMN -y COLUMN"
 
+# Vega computes with doubles and JavaScript's dates: the span of an axis must be a double too.
+_MOST_DRAWN = 8e307
+_MOST_MILLISECONDS = 8.64e15
+_LEAST_SPAN = 1e-300
+_MOST_PLAIN, _LEAST_PLAIN = 1e12, 1e-6  # other heights are written as 1e+12
+_MILLISECONDS = {"s": 1000.0, "ms": 1.0, "us": 1e-3, "ns": 1e-6}
+_DAY = 86_400_000.0
 
-class _Point(NamedTuple):
-    """A mark of the chart: where (0 to 1, the middle of a bar), how high, and what it says."""
+
+class Point(NamedTuple):
+    """A mark of the chart.
+
+    Parameters
+    ----------
+    x
+        Its place: of a line the number, or milliseconds since 1970; of bars the number of the bar; of a histogram where
+        the range begins.
+    y
+        Its height.
+    label
+        What it says.
+    end
+        Where the range of a histogram ends.
+    """
 
     x: float
     y: float
     label: str
+    end: float | None = None
+
+
+XType = Literal["number", "moment", "time of day", "label"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Chart(Report):
-    """Rows of a result as a picture; `grid` are the points as they are drawn.
+class Chart:
+    """Rows of a result as a picture; `grid` has the points, `altair` the chart to go on from.
 
     Parameters
     ----------
@@ -60,46 +95,65 @@ class Chart(Report):
         The columns; of a histogram `y` is the count.
     points
         From left to right.
-    said
+    notes
         What was left out, and what the rows are of.
+    x_type
+        What the horizontal axis is made of.
     """
 
     kind: ChartKind
     x: str
     y: str
-    points: tuple[_Point, ...]
-    said: tuple[str, ...]
+    points: tuple[Point, ...]
+    notes: tuple[str, ...]
+    x_type: XType = "label"
 
     def grid(self) -> Grid:
         """Return the points."""
         rows = tuple((point.label, point.y) for point in self.points)
-        return Grid((self.x, self.y), rows, footer=" · ".join(self.said))
+        return Grid((self.x, self.y), rows, footer=" · ".join(self.notes))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the labels and heights."""
         return {self.x: [point.label for point in self.points], self.y: [point.y for point in self.points]}
 
+    @property
+    def title(self) -> str:
+        """``flights by month``."""
+        return f"{self.y} by {self.x}"
+
+    @property
+    def altair(self) -> AltairChart:
+        """A new `altair.Chart` of the points, to change or save; its columns are ``x``, ``y`` and ``label``.
+
+        Altair displays a chart with scripts from the internet, unless ``altair.renderers.enable("mimetype")`` was run.
+        """
+        return _altair_chart(self)
+
     def __repr__(self) -> str:
         if not self.points:
-            return "\n".join([f"{self.y} by {self.x}", " · ".join(("no rows", *self.said))])
-        low, high = span([point.y for point in self.points])
+            return "\n".join([self.title, " · ".join(("no rows", *self.notes))])
+        low, high = _span([point.y for point in self.points])
         step = max(1, -(-len(self.points) // 80))
         heights = [max(p.y for p in self.points[i : i + step]) for i in range(0, len(self.points), step)]
-        drawn = "".join(_BLOCKS[round((len(_BLOCKS) - 1) * share(y, low, high))] for y in heights)
+        drawn = "".join(_BLOCKS[round((len(_BLOCKS) - 1) * _share(y, low, high))] for y in heights)
         ends = f"{self.points[0].label} … {self.points[-1].label}"
-        return "\n".join([f"{self.y} by {self.x}", drawn, ends, " · ".join((self._range(), *self.said))])
+        return "\n".join([self.title, drawn, ends, " · ".join((self._range(), *self.notes))])
 
-    def _repr_html_(self) -> str:
-        title = f"{self.y} by {self.x}"
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: ARG002
+        """Return the chart for notebooks: as Vega-Lite, as a picture of that, and as text.
+
+        There is no HTML among them: JupyterLab would prefer it to Vega-Lite.
+        """
+        bundle: dict[str, Any] = {"text/plain": repr(self)}
         if not self.points:
-            return figure(title, _LINE, f'<text y="{_LINE - 3}">no rows</text>', [title, *self.said])
-        low, high = span([point.y for point in self.points])
-        shapes = _line(self.points, low, high) if self.kind == "line" else _bars(self.points, low, high)
-        parts = "\n".join((shapes, _tips(self.points), _ends(self.points, each=self.kind == "bar")))
-        values, left = axis(low, high)
-        place = f'x="{left:.1f}%" width="{100 - left:.1f}%" overflow="visible"'
-        drawn = f"<svg {place}>{parts}</svg>\n{values}"  # values last: bars may reach below them where it is narrow
-        return figure(title, AREA + _LINE + 4, drawn, [title, self._range(), *self.said])
+            return bundle, {}
+        bundle[VEGA_LITE] = specification = self.altair.to_dict()
+        picture = _picture(specification)
+        if picture is None:
+            return bundle, {}
+        bundle["image/png"] = base64.b64encode(picture.png).decode()
+        return bundle, {"image/png": {"width": picture.width, "height": picture.height}}
 
     def _range(self) -> str:
         values = [point.y for point in self.points]
@@ -116,7 +170,7 @@ def chart(
     rows
         Up to one more than `MOST_POINTS`, which tells that there are more.
     kind
-        As of `Chart`; a histogram has a function of its own.
+        As of `Chart`; `histogram` makes the third kind.
     x, y
         Names of columns; the first and the second when None.
     footer
@@ -127,21 +181,30 @@ def chart(
     NotFound
         When there is no such column, naming the nearest.
     InvalidInput
-        When a column cannot be drawn so: `y` must be numbers, `x` of a line numbers or times.
+        When a column has the wrong type: `y` must be numbers, `x` of a line numbers, dates or times.
     """
     names = rows.column_names
     across, up = _column(names, x, 0, kind), _column(names, y, 1, kind)
-    said = [f"the first {MOST_POINTS:,} rows"] if rows.num_rows > MOST_POINTS else []
+    notes = [f"the first {MOST_POINTS:,} rows"] if rows.num_rows > MOST_POINTS else []
     rows = rows.slice(0, MOST_POINTS)
-    drawn = _of_line(rows, across, up) if kind == "line" else _of_bars(rows, across, up)
-    said += _left_out(rows.num_rows - drawn.rows, drawn.why)
-    return Chart(kind, across, up, tuple(drawn.points), (*said, *filter(None, [footer])))
+    if kind == "line":
+        x_type = _x_type(rows.schema.field(across).type)
+        points, left_out = _line_points(rows, across, up)
+    else:
+        x_type = "label"
+        points, left_out = _bar_points(rows, across, up)
+    notes += left_out
+    if kind == "line" and (step := _neighbours(len(points))) > 1:
+        notes.append(f"drawn as the lowest and the highest of every {step:,} neighbouring points")
+    return Chart(kind, across, up, points, (*notes, *filter(None, [footer])), x_type)
 
 
 def column_of_histogram(schema: pa.Schema, x: str | None, y: str | None) -> str:
     """Return the column that a histogram is of: the first when `x` is None; errors as `chart`."""
     if y is not None:
-        raise InvalidInput("a histogram has one column; how high it is are its rows", hint="choose it by -x COLUMN")
+        raise InvalidInput(
+            "a histogram has one column; its height is the number of rows", hint="choose it by -x COLUMN"
+        )
     name = _column(schema.names, x, 0, "hist")
     _numbers(schema.empty_table(), name, times=False, hint="choose a column of numbers: -x COLUMN")
     return name
@@ -153,24 +216,29 @@ def histogram(counts: pa.Table, x: str, *, footer: str = "") -> Chart:
     Parameters
     ----------
     counts
-        Columns low and high, which are the same in all rows; range, from 0, or null of what is no finite number; n.
+        Columns low and high, which are the same in all rows; range, from 0, or null for null and infinite values; n.
     x
         What was counted.
     footer
         What the rows are of.
     """
-    found = {row["range"]: row for row in counts.to_pylist()}
-    left = found.pop(None, {"n": 0})["n"]
-    said = (*_left_out(left), *filter(None, [footer]))
-    if not found:
-        return Chart("hist", x, "rows", (), said)
-    low, high = (next(iter(found.values()))[end] for end in ("low", "high"))
+    counted_ranges = {row["range"]: row for row in counts.to_pylist()}
+    left_out = counted_ranges.pop(None, {"n": 0})["n"]
+    notes = (*_left_out(left_out, _NOT_DRAWN), *filter(None, [footer]))
+    if not counted_ranges:
+        return Chart("hist", x, "rows", (), notes)
+    low, high = (next(iter(counted_ranges.values()))[end] for end in ("low", "high"))
     used = RANGES if high > low else 1
-    edges = [_edge_text(low * (1 - i / used) + high * (i / used), high / used - low / used) for i in range(used + 1)]
-    heights = [float(found[i]["n"]) if i in found else 0.0 for i in range(used)]
-    labels = (f"{begin} to {end}" for begin, end in pairwise(edges))
-    points = (_Point((i + 0.5) / used, heights[i], label) for i, label in enumerate(labels))
-    return Chart("hist", x, "rows", tuple(points), said)
+    edges = [low * (1 - i / used) + high * (i / used) for i in range(used + 1)]
+    width = high / used - low / used
+    texts = [_edge_text(edge, width) for edge in edges]
+    heights = [float(counted_ranges[i]["n"]) if i in counted_ranges else 0.0 for i in range(used)]
+    points = tuple(
+        Point(begin, height, f"{first} to {last}", end)
+        for (begin, end), (first, last), height in zip(pairwise(edges), pairwise(texts), heights, strict=True)
+    )
+    is_drawable = used > 1 and max(abs(low), abs(high)) <= _MOST_DRAWN and high - low > _LEAST_SPAN
+    return Chart("hist", x, "rows", points, notes, "number" if is_drawable else "label")
 
 
 def _edge_text(edge: float, width: float) -> str:
@@ -178,14 +246,11 @@ def _edge_text(edge: float, width: float) -> str:
     return str(Data(round(edge, 2 - math.floor(math.log10(width))) if width else edge))
 
 
-def _left_out(rows: int, why: str = _NOT_DRAWN) -> list[str]:
+def _left_out(rows: int, why: str) -> list[str]:
     return [f"{counted(rows, 'row')} left out: {why}"] if rows else []
 
 
-class _Drawn(NamedTuple):
-    points: list[_Point]
-    rows: int
-    why: str = _NOT_DRAWN
+# From columns to points.
 
 
 def _column(names: Sequence[str], name: str | None, place: int, kind: ChartKind) -> str:
@@ -198,30 +263,61 @@ def _column(names: Sequence[str], name: str | None, place: int, kind: ChartKind)
     return name
 
 
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_temporal(kind)) and not pa.types.is_duration(kind)
+
+
+def _x_type(kind: pa.DataType) -> XType:
+    if pa.types.is_time(kind):
+        return "time of day"
+    return "moment" if _is_time(kind) else "number"
+
+
 def _numbers(rows: pa.Table, name: str, *, times: bool, hint: str = _CHOOSE) -> pa.ChunkedArray:
-    """Return a column as doubles; of times and dates their place on the line of time."""
+    """Return a column as doubles; dates and times, where they are allowed, as milliseconds."""
     kind = rows.schema.field(name).type
-    if times and pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
+    if times and _is_time(kind):
         whole = pa.int32() if kind.bit_width == 32 else pa.int64()
         ends = pa.array([2 ** (kind.bit_width - 1) - 1, 1 - 2 ** (kind.bit_width - 1)], whole)  # DuckDB's infinity
         places = rows[name].cast(whole)
-        return pc.if_else(pc.is_in(places, ends), None, places).cast(pa.int64())
+        finite = pc.if_else(pc.is_in(places, ends), None, places)
+        unit = _DAY if pa.types.is_date32(kind) else _MILLISECONDS[getattr(kind, "unit", "ms")]
+        return pc.multiply(finite.cast(pa.float64(), safe=False), unit)
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         wanted = "numbers, dates or times" if times else "numbers"
         raise InvalidInput(f"column {name!r} is {kind}, not {wanted}", hint=hint)
     return rows[name].cast(pa.float64(), safe=False)
 
 
-def _of_line(rows: pa.Table, x: str, y: str) -> _Drawn:
-    places, heights = _numbers(rows, x, times=True), _numbers(rows, y, times=False)
-    there = pc.and_(pc.is_finite(places.cast(pa.float64(), safe=False)), pc.is_finite(heights))
-    kept = pa.table({"at": places, "height": heights, "label": rows[x]}).filter(pc.fill_null(there, False))  # noqa: FBT003
-    kept = kept.sort_by("at")
-    at = kept["at"].to_pylist()
-    width = (at[-1] - at[0] if at else 0) or 1
-    labels = map(_label, values_of(kept["label"]))
-    points = [_Point((a - at[0]) / width, b, c) for a, b, c in zip(at, kept["height"].to_pylist(), labels, strict=True)]
-    return _Drawn(points, len(points))
+def _drawable(rows: pa.Table, most: dict[str, float]) -> tuple[pa.Table, list[str]]:
+    """Return the rows whose columns can be drawn, each up to some size; and how many were left out, and why."""
+    finite, small = (pa.array([True] * rows.num_rows, pa.bool_()) for _ in range(2))
+    for name, limit in most.items():
+        finite = pc.and_(finite, pc.fill_null(pc.is_finite(rows[name]), False))  # noqa: FBT003
+        small = pc.and_(small, pc.fill_null(pc.less_equal(pc.abs(rows[name]), limit), False))  # noqa: FBT003
+    kept = rows.filter(pc.and_(finite, small))
+    infinite = rows.num_rows - int(pc.sum(finite).as_py() or 0)
+    return kept, [
+        *_left_out(infinite, _NOT_DRAWN),
+        *_left_out(rows.num_rows - infinite - kept.num_rows, _TOO_LARGE),
+    ]
+
+
+def _line_points(rows: pa.Table, x: str, y: str) -> tuple[tuple[Point, ...], list[str]]:
+    most = _MOST_MILLISECONDS if _is_time(rows.schema.field(x).type) else _MOST_DRAWN
+    numbers = {"x": _numbers(rows, x, times=True), "y": _numbers(rows, y, times=False), "label": rows[x]}
+    drawn, left_out = _drawable(pa.table(numbers), {"x": most, "y": _MOST_DRAWN})
+    drawn = drawn.sort_by("x")
+    labels = map(_label, values_of(drawn["label"]))
+    return tuple(map(Point, drawn["x"].to_pylist(), drawn["y"].to_pylist(), labels)), left_out
+
+
+def _bar_points(rows: pa.Table, x: str, y: str) -> tuple[tuple[Point, ...], list[str]]:
+    drawn, left_out = _drawable(pa.table({"y": _numbers(rows, y, times=False), "label": rows[x]}), {"y": _MOST_DRAWN})
+    left_out += _left_out(max(0, drawn.num_rows - _MOST_BARS), f"only the first {_MOST_BARS} bars are drawn")
+    drawn = drawn.slice(0, _MOST_BARS)
+    labels = map(_label, values_of(drawn["label"]))
+    return tuple(map(Point, range(drawn.num_rows), drawn["y"].to_pylist(), labels)), left_out
 
 
 def _label(value: object) -> str:
@@ -229,72 +325,181 @@ def _label(value: object) -> str:
     return str(Data(value)) if value is None or isinstance(value, str) else cell_text(value)
 
 
-def _of_bars(rows: pa.Table, x: str, y: str) -> _Drawn:
-    heights = _numbers(rows, y, times=False)
-    kept = pa.table({"height": heights, "label": rows[x]}).filter(pc.fill_null(pc.is_finite(heights), False))  # noqa: FBT003
-    shown = kept.slice(0, _MOST_BARS)
-    pairs = zip(shown["height"].to_pylist(), map(_label, values_of(shown["label"])), strict=True)
-    points = [_Point((i + 0.5) / shown.num_rows, height, label) for i, (height, label) in enumerate(pairs)]
-    more = kept.num_rows > _MOST_BARS
-    return _Drawn(points, len(points), f"only the first {_MOST_BARS} bars are drawn" if more else _NOT_DRAWN)
+def _neighbours(points: int) -> int:
+    """Return of how many neighbours of a line only the lowest and the highest are drawn."""
+    return 1 if points <= 2 * _MOST_NEIGHBOURS else -(-points // _MOST_NEIGHBOURS)
 
 
-def _drawing(shapes: str) -> str:
-    frame = 'width="100%" viewBox="0 0 1000 100" preserveAspectRatio="none"'
-    return f'<svg height="{AREA}" {frame} style="{BRAND};stroke:{BRAND.partition(":")[2]}">{shapes}</svg>'
+def _thinned(points: Sequence[Point]) -> Iterator[Point]:
+    """Yield the points of a line that can be seen: of many neighbours the lowest and the highest, in their order."""
+    step = _neighbours(len(points))
+    for begin in range(0, len(points), step):
+        near = points[begin : begin + step]
+        lowest, highest = min(near, key=lambda p: p.y), max(near, key=lambda p: p.y)
+        yield from sorted({lowest, highest})
 
 
-def _line(points: Sequence[_Point], low: float, high: float) -> str:
-    path = "L".join(f"{1000 * point.x:.1f} {y_of(point.y, low, high)}" for point in _thinned(points))
-    look = 'style="fill:none" stroke-width="2" vector-effect="non-scaling-stroke" stroke-linejoin="round"'
-    return _drawing(f'<path d="M{path}" {look}/>') if points else ""
+def _share(value: float, low: float, high: float) -> float:
+    """Return how high a value is, from 0 to 1; by halves, as the whole way can be more than a number can be."""
+    return (value / 2 - low / 2) / (high / 2 - low / 2)
 
 
-def _thinned(points: Sequence[_Point]) -> list[_Point]:
-    """Return the points of a line that can be seen: of many neighbours the lowest and the highest, in their order."""
-    step = -(-len(points) // _MOST_STRETCHES)
-    found: list[_Point] = []
-    for i in range(0, len(points), step or 1):
-        stretch = points[i : i + step]
-        found += sorted({min(stretch, key=lambda p: p.y), max(stretch, key=lambda p: p.y)})
-    return found
+def _span(values: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of the vertical axis: zero is always one of them or between."""
+    low, high = min([0.0, *values]), max([0.0, *values])
+    return low, high if high / 2 > low / 2 else low + 1
 
 
-def _bars(points: Sequence[_Point], low: float, high: float) -> str:
-    width = 1000 / max(1, len(points))
-    base = float(y_of(0, low, high))
-    boxes = []
-    for point in points:
-        top = float(y_of(point.y, low, high))
-        x = 1000 * point.x - 0.4 * width
-        boxes.append(f'<rect x="{x:.2f}" y="{min(top, base):.2f}" width="{0.8 * width:.2f}" '
-                     f'height="{abs(base - top):.2f}" fill-opacity="0.7" stroke="none"/>')  # fmt: skip
-    return _drawing("".join(boxes))
+# From points to Vega-Lite, and to a picture of it.
 
 
-def _tips(points: Sequence[_Point]) -> str:
-    """Return unseen boxes that say what lies below the mouse; of many points every so many."""
-    step = max(1, -(-len(points) // 200))
-    wide = 100 * step / max(1, len(points))
-    boxes = (
-        f'<rect x="{max(0.0, 100 * point.x - wide / 2):.2f}%" width="{wide:.2f}%" height="{AREA}" fill-opacity="0">'
-        f"<title>{html.escape(clip(point.label, 80))}: {html.escape(cell_text(point.y))}</title></rect>"
-        for point in points[::step]
-    )
-    return f"<g>{''.join(boxes)}</g>" if points else ""
+def _altair_chart(made: Chart) -> AltairChart:
+    """Return the chart with tooltips; along numbers and times it can be moved and zoomed."""
+    import altair as alt
 
-
-def _ends(points: Sequence[_Point], *, each: bool) -> str:
-    """Return the labels below: of few bars `each`, otherwise the first and the last."""
-    if not each or len(points) > 12:
-        shown = [("left", points[0]), ("right", points[-1])] if points else []
+    points = list(_thinned(made.points)) if made.kind == "line" else made.points
+    data = alt.InlineData(values=_rows(points, is_named_once=made.x_type == "label"))
+    notes = (made._range(), *made.notes) if points else ("no rows", *made.notes)  # noqa: SLF001 - of this module
+    title = alt.TitleParams(text=clip(made.title, _MOST_NOTE), subtitle=_lines(notes), anchor="start")
+    tips = [alt.Tooltip(field="label", type="nominal", title=_tip_name(made.x)),
+            alt.Tooltip(field="y", type="quantitative", title=_tip_name(made.y), format=",.6~g")]  # fmt: skip
+    x, y = _x_axis(made, points), _y_axis(made)
+    base = alt.Chart(
+        data, title=title, width=_WIDTH, height=_HEIGHT, description=clip(made.title, _MOST_NOTE),
+        autosize=alt.AutoSizeParams(type="fit", contains="padding"),
+    )  # fmt: skip
+    if made.kind == "line":
+        is_dotted = len(points) <= _SEEN_POINTS
+        dots = alt.OverlayMarkDef(filled=True, size=25) if is_dotted else alt.OverlayMarkDef(opacity=0, size=60)
+        drawn: AltairChart = base.mark_line(point=dots).encode(x=x, y=y, tooltip=tips)
+    elif made.x_type == "label":
+        drawn = base.mark_bar().encode(x=x, y=y, tooltip=tips)
     else:
-        shown = [("center", point) for point in points]
-    most, wide = 24 if len(shown) <= 2 else max(4, 130 // len(shown)), 100 / max(1, len(shown))
-    words = (
-        clipped_words(
-            f'x="{i * wide:.2f}%" width="{wide:.2f}%" y="{AREA - 1}" height="17"', clip(point.label, most), side, pad=0
-        )
-        for i, (side, point) in enumerate(shown)
-    )
-    return "".join(words)
+        drawn = base.mark_bar().encode(x=x, x2=alt.X2(field="end"), y=y, tooltip=tips)
+    if made.x_type == "label":
+        return drawn
+    # With names: Altair's own count up, so that no two saves of a notebook would be the same.
+    zoom = alt.selection_interval("zoom", bind="scales", encodings=["x"])
+    zoomable: AltairChart = drawn.properties(name="chart").add_params(zoom)
+    return zoomable
+
+
+def _rows(points: Sequence[Point], *, is_named_once: bool) -> list[dict[str, Any]]:
+    """Return the points as Vega-Lite's data; bars that share a label would be drawn on top of each other."""
+    rows: list[dict[str, Any]] = []
+    seen: dict[str, int] = {}
+    for point in points:
+        label = clip(point.label, _MOST_LABEL)
+        if is_named_once:
+            seen[label] = seen.get(label, -1) + 1
+            label += _UNSEEN * seen[label]
+        end = {} if point.end is None else {"end": point.end}
+        rows.append({"x": point.x, "y": point.y, "label": label, **end})
+    return rows
+
+
+_UNSEEN = "\N{ZERO WIDTH SPACE}"
+
+
+def _x_axis(made: Chart, points: Sequence[Point]) -> AltairX:
+    import altair as alt
+
+    title = clip(made.x, _MOST_LABEL)
+    match made.x_type:
+        case "label":
+            axis = alt.Axis(labelAngle=_label_angle(points), labelLimit=120)
+            return alt.X(field="label", type="nominal", sort=None, title=title, axis=axis)
+        case "number":
+            bins: Any = "binned" if made.kind == "hist" else alt.Undefined
+            scale, axis = alt.Scale(zero=False, nice=False), _number_axis([point.x for point in points])
+            return alt.X(field="x", type="quantitative", bin=bins, title=title, scale=scale, axis=axis)
+        case _:
+            axis = alt.Axis(format="%H:%M:%S") if made.x_type == "time of day" else alt.Axis()
+            scale = alt.Scale(type="utc", nice=False)
+            return alt.X(field="x", type="temporal", title=title, scale=scale, axis=axis)
+
+
+def _label_angle(points: Sequence[Point]) -> int:
+    """Return how the labels of bars are turned: not at all where there is room."""
+    widest = max((min(len(point.label), 20) for point in points), default=0)
+    if 6 * (widest + 2) * len(points) <= _WIDTH:
+        return 0
+    return -40 if len(points) <= RANGES else -90
+
+
+def _y_axis(made: Chart) -> AltairY:
+    import altair as alt
+
+    values = [point.y for point in made.points]
+    low, high = _span(values)
+    scale = alt.Scale(domain=[low, high if high - low > _LEAST_SPAN else low + 1], nice=True)
+    title = clip(made.y, _MOST_LABEL)
+    return alt.Y(field="y", type="quantitative", title=title, scale=scale, axis=_number_axis(values))
+
+
+def _number_axis(values: Sequence[float]) -> AltairAxis:
+    """Return an axis that writes very large and very small numbers as ``1e+12``."""
+    import altair as alt
+
+    most = max(map(abs, values), default=0.0)
+    return alt.Axis(format=".6~g") if most >= _MOST_PLAIN or 0 < most < _LEAST_PLAIN else alt.Axis()
+
+
+def _tip_name(column: str) -> str:
+    """Return the name of a column in a tooltip, which would load ``image`` as one and show ``title`` as a heading."""
+    return f"column {column}" if column in {"image", "title"} else clip(column, _MOST_LABEL)
+
+
+def _lines(notes: Sequence[str]) -> list[str]:
+    """Return notes as a few lines: as many on each as there is room for."""
+    lines = [""]
+    for note in notes:
+        joined = f"{lines[-1]} · {note}" if lines[-1] else note
+        if len(joined) <= _MOST_NOTE or not lines[-1]:
+            lines[-1] = clip(joined, 2 * _MOST_NOTE)
+        else:
+            lines.append(clip(note, 2 * _MOST_NOTE))
+    return lines
+
+
+class _Picture(NamedTuple):
+    """A PNG, and the size in px at which it is shown."""
+
+    png: bytes
+    width: int
+    height: int
+
+
+def _picture(specification: dict[str, Any]) -> _Picture | None:
+    """Return the chart as PNG, twice as fine as a page unless that would be large; None when it cannot be made."""
+    import altair as alt
+    import vl_convert
+
+    version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
+    try:
+        for scale in (2, 1):
+            png = _recompressed(vl_convert.vegalite_to_png(specification, vl_version=version, scale=scale))
+            if len(png) <= _MOST_PICTURE:
+                break
+    except ValueError as error:
+        logger.warning("a chart is shown without a picture: the converter failed with %s", type(error).__name__)
+        return None
+    width, height = struct.unpack_from(">II", png, 16)
+    return _Picture(png, width // scale, height // scale)
+
+
+def _recompressed(png: bytes) -> bytes:
+    """Return a PNG with its pixels compressed harder: the converter's are four to ten times as large."""
+    before, pixels, after, at = png[:8], b"", b"", 8
+    while at < len(png):
+        (size,) = struct.unpack_from(">I", png, at)
+        chunk = png[at : at + size + 12]  # its size, its kind, the content and a checksum
+        at += len(chunk)
+        if chunk[4:8] == b"IDAT":
+            pixels += chunk[8:-4]
+        elif pixels:
+            after += chunk
+        else:
+            before += chunk
+    body = b"IDAT" + zlib.compress(zlib.decompress(pixels), 9)
+    return before + struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body)) + after

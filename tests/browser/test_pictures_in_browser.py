@@ -7,7 +7,6 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
-from sleeper_nb.display.chart import chart
 from sleeper_nb.display.timeline_picture import timeline
 
 pytestmark = pytest.mark.browser
@@ -44,12 +43,10 @@ def pictures(tmp_path_factory):
             table.create_savepoint(f"year-{carrier}-20131231")
         for leaf in (2, 5):
             table.split_partitions(at=4407, key="flight", partition=table.leaves()[leaf]["partition_id"])
-        bars = pa.table({"day": [f"2013-01-{n:02}" for n in range(1, 11)], "rows": [1e6 * n for n in range(1, 11)]})
         yield {
             "partitions": table.leaves().picture,
             "files": table.files().picture,
             "timeline": timeline(tuple(table.snapshots()), tuple(table.savepoints()), name="t"),
-            "bars": chart(bars, "bar")._repr_html_(),
         }
 
 

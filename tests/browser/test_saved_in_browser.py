@@ -77,18 +77,19 @@ def test_answers_can_be_read_where_nothing_is_known_of_jupyterlab(opened, ground
 
 @pytest.fixture
 def strangers(tmp_path):
-    """Return a notebook of somebody else's: its answers were saved, and nobody here has run it."""
+    """Return a notebook that another person has run: its answers were saved, and it is not trusted here."""
     schema = sl.Schema({"city": "string"}, {}, {"fare": "double"})
     with sl.connect(tmp_path / "warehouse") as session:
         table = session.create_table("trips", schema, ["g", "p"])
         table.ingest([{"city": city, "fare": len(city)} for city in ("bern", "oslo", "lisbon", "rome")])
         chart = session.sql("SELECT city, fare FROM trips", engine="duckdb").plot("bar")
-        answers = [table.leaves(), table.files(), table.snapshots(), chart, table.scan()]
-        drawn = [answer._repr_html_() for answer in answers]
-    path = notebook_of(tmp_path / "strangers.ipynb", *["answer"] * len(drawn))
+        answers = [table.leaves(), table.files(), table.snapshots(), table.scan()]
+        bundles = [{"text/html": answer._repr_html_()} for answer in answers]
+        bundles.append(chart._repr_mimebundle_()[0])
+    path = notebook_of(tmp_path / "strangers.ipynb", *["answer"] * len(bundles))
     notebook = nbformat.read(path, as_version=4)
-    for cell, text in zip(notebook.cells, drawn, strict=True):
-        cell.outputs = [nbformat.v4.new_output("display_data", {"text/html": text})]
+    for cell, bundle in zip(notebook.cells, bundles, strict=True):
+        cell.outputs = [nbformat.v4.new_output("display_data", bundle)]
     nbformat.write(notebook, path)
     return path
 
@@ -97,20 +98,28 @@ def test_pictures_of_a_notebook_that_is_not_trusted_are_there_and_their_words_ar
     opened = lab(strangers)
     opened.set_theme(theme)
     outputs = opened.page.locator(".jp-RenderedHTML")
-    expect(outputs).to_have_count(5)
+    expect(outputs).to_have_count(4)
     assert opened.page.locator(".jp-RenderedHTML svg").count() == 0  # JupyterLab takes them away
-    for number in range(5):
+    for number in range(4):
         output = outputs.nth(number)
         opened.look(f"strangers-{number}", output)
         expect(output.locator("table, img").last).to_be_visible()
         assert "snapshot 1 ·" not in output.inner_text()
     pictures = opened.page.locator(".jp-RenderedHTML img")
-    expect(pictures).to_have_count(4)
-    for number in range(4):
+    expect(pictures).to_have_count(3)
+    for number in range(3):
         expect(pictures.nth(number)).to_be_visible()
         size = pictures.nth(number).evaluate("image => image.complete && image.naturalWidth && image.clientWidth")
         assert size > 600
-    assert pictures.last.evaluate("image => image.clientHeight") > 170  # so that the names below the bars are in it
+    expect(opened.page.locator(".jp-RenderedVegaLite canvas")).to_be_visible()  # drawn from the same data, as ever
+
+
+def test_a_chart_is_a_picture_where_there_is_no_vega(opened, strangers):
+    nbconvert = pytest.importorskip("nbconvert")
+    page, _ = opened(nbconvert.HTMLExporter().from_filename(str(strangers))[0])
+    picture = page.locator(".jp-RenderedImage img")
+    expect(picture).to_be_visible()
+    assert picture.evaluate("image => image.naturalWidth") == 1440
 
 
 def test_each_widget_left_its_picture():

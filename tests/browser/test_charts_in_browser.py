@@ -1,0 +1,54 @@
+"""A chart in JupyterLab in Chromium: it is drawn without a network, has tooltips, and can be zoomed."""
+
+from __future__ import annotations
+
+import pytest
+
+from sleeper_nb.display.chart import VEGA_LITE
+from tests.browser.lab import expect
+from tests.browser.notebooks import SETUP
+
+pytestmark = pytest.mark.browser
+MAGICS = "%load_ext sleeper_nb\n%sleeper use $session"
+BARS = "%sleeper sql --engine duckdb --plot bar SELECT carrier, count(*) AS n FROM flights GROUP BY carrier ORDER BY 1"
+LINE = "%sleeper sql --engine duckdb --plot line SELECT * FROM (VALUES (0, 2), (1, 1), (2, 2)) t(at, v)"
+HIST = "%sleeper sql --engine duckdb --plot hist SELECT range AS v FROM range(1000)"
+INK = """canvas => {  // how many of its pixels are not those of its corner
+    const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    let found = 0;
+    for (let i = 0; i < data.length; i += 4)
+        found += [0, 1, 2, 3].some(part => data[i + part] !== data[part]);
+    return found;
+}"""
+
+
+@pytest.mark.parametrize("line", [BARS, LINE, HIST], ids=["bar", "line", "hist"])
+def test_a_chart_is_drawn_with_tooltips_and_nobody_is_asked(in_theme, line):
+    opened = in_theme(SETUP, MAGICS, line)
+    canvas = opened.page.locator(".jp-RenderedVegaLite canvas")
+    expect(canvas).to_be_visible()
+    canvas.scroll_into_view_if_needed()
+    opened.shot(f"chart-{line.split()[5]}", canvas)
+    assert canvas.evaluate(INK) > 2000
+    box = canvas.bounding_box()
+    before = canvas.evaluate("canvas => canvas.toDataURL()")
+    tip = opened.page.locator("#vg-tooltip-element.visible")
+    rows = range(42, 60) if line == LINE else (80,)  # of the line, where its middle point is; of bars, near their foot
+    for across, down in ((x, y) for y in rows for x in range(44, 62)):
+        opened.page.mouse.move(box["x"] + box["width"] * across / 100, box["y"] + box["height"] * down / 100)
+        if tip.count():
+            break
+    expect(tip).to_be_visible()
+    if line != BARS:
+        opened.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        opened.page.mouse.wheel(0, -400)
+        opened.page.wait_for_timeout(500)
+        assert canvas.evaluate("canvas => canvas.toDataURL()") != before
+
+
+def test_a_saved_chart_has_its_picture_and_is_not_changed_by_the_page(cells):
+    opened = cells(SETUP, MAGICS, BARS)
+    expect(opened.page.locator(".jp-RenderedVegaLite canvas")).to_be_visible()
+    output = opened.saved()[-1]
+    assert set(output["data"]) == {VEGA_LITE, "image/png", "text/plain"}
+    assert output["metadata"]["image/png"] == {"width": 720, "height": 300}
