@@ -2,17 +2,20 @@
 
 ::
 
-    magics  %sleeper, %%sleeper          cli  sleeper …          the faces: thin skins over one command table
-    commands                             widgets, demo           what can be typed; what can be clicked
-    session > table > query > scan                               what a program calls: these names are the contract
-    engines                                                      Spark and DuckDB; nothing else imports them
-    operations                                                   plan (pure) > run (I/O) > commit (one transaction)
-    state_store                                                  load a version, publish the next one
-    storage, catalog                                             bytes; and which version is current
-    model                                                        values and rules: schema, partitions, files, state
-    errors, clock, retry, progress, report, cells                the ground: errors, time, what is shown
+    magics, cli                   %sleeper and %%sleeper in a notebook; sleeper … on a console
+    commands, widgets, demo       the one command table; what can be clicked
+    session > table > version     what a program calls: a session opens tables, a table has versions and parts
+    query                         SQL over tables at any version
+    display, engines              tables and pictures as text and HTML; Spark and DuckDB, which nothing else imports
+    sql                           which tables and versions a statement names
+    operations                    plan (pure), run (I/O), commit (one transaction)
+    state_store                   load a version, publish the next one
+    catalog                       which version is current
+    storage                       files in a folder or a bucket
+    model                         values and rules: schema, partitions, files, transactions
+    progress, arguments, report, clock, errors
 
-Each layer imports only those below it. `import sleeper_nb` loads none of them: each comes with its first use.
+Each layer imports only those below it. `import sleeper_nb` imports none of them: each is imported at its first use.
 """
 
 from __future__ import annotations
@@ -114,7 +117,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from its home when it is first used."""
+    """Import a public name from its module at its first use."""
     if name == "widgets":
         return importlib.import_module("sleeper_nb.widgets")
     if name not in _HOMES:
@@ -128,7 +131,7 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Make ``%load_ext sleeper_nb`` the same as ``%load_ext magics``."""
-    import magics  # the one import that points up: the extension is asked for by this package's name
+    import magics  # the one import of a higher layer: users load the extension by this package's name
 
     magics.load_ipython_extension(shell)
 

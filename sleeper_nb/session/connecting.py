@@ -192,7 +192,7 @@ def _open(place: InstancePlace) -> Session:
 def _folder(warehouse: str | Path, region: str | None, endpoint_url: str | None, network: Network) -> Storage:
     whole = open_storage(warehouse, region=region, endpoint_url=endpoint_url, network=network)
     if whole.local and Path(whole.root).is_file():
-        raise InvalidInput(f"{warehouse} is a file, no folder", hint="give the folder of a warehouse, or a new one")
+        raise InvalidInput(f"{warehouse} is a file, not a folder", hint="give the folder of a warehouse, or a new one")
     return whole
 
 

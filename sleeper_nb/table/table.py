@@ -113,7 +113,7 @@ class Table(Report):
         """Return the table at a version whose reference is parsed already; the current one when None. See `at`."""
         at = TableAt(self._opened, resolve(self.store.catalog, self.entry.id, self.name, asked))
         # The current version has the current schema: looking that up again could find a later one.
-        return at if asked is None else at.in_schema(schema)
+        return at if asked is None or schema == "own" else at.in_schema(schema)
 
     def _current(self) -> TableAt:
         return TableAt(self._opened, self.resolved)
@@ -346,7 +346,7 @@ class Table(Report):
         """
         reference = _reference(version, timestamp)
         if reference is None:
-            raise InvalidInput("no version to roll back to", hint=f"%sleeper history {self.name} shows them")
+            raise InvalidInput("no version to roll back to", hint=f"the history of {self.name} lists its versions")
         return self.rollback_to(reference, dry_run=dry_run, message=message)
 
     @checked
