@@ -471,7 +471,8 @@ class TableAt(Report):
         ``jobs``, or as in `Session.sql`: ``flights$files``. Another version can be named: ``files@3``. `params` are the
         values of ``:name``.
         """
-        here = TableAt(self._opened, self.resolved, self._read_with)  # what it knows is of this statement's moment
+        # A handle of its own, so that all system tables of this statement are of one moment, and of now.
+        here = TableAt(self._opened, self.resolved, self._read_with)
         result = run_query(
             sql,
             engine="duckdb",

@@ -184,7 +184,7 @@ def _open(place: InstancePlace) -> Session:
         endpoint_url=place.endpoint_url,
         data_paths=place.permissions.data_paths,
     )
-    # Iterators included, as the session allowed them that this place comes from.
+    # Those of the session that sent this place, with its iterators.
     session.components.property_files.permissions = place.permissions
     return session
 
