@@ -106,7 +106,7 @@ set_up_logging()
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from its home when it is first used."""
+    """Import a public name from its module at its first use."""
     if name == "widgets":
         return importlib.import_module("sleeper_nb.widgets")
     if name not in _HOMES:
@@ -120,7 +120,7 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Make ``%load_ext sleeper_nb`` the same as ``%load_ext magics``."""
-    import magics  # the one import that points up: the extension is asked for by this package's name
+    import magics  # the one import of a higher layer: users load the extension by this package's name
 
     magics.load_ipython_extension(shell)
 

@@ -1,16 +1,19 @@
-"""The only source of time, ids, randomness and waiting; everything else is handed a `Clock`."""
+"""The only source of time, ids, randomness and waiting: all other code takes them from a `Clock`."""
 
 from __future__ import annotations
 
+import logging
 import random  # noqa: TID251 - this is where randomness is taken from
 import secrets
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+logger = logging.getLogger(__name__)
+
 
 class Clock:
-    """The system's clock; tests hand in a `ManualClock` instead."""
+    """The system's clock; tests use a `ManualClock` instead."""
 
     def now(self) -> datetime:
         """Return the current moment, in UTC, to the microsecond."""
@@ -30,7 +33,7 @@ class Clock:
 
 
 class ManualClock(Clock):
-    """A clock that moves only when told to, and whose ids and jitter are a seeded sequence.
+    """A clock that moves only when it is moved, and whose ids and jitter are a seeded sequence.
 
     Parameters
     ----------
@@ -62,19 +65,19 @@ class ManualClock(Clock):
         return self._random.uniform(0, ceiling)
 
     def sleep(self, seconds: float) -> None:
-        """Move the clock by `seconds` and note it in `slept`, without waiting."""
+        """Move the clock by `seconds` and record them in `slept`, without waiting."""
         self.slept.append(seconds)
         self._now += timedelta(seconds=seconds)
 
-
-# How often, and how patiently, something that lost or failed is tried again.
 
 _MOST_DOUBLINGS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Bounds of tries, by default a commit's; each wait is a random part of a ceiling that doubles ("full jitter").
+    """How often to retry, and how long to wait; each wait is a random part of a ceiling that doubles ("full jitter").
+
+    The defaults are those of commits.
 
     Parameters
     ----------
@@ -94,5 +97,7 @@ class Retry:
         return float(min(self.max_wait, self.first_wait * 2 ** min(attempt, _MOST_DOUBLINGS)))
 
     def wait(self, clock: Clock, attempt: int) -> None:
-        """Wait at most `ceiling` of `attempt`."""
-        clock.sleep(clock.jitter(self.ceiling(attempt)))
+        """Wait a random part of `ceiling` before the next try."""
+        seconds = clock.jitter(self.ceiling(attempt))
+        logger.debug("try %d of at most %d did not succeed; waiting %.3f s", attempt + 1, self.max_attempts, seconds)
+        clock.sleep(seconds)

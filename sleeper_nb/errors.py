@@ -1,22 +1,24 @@
-"""The error tree: one class for each thing a caller would do differently.
+"""The errors: one class for each thing that a caller would do differently.
 
 ::
 
-    SleeperError                     something to read: a message, and a hint that says what to type instead
-    ├── InvalidInput  (ValueError)   change what was given
-    ├── NotFound      (LookupError)  ask for something that exists; the hint names the nearest candidates
-    ├── AlreadyExists (ValueError)   choose another name, or use what is there
-    │   └── JobDone                  the id of the job has made a snapshot before; nothing was changed
+    SleeperError                     a message, and a hint that says what to do instead
+    ├── InvalidInput  (ValueError)   change the arguments
+    ├── NotFound      (LookupError)  name something that exists; the hint lists the nearest candidates
+    ├── AlreadyExists (ValueError)   choose another name, or use what exists
+    │   └── JobDone                  the job id has made a snapshot before; nothing was changed
     ├── StateRuleBroken              the table's state does not allow this change; nothing was changed
-    ├── ConflictError                others were faster, for every allowed try; run it again
-    ├── Cancelled                    background work was stopped; what it had committed stays
-    ├── StillRunning  (TimeoutError) background work takes longer than one would wait
-    ├── ConfirmationNeeded           a deletion showed its plan; ``force=True``, typed ``--force``, does it
+    ├── ConflictError                other writers won every try; run it again
+    ├── Cancelled                    background work was stopped; its earlier commits are kept
+    ├── StillRunning  (TimeoutError) background work has not finished in the given time
+    ├── ConfirmationNeeded           a deletion returns its plan; ``force=True``, typed ``--force``, runs it
     ├── NotAllowed                   a warehouse names code or a place outside it; allow it, if you trust it
-    ├── StorageError                 a file, disk or server failed; mend that, then run it again
-    │   ├── SessionClosed            its session was closed; open the warehouse again
-    │   ├── NetworkError             S3 or DynamoDB gave no whole answer; a change that was asked for may be done or not
-    │   └── OutcomeUnknown           a commit may have won or not; look at history before running it again
+    ├── StorageError                 a file, disk or server failed; fix that, then run it again
+    │   ├── SessionClosed            the session was closed; open the warehouse again
+    │   ├── CatalogDamaged           a row of the catalog was changed after it was written; run a check
+    │   ├── NetworkError             S3 or DynamoDB did not answer completely; a requested change may be done or not
+    │   ├── DiskFull                 no space is left on the disk
+    │   └── OutcomeUnknown           a commit may have won or not; look at history before you run it again
     └── EngineError                  Java, Spark or DuckDB failed or is missing
 """
 
@@ -71,18 +73,18 @@ def _parts(hint: Hint | None) -> HintParts:
 
 
 _LONGEST_LIST = 200
-"""How many characters of names a hint has."""
+"""The most characters of names in a hint."""
 
 
 class SleeperError(Exception):
-    """Root of every error that this package raises on purpose.
+    """The base class of every error that this package raises on purpose.
 
     Parameters
     ----------
     message
         One line: the thing, and what is wrong with it.
     hint
-        One line: what to type or do instead.
+        One line: what to do instead.
 
     Attributes
     ----------
@@ -111,11 +113,11 @@ class SleeperError(Exception):
         return self.message if self.hint is None else f"{self.message}\nhint: {self.hint}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Errors travel from Spark's Python workers, and the default would lose the hint.
+        # Spark's Python workers pickle errors, and the default would lose the hint.
         return _rebuild, (type(self), self.message, self.hint_parts)
 
     def _render_traceback_(self) -> list[str]:
-        """Show one to three lines in IPython instead of a stack (the official hook of ``InteractiveShell``)."""
+        """Show one to three lines in IPython instead of a stack trace (the official hook of ``InteractiveShell``)."""
         return [f"\x1b[31m{type(self).__name__}\x1b[0m: {self.message}", *([f"hint: {self.hint}"] if self.hint else [])]
 
 
@@ -134,26 +136,26 @@ def show_for(error: BaseException | None, prefix: str) -> None:
 
 
 class InvalidInput(SleeperError, ValueError):  # noqa: N818 - named for what it is, as its siblings are
-    """What was given cannot be right in any state of the table."""
+    """An argument that is not valid in any state of the table."""
 
 
 class NotFound(SleeperError, LookupError):  # noqa: N818
-    """A table, version, savepoint or file that is not there."""
+    """A table, version, savepoint or file that does not exist."""
 
     @classmethod
     def of(cls, kind: str, name: object, candidates: Iterable[object], *, where: str = "") -> NotFound:
-        """Build the error for an unknown name, with its nearest candidates.
+        """Return the error for an unknown name; its hint lists the nearest candidates.
 
         Parameters
         ----------
         kind
-            What was looked for: ``"table"``, ``"savepoint"``.
+            ``"table"`` or ``"savepoint"``, for example.
         name
-            The name that was not found.
+            The unknown name.
         candidates
             Every name that exists, in the order in which a user would expect them.
         where
-            Where it was looked for, to follow the name: ``" of table 'flights'"``.
+            Text that follows the name: ``" of table 'flights'"``.
         """
         known = [str(candidate) for candidate in candidates]
         near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.6) or _with(str(name), known)
@@ -167,54 +169,53 @@ class NotFound(SleeperError, LookupError):  # noqa: N818
 
 
 def _listed(names: list[str]) -> str:
-    """Return the first names that one line has room for, and how many others there are."""
+    """Return the first names, as many as fit into one line, and how many more there are."""
     ends = itertools.accumulate(len(name) + 2 for name in names)
     fit = max(1, sum(end <= _LONGEST_LIST for end in itertools.islice(ends, 8)))
     return ", ".join(names[:fit]) + (f" and {len(names) - fit} more" if len(names) > fit else "")
 
 
 def _with(part: str, names: Iterable[str]) -> list[str]:
-    """Return the first three names that have a part of some length in them: ``gc.delay`` in a long property."""
+    """Return the first three names that contain a part of four characters or more, such as ``gc.delay``."""
     return [name for name in names if len(part) > 3 and part.casefold() in name.casefold()][:3]
 
 
 class AlreadyExists(SleeperError, ValueError):  # noqa: N818
-    """The name or file is taken."""
+    """A table, savepoint or file of this name exists already."""
 
 
 class JobDone(AlreadyExists):
-    """A job with this id has made a snapshot of the table before, so it makes no other."""
+    """A job with this id has made a snapshot of the table before, so it makes no second one."""
 
 
 class StateRuleBroken(SleeperError):  # noqa: N818
-    """A transaction's rule does not hold in the state it would change (``sleeper_nb.model.transactions``)."""
+    """A transaction's rule does not hold in the state that it would change (``sleeper_nb.model.transactions``)."""
 
 
 class ConflictError(SleeperError):
-    """A conditional update lost against other writers."""
+    """Other writers won every try of a conditional update."""
 
 
 class Cancelled(SleeperError):  # noqa: N818
-    """Work in the background was stopped before its end."""
+    """Background work was cancelled before its end."""
 
 
 class StillRunning(SleeperError, TimeoutError):  # noqa: N818
-    """Work in the background has not ended in the time that was given."""
+    """Background work has not ended in the given time."""
 
 
 class ConfirmationNeeded(SleeperError):  # noqa: N818
     """A deletion was not confirmed; nothing was changed.
 
-    - What deletes something that you name does it with `force=True`, returns its plan with `dry_run=True`, and
-      otherwise raises `ConfirmationNeeded`, whose `plan` shows what would go. That is so for a table, for all contents
-      of a table, and for a savepoint when nothing else keeps its version.
-    - Typed, these are `--force` and `--dry-run`. Without either, a notebook shows the plan. A console asks at a
-      terminal; elsewhere it prints the plan and exits with 1. `reinitialise-table`, a script of Sleeper without a
-      question, asks on a console only when the table has savepoints.
-    - Clean-ups delete what the table's properties say is no longer needed: `expire`, `collect-garbage` and
-      `sweep-orphans`. They show their plan until they are given `dry_run=False`, typed `--force`. `maintain` does what
-      is due.
-    - What can be taken back needs no confirmation: `rollback`, `alter --drop-column`, `migrate`, `compact`, `split`,
+    - Deleting a table, all contents of a table, or a savepoint when nothing else keeps its version needs `force=True`.
+      With `dry_run=True` the plan is returned. Without either, `ConfirmationNeeded` is raised; its `plan` shows what
+      would be deleted.
+    - On the command line, these are `--force` and `--dry-run`. Without either, a notebook shows the plan. A console
+      asks at a terminal; elsewhere it prints the plan and exits with 1. `reinitialise-table`, which in Sleeper is a
+      script without a question, asks on a console only when the table has savepoints.
+    - `expire`, `collect-garbage` and `sweep-orphans` delete what the table's properties say is no longer needed. They
+      show their plan unless they get `dry_run=False`, typed `--force`. `maintain` does what is due.
+    - Changes that can be undone need no confirmation: `rollback`, `alter --drop-column`, `migrate`, `compact`, `split`,
       `apply` and changes of properties delete nothing, and older versions stay as they are.
 
     Parameters
@@ -222,7 +223,7 @@ class ConfirmationNeeded(SleeperError):  # noqa: N818
     message, hint
         As of `SleeperError`.
     plan
-        The report that `dry_run=True` would have returned; None where there is none.
+        The report that `dry_run=True` would have returned, if there is one.
     """
 
     def __init__(self, message: str, *, hint: Hint | None = None, plan: Any = None) -> None:
@@ -243,7 +244,7 @@ class SessionClosed(StorageError):  # noqa: N818
 
     @classmethod
     def of(cls, what: str) -> SessionClosed:
-        """Return the error of work with something that a session had."""
+        """Return the error for the use of something that belonged to a closed session."""
         return cls(f"{what} was closed with its session", hint="open the warehouse again")
 
 
@@ -252,7 +253,7 @@ class CatalogDamaged(StorageError):  # noqa: N818
 
 
 class NetworkError(StorageError):
-    """S3 or DynamoDB gave no whole answer in any try. A request to change something may be done later all the same."""
+    """S3 or DynamoDB did not answer completely in any try. A requested change may still be done later."""
 
 
 FREE_SPACE = "free some space, then run it again"
@@ -270,7 +271,7 @@ class DiskFull(StorageError):  # noqa: N818
 
 
 class OutcomeUnknown(StorageError):  # noqa: N818
-    """A commit's answer was lost, and so was the answer to the question whether it won. Nothing was deleted."""
+    """A commit's answer was lost, and whether it won could not be found out either. Nothing was deleted."""
 
 
 class EngineError(SleeperError):

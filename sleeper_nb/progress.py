@@ -1,8 +1,9 @@
-"""What long work tells whoever watches it; the faces decide how that is shown."""
+"""The progress of long work, and work in the background. Notebook and console decide how progress is shown."""
 
 from __future__ import annotations
 
 import atexit
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,23 +12,24 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 from sleeper_nb.errors import Cancelled, SleeperError, StillRunning
 from sleeper_nb.report import Grid, Report
 
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+State = Literal["running", "finished", "failed", "cancelled"]
+
 
 class Progress(Protocol):
-    """A watcher of one piece of work at a time."""
+    """Receives the progress of one piece of work at a time."""
 
     def update(self, text: str, done: int = 0, total: int = 0) -> None:
-        """Say what is under way, and how many of how many steps are done (0 of 0: not known)."""
+        """Report what is under way, and how many of how many steps are done (0 of 0 when not known)."""
 
     def finish(self, text: str = "") -> None:
-        """Say that the work ended, with the one line that stays; an empty text leaves nothing."""
-
-
-def unchecked() -> None:
-    """Let work go on: the check of work that nobody but an interrupt stops."""
+        """Report the end of the work, with the one line that stays; an empty text leaves nothing."""
 
 
 class Silent:
-    """The watcher that shows nothing: the default everywhere."""
+    """The progress that shows nothing: the default everywhere."""
 
     def update(self, text: str, done: int = 0, total: int = 0) -> None:
         """Show nothing."""
@@ -48,47 +50,45 @@ def finishing(progress: Progress) -> Iterator[Progress]:
         progress.finish()
 
 
-# Work in the background: each piece in a thread of its own, with a handle that waits for it or cancels it.
-
-T = TypeVar("T")
-State = Literal["running", "finished", "failed", "cancelled"]
+def unchecked() -> None:
+    """Continue: the check of work that only an interrupt stops."""
 
 
 class Watch:
-    """The progress of work in the background: it is noted, not shown, and stops work that was cancelled."""
+    """The progress of background work: recorded, not shown. It stops work that was cancelled."""
 
     def __init__(self) -> None:
-        self.said = ""
+        self.text = ""
         self._cancelled = threading.Event()
 
     def update(self, text: str, done: int = 0, total: int = 0) -> None:
-        """Note what is under way, unless it is to stop."""
+        """Record what is under way; raise `Cancelled` when the work was cancelled."""
         self.check()
-        self.said = f"{text}, {done:,} of {total:,}" if total else text
+        self.text = f"{text}, {done:,} of {total:,}" if total else text
 
     def finish(self, text: str = "") -> None:
-        """Note the last word, if there is one."""
-        self.said = text or self.said
+        """Record the last line, if there is one."""
+        self.text = text or self.text
 
     def cancel(self) -> None:
-        """Let the next `check` raise."""
+        """Cancel the work: its next `check` raises."""
         self._cancelled.set()
 
     def check(self) -> None:
-        """Raise `Cancelled` when the work is to stop."""
+        """Raise `Cancelled` when the work was cancelled."""
         if self._cancelled.is_set():
             raise Cancelled("cancelled", hint="earlier commits are kept; run it again for the rest")
 
 
 class BackgroundJob(Report, Generic[T]):
-    """A handle on work that goes on while the notebook is used. Made by `Table.compact`.
+    """A handle on work that runs in a thread of its own while the notebook is used. Made by `Table.compact`.
 
     Parameters
     ----------
     title
         What it is: ``"compaction of flights"``.
     work
-        What to do; it calls `Watch.check` or `Watch.update` now and then.
+        The work; it calls `Watch.check` or `Watch.update` now and then, so that it can be cancelled.
     about
         The id of the table that it works on.
     """
@@ -100,20 +100,25 @@ class BackgroundJob(Report, Generic[T]):
         self._watch, self._ended = Watch(), threading.Event()
         self._result: list[T] = []
         self._error: BaseException | None = None
-        # A daemon, so that a hanging server cannot keep the process: `BackgroundJobs` cancels it at its end.
+        # A daemon, so that a hanging server cannot keep the process alive: `BackgroundJobs` cancels it at the end.
         threading.Thread(target=self._run, args=(work,), name=title, daemon=True).start()
 
     def _run(self, work: Callable[[Watch], T]) -> None:
+        logger.info("%s: started in the background", self.title)
         try:
             self._result.append(work(self._watch))
         except BaseException as error:  # noqa: BLE001 - raised by `result`
             self._error = error
+            level = logging.INFO if isinstance(error, Cancelled) else logging.WARNING
+            logger.log(level, "%s: ended in the background: %r", self.title, error)
+        else:
+            logger.info("%s: finished in the background", self.title)
         finally:
             self._ended.set()
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, in whatever way."""
+        """Whether it has ended: finished, failed or cancelled."""
         return self._ended.is_set()
 
     @property
@@ -127,7 +132,7 @@ class BackgroundJob(Report, Generic[T]):
 
     @property
     def reason(self) -> str | None:
-        """Why it failed or was cancelled, in one line; None while it runs, and when it did what it was to do."""
+        """Why it failed or was cancelled, in one line; None while it runs, and when it has finished."""
         error = self._error
         return error.message if isinstance(error, SleeperError) else None if error is None else repr(error)
 
@@ -142,27 +147,27 @@ class BackgroundJob(Report, Generic[T]):
         Raises
         ------
         StillRunning
-            When the time is over.
+            When it still runs after `timeout`.
         Cancelled
             When the work was cancelled.
         SleeperError
-            Whatever the work raised.
+            When the work failed: its own error.
         """
         if not self._ended.wait(timeout):
-            raise StillRunning(f"{self.title} still runs after {timeout} s", hint="wait longer, or cancel() it")
+            raise StillRunning(f"{self.title} still runs after {timeout} s", hint="wait longer, or call cancel()")
         if self._error is not None:
             raise self._error
         return self._result[0]
 
     def cancel(self, *, wait: bool = True) -> bool:
-        """Stop the work, and return whether it was stopped before its end.
+        """Stop the work, and return whether it stopped before its end.
 
-        What it has committed stays; everything else of it is undone.
+        Its earlier commits are kept; everything else is undone.
 
         Parameters
         ----------
         wait
-            Return when it has stopped; else at once, and it stops soon.
+            Return when it has stopped; otherwise return at once, and it stops soon.
         """
         self._watch.cancel()
         if wait:
@@ -170,29 +175,29 @@ class BackgroundJob(Report, Generic[T]):
         return self.state == "cancelled"
 
     def grid(self) -> Grid:
-        """Return its state, and how far it is."""
+        """Return its state and its progress."""
         rows: list[tuple[object, ...]] = [("state", self.state)]
         if self.reason is not None:
             rows.append(("reason", self.reason))
-        elif not self.done and self._watch.said:
-            rows.append(("progress", self._watch.said))
+        elif not self.done and self._watch.text:
+            rows.append(("progress", self._watch.text))
         footer = "" if self.done else "result() waits for it, cancel() stops it"
         return Grid(("", ""), tuple(rows), f"{self.title}, in the background", footer)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the title, the state and the last word of its progress."""
-        return {"title": self.title, "state": self.state, "progress": self._watch.said}
+        """Return the title, the state and the last line of its progress."""
+        return {"title": self.title, "state": self.state, "progress": self._watch.text}
 
 
 class BackgroundJobs:
-    """The work in the background of one session, which ends before the session does."""
+    """The background work of one session; it ends before the session does."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._jobs: list[BackgroundJob[Any]] = []
 
     def start(self, title: str, work: Callable[[Watch], T], about: str = "") -> BackgroundJob[T]:
-        """Begin work, on the table of an id, and return the handle on it."""
+        """Start work on the table with the id `about`, and return its handle."""
         with self._lock:
             if not self._jobs:
                 atexit.register(self.close)
@@ -202,16 +207,16 @@ class BackgroundJobs:
             return job
 
     def running(self, about: str | None = None) -> tuple[BackgroundJob[Any], ...]:
-        """Return the handles on what has not ended: of one table, or of all."""
+        """Return the handles on work that has not ended: of one table, or of all."""
         with self._lock:
             return tuple(job for job in self._jobs if not job.done and about in {None, job.about})
 
     def close(self) -> None:
-        """Cancel what runs, and wait until nothing does."""
+        """Cancel all work, and wait until it has ended."""
         atexit.unregister(self.close)
         with self._lock:
             jobs, self._jobs = self._jobs, []
         for job in jobs:
-            job.cancel(wait=False)  # all first, so that they stop side by side
+            job.cancel(wait=False)  # all first, so that they stop at the same time
         for job in jobs:
             job.cancel()

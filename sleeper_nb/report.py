@@ -1,4 +1,7 @@
-"""How every value that a user sees shows itself: one grid as text and as escaped HTML, deterministic, no script."""
+"""How values are shown: as a `Grid`, which becomes aligned text or escaped HTML, deterministic and without scripts.
+
+A value that a user sees is a `Report`: its `grid` is what is shown, its `to_dict` is what a program reads.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-# A column's values as Python has them; dates and times of other years as text, text that is not UTF-8 as bytes.
-
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _DAYS_IN_400_YEARS = 146_097
 _DAY_0 = date(1970, 1, 1).toordinal()
 
 
 def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """Return a column's values as Python has them.
+    """Return a column's values as Python objects.
 
-    Dates and times outside of the years 1 to 9999 are text, and text that is not UTF-8 is bytes.
+    Dates and times outside the years 1 to 9999 become text, and text that is not UTF-8 becomes bytes.
     """
     try:
         return list(column.to_pylist())
@@ -79,10 +80,8 @@ def _far_time(value: int, digits: int, zone: str) -> str:
     return f"{text} {minutes // 60:02}:{minutes % 60:02}:{seconds % 60:02}{fraction}{zone}"
 
 
-# How one cell of an answer is written: a number, time or size of ours to be read, a value of the user's as it is.
-
 NULL = "NULL"
-"""How a missing value of the user's is shown. A text that reads the same is shown in quotes."""
+"""How a missing value of a user's data is shown. A text that reads the same is shown in quotes."""
 _MOST_WHOLE = 1e16
 _MOST_IN_32_BITS = 3.4e38
 
@@ -104,14 +103,16 @@ class Bytes:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """A value of the user's: shown as it is, ``NULL`` where there is none; a number of ours has thousands separated.
+    """A value of a user's data: shown as it is, and as ``NULL`` when it is missing.
+
+    Numbers are not rounded and have no thousands separators, unlike those of cells that are no `Data`.
 
     Parameters
     ----------
     value
-        What is shown.
+        The value.
     single
-        Whether its numbers have 32 bits, so that they are written with the digits that tell these apart.
+        Whether its numbers have 32 bits, and are written with as many digits as these need.
     """
 
     value: object
@@ -146,7 +147,7 @@ class Data:
         return f"[{', '.join(map(self._inner, values))}]"
 
     def _inner(self, value: object) -> str:
-        """Return a value within another one: a text has quotes, or it could not be told where it ends."""
+        """Return a value inside another one; a text has quotes, which show where it ends."""
         return repr(value) if isinstance(value, str) else str(Data(value, self.single))
 
 
@@ -162,7 +163,7 @@ def _interval_text(months: int, days: int, nanoseconds: int) -> str:
 
 
 def _every_digit(value: float, *, single: bool) -> str:
-    """Return a number with as few digits as tell it from every other one of its size."""
+    """Return a number with as few digits as distinguish it from every other number of its type."""
     if value.is_integer() and abs(value) < _MOST_WHOLE:
         return f"{value + 0.0:.0f}"  # a zero has no sign
     in_32_bits = (f"{value:.{digits}g}" for digits in range(6, 10) if single)
@@ -177,19 +178,19 @@ def _in_32_bits(value: float) -> float:
 
 
 def is_missing(value: object) -> bool:
-    """Return whether a cell has no value, of ours or of the user's."""
+    """Return whether a cell has no value."""
     return value is None or (isinstance(value, Data) and value.value is None)
 
 
 def is_number(value: object) -> bool:
-    """Return whether a cell belongs to the right of its column."""
+    """Return whether a cell is aligned to the right."""
     if isinstance(value, Data):
         value = value.value
     return isinstance(value, int | float | Decimal | Bytes) and not isinstance(value, bool)
 
 
 def data_rows(rows: pa.Table) -> tuple[tuple[object, ...], ...]:
-    """Return the cells of a table of the user's, row by row."""
+    """Return the rows of a user's data as cells."""
     kinds = (set(re.findall(r"float|double", str(column.type))) for column in rows.columns)
     cells = (
         [Data(value, kind == {"float"}) for value in values_of(column)]
@@ -216,19 +217,19 @@ def cell_text(value: object) -> str:
         return value.isoformat()
     if isinstance(value, bytes):
         return "0x" + value.hex()
-    # A line break inside a cell would tear the grid: show it as what it is.
+    # A line break inside a cell would break the grid, so it is shown escaped.
     return str(value).replace("\r", "\\r").replace("\n", "\\n")
 
 
 SHOWN_ROWS = 50
-"""A longer listing shows this many rows and says how many there are."""
+"""A longer listing shows only so many rows, and how many it has."""
 
 MOST_SHOWN = 1_000
-"""The most rows of data that an answer shows."""
+"""The most rows of a user's data that are shown."""
 
 _TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums;"
 _ROW = "border-bottom:1px solid color-mix(in srgb, currentColor 20%, transparent);"
-_CELL = "padding:2px 10px;"  # said of each: pages have styles of their own for cells, which are not inherited then
+_CELL = "padding:2px 10px;"  # on each cell, as the styles of a page for cells would override an inherited one
 _NUMBER = "text-align:right;white-space:nowrap;"
 _TEXT = "text-align:left;"
 _SHORT = f"{_TEXT}white-space:nowrap;"
@@ -236,15 +237,15 @@ NO_MATHS = "tex2jax_ignore mathjax_ignore"
 """Classes of HTML in which MathJax looks for no formula."""
 _MATHS = re.compile(r"\$|\\(?=[(\[]|begin)")
 _WIDEST = 80
-"""So many characters of one value stand in a line; what is longer is continued in the next, and nothing is cut."""
+"""The most characters of one value in a line; longer values continue in the next line, and nothing is cut."""
 _LONG = "max-width:80ch;overflow-wrap:anywhere;"
 _LONGEST_LINE = 40
-"""Up to so many characters a text is not broken into lines, as names, times and ranges of keys are."""
+"""The longest text that is never broken into lines: names, times and ranges of keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Display:
-    """How an answer shows rows of data: at most so many, and whether it tells how long it took."""
+    """How rows of data are shown: at most `rows`, and with the time that reading them took if `timed`."""
 
     rows: int = 20
     timed: bool = True
@@ -271,7 +272,7 @@ def notes_line(*notes: str) -> str:
 
 
 def rate_text(rows: int, seconds: float) -> str:
-    """Return how quick some work is, to put behind its name: ``, 1,200 rows/s``; nothing where no time is known."""
+    """Return the speed of some work, to follow its name: ``, 1,200 rows/s``; the empty text when no time passed."""
     return f", {rows / seconds:,.0f} rows/s" if seconds > 0 else ""
 
 
@@ -299,7 +300,7 @@ class Grid:
         return "\n".join([*([self.title] if self.title else []), *lines, *([self.footer] if self.footer else [])])
 
     def html(self) -> str:
-        """Return the grid as an escaped table whose colours come from the page around it."""
+        """Return the grid as an escaped HTML table that takes its colours from the page."""
         parts = [f'<div class="{NO_MATHS}">']
         if self.title:
             parts.append(f"<div><b>{escaped(self.title)}</b></div>")
@@ -330,7 +331,7 @@ class Grid:
 
 
 def escaped(text: str) -> str:
-    """Return a text as HTML in which notebooks find no formula, whatever delimiters of formulas it has."""
+    """Return a text as HTML in which notebooks find no formula, whatever characters it has."""
     return _MATHS.sub(r"<span>\g<0></span>", html.escape(text))
 
 
@@ -342,7 +343,7 @@ def _cell_html(value: object, text: str) -> str:
 
 
 def _lines_of(value: object) -> list[str]:
-    """Return the lines of a cell as text: a long value of the user's is continued below, whole."""
+    """Return the lines of a cell as text: a long value of a user's data continues below, whole."""
     text = cell_text(value)
     if not isinstance(value, Data) or len(text) <= _WIDEST:
         return [text]
@@ -350,7 +351,7 @@ def _lines_of(value: object) -> list[str]:
 
 
 def _text_style(text: str) -> str:
-    """Return the style of a cell; one that could not be broken anyway needs no words for it."""
+    """Return the style of a text cell; a short text of several words is kept on one line."""
     return _SHORT if len(text) <= _LONGEST_LINE and any(mark in text for mark in " -") else _TEXT
 
 
@@ -358,7 +359,7 @@ _PREFIX = "prefix"
 
 
 class Report:
-    """Base of the frozen values that operations return; a subclass says in `grid` what it shows.
+    """Base class of the values that operations return; `grid` is what each shows.
 
     A report that names actions has a field `prefix`, empty in Python, which `for_face` sets.
     """
@@ -366,7 +367,7 @@ class Report:
     __slots__ = ()
 
     def grid(self) -> Grid:
-        """Return what is shown."""
+        """Return what the report shows."""
         raise NotImplementedError  # pragma: no cover - each report has its own
 
     def to_dict(self) -> dict[str, Any]:
@@ -389,7 +390,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Answer(Report):
-    """A grid as a value of its own, for answers that are a table and nothing else."""
+    """A report that is a grid and nothing else."""
 
     shown: Grid
 
@@ -405,7 +406,7 @@ class Answer(Report):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Stacked(Report):
-    """Several reports, one below the other, each under a name by which `to_dict` has it."""
+    """Several reports, one below the other; `to_dict` has each under its name."""
 
     parts: tuple[tuple[str, Report], ...]
 
@@ -428,16 +429,16 @@ T = TypeVar("T")
 
 
 class OnDemand(Sequence[T]):
-    """Values that are each made when they are first asked for. Iteration leaves out those that are gone by then.
+    """A sequence whose values are made at their first use. Iteration leaves out those that are gone by then.
 
     Parameters
     ----------
     of
-        What each value is made of.
+        The arguments of `make`, one for each value.
     make
-        Makes one.
+        Makes a value.
     gone
-        What `make` raises when a value is gone.
+        The error of `make` when a value is gone.
     """
 
     def __init__(self, of: Sequence[Any], make: Callable[[Any], T], gone: type[Exception]) -> None:
@@ -465,14 +466,14 @@ class OnDemand(Sequence[T]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Listing(Report, Sequence[T], Generic[T]):
-    """A sequence of values that shows itself as a table, one row a value.
+    """A sequence of values that is shown as a table with one row for each.
 
     Parameters
     ----------
     items
         The values.
     columns, cells
-        The names of the columns, and for each value its row.
+        The names of the columns, and the row of each value.
     title, footer
         Lines above and below.
     """
@@ -484,7 +485,7 @@ class Listing(Report, Sequence[T], Generic[T]):
     footer: str = ""
 
     def grid(self) -> Grid:
-        """Return the first rows, and below them how many there are when that is not all."""
+        """Return the first rows, and below them how many there are if some are left out."""
         footer = self.footer
         if len(self.cells) > SHOWN_ROWS:
             cut = f"first {SHOWN_ROWS} of {len(self.cells):,} rows"

@@ -1,4 +1,8 @@
-"""The rows that changed between two versions of a table: compared when asked, in the form that is asked for."""
+"""One version of a table: what it holds, scans of its rows, and the rows that differ from another version.
+
+`TableAt` is the version. A `Scan` of it is planned at once and reads its rows when they are needed; so do `Changes`
+between two versions.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +61,7 @@ from sleeper_nb.operations.versioning.comparison import VersionComparison
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.operations.versioning.row_changes import KINDS, RowChangeKind, RowCounts
-from sleeper_nb.progress import SILENT, Progress
+from sleeper_nb.progress import SILENT, Progress, finishing
 from sleeper_nb.query import run_query
 from sleeper_nb.report import (
     Answer,
@@ -80,15 +84,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-# A scan of one version of a table: planned at once, read when asked, in the form that is asked for.
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class Scan(Report):
     """Rows of one version of a table, not read yet.
 
-    Made by `Table.scan`. `plan` tells what will be opened; `to_arrow`, `to_pandas`, `to_polars`, `to_duckdb` and
-    `to_spark` read it; shown in a notebook it reads its first rows, as many as `display` says.
+    Made by `Table.scan`. `plan` returns what will be opened; `to_arrow`, `to_pandas`, `to_polars`, `to_duckdb` and
+    `to_spark` read it. When a notebook shows it, it reads its first rows, as many as `display` says.
     """
 
     table: str
@@ -111,16 +112,16 @@ class Scan(Report):
         object.__setattr__(self, "_first", FirstRows(self.head, self._clock, self._began))
 
     def plan(self) -> ScanPlan:
-        """Return which partitions, files, row groups and bytes will be read, out of what; footers tell, no row is read.
+        """Return which partitions, files, row groups and bytes will be read, out of how many.
 
-        Of a condition, comparisons of row keys with numbers or texts that are joined by AND leave out what cannot meet
-        them.
+        Only the footers of files are read for this. Of a condition, comparisons of row keys with numbers or texts that
+        are joined by AND reduce what is read.
         """
         columns = self.columns if self.where is None else None
         return with_row_groups(self._plan, self._storage, columns)
 
     def count(self) -> int:
-        """Return the number of rows; from metadata alone when there is no condition, no cut file and no processing."""
+        """Return the number of rows; from metadata alone where that is enough: without a condition, for instance."""
         if self.where is None and self.limit is None and self._plan.rows is not None:
             return self._plan.rows
         key = self._plan.schema.row_keys[0].name
@@ -151,10 +152,10 @@ class Scan(Report):
         return as_polars(self.to_arrow())
 
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
-        """Return a DuckDB relation that reads the files when it is asked, with this scan's condition and limit.
+        """Return a DuckDB relation that reads the files when it is executed, with this scan's condition and limit.
 
-        The files are kept for as long as the relation, or one made of it, is alive and the session open. What fails
-        while you execute it is an error of DuckDB's own.
+        The files are kept for as long as the relation, or one derived from it, is alive and the session open. Errors
+        while you execute it are DuckDB's own.
         """
         from sleeper_nb.engines.duckdb import relations
 
@@ -169,9 +170,9 @@ class Scan(Report):
         return rows if self.limit is None else rows.limit(self.limit)
 
     def to_spark(self) -> DataFrame:
-        """Return a Spark DataFrame; Spark starts now, the rows are read when it is asked.
+        """Return a Spark DataFrame; Spark starts now, the rows are read when the DataFrame is used.
 
-        A condition means what it means in `to_arrow`: DuckDB evaluates it in Spark's Python workers.
+        A condition means the same as in `to_arrow`: DuckDB evaluates it in Spark's Python workers.
         """
         from sleeper_nb.engines.spark import frames
 
@@ -193,7 +194,7 @@ class Scan(Report):
         header: bool = True,
         progress: Progress = SILENT,
     ) -> ExportReport:
-        """Write all rows to files that any tool reads; when anything fails, none is left.
+        """Write all rows to files that any tool reads; after an error no file is left.
 
         Parameters
         ----------
@@ -201,15 +202,16 @@ class Scan(Report):
             A folder that is empty or does not exist, for one file a leaf; or a new file that ends in ``.parquet``,
             ``.csv`` or ``.tsv``, for all rows in one. Either can be at ``s3://``.
         file_format
-            None goes by the destination's ending, and is Parquet for a folder.
+            None: by the ending of the destination; Parquet for a folder.
         delimiter
             What separates the values of a CSV file: one character, or ``"tab"``; a comma when None, a tab in ``.tsv``.
         null_text
-            What stands for NULL in a CSV file, without quotes; nothing when None. Texts are always in quotes.
+            The text, without quotes, that stands for NULL in a CSV file; the empty text when None. Values that are
+            text are always in quotes.
         header
             Whether the first line of a CSV file names the columns.
         progress
-            Watches.
+            The progress callback.
         """
         with self._guard.during("export"):
             return export(
@@ -226,7 +228,7 @@ class Scan(Report):
             )
 
     def grid(self) -> Grid:
-        """Return the first rows, which version they are of, what the whole scan opens, and how long they took."""
+        """Return the first rows, their version, what the whole scan opens, and how long reading them took."""
         total = self._plan.rows if self.where is None else None
         if total is not None and self.limit is not None:
             total = min(total, self.limit)
@@ -234,11 +236,9 @@ class Scan(Report):
         return self._first.grid(self.display, source, Reads.of([self._plan]), total=total)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all rows, a list of values per column."""
+        """Return all rows: a list of values for each column."""
         return as_dict(self.to_arrow())
 
-
-# `TableAt`: a table at one version, to read. `Table` adds what changes it.
 
 _CARD_ROWS = 10
 
@@ -247,8 +247,8 @@ class TableAt(Report):
     """One version of a table, to read.
 
     Made by `Table.at`. Each call reads the same version, whatever is committed meanwhile, with the filters, iterator
-    and aggregations that the version records. Ages count at the moment of the call: an old version too shows no row
-    that is too old by now.
+    and aggregations that the version records. Ages count at the moment of the call: no version shows a row that is too
+    old by then.
     """
 
     def __init__(self, opened: OpenTable, resolved: Resolved, read_with: Snapshot | None = None) -> None:
@@ -266,9 +266,7 @@ class TableAt(Report):
 
     @checked
     def in_schema(self, which: Literal["own", "current"]) -> TableAt:
-        """Return the version, read with its own schema or with that of now; `InvalidInput` says why that cannot be."""
-        if which not in {"own", "current"}:
-            raise InvalidInput(f"no schema {which!r}", hint="it is own or current")
+        """Return the version, read with its own schema or the current one; `InvalidInput` when it cannot be."""
         now = None if which == "own" else self._store.head()
         if now is not None:
             mapped(self.state.schema, self._store.load(now).schema)  # or raises
@@ -286,17 +284,17 @@ class TableAt(Report):
 
     @property
     def online(self) -> bool:
-        """Whether maintenance may work on the table; rows are read and added all the same."""
+        """Whether maintenance may work on the table; offline, it can still be read and loaded."""
         return is_online(self._opened.components.catalog, self._store.table_id)
 
     @property
     def processing(self) -> DataProcessing:
-        """What is done now with rows before they are given: the table's filters, iterator and aggregations."""
+        """The filters, iterator and aggregations that queries apply to the rows."""
         return self._processing(self.schema)
 
     @checked
     def at_reference(self, asked: VersionReference | None) -> TableAt:
-        """Return the table at a version that was parsed already; at this one, whatever is committed, when None."""
+        """Return the table at a version whose reference is parsed already; at this one when None."""
         found = self.resolved
         if asked is not None:
             found = versions.resolve(self._opened.components.catalog, self._store.table_id, self.name, asked)
@@ -313,19 +311,29 @@ class TableAt(Report):
 
     @checked
     def plan(self, regions: Sequence[Region] | None = None) -> ScanPlan:
-        """Return what a query of some regions opens, of the whole version when None, and what it does with the rows.
+        """Return which files a query of some regions opens, and how it processes their rows.
+
+        Parameters
+        ----------
+        regions
+            The whole version when None.
 
         Raises
         ------
         InvalidInput, NotFound
             When the table's filters, iterator or aggregations do not fit its schema.
         """
-        state = self.state
+        return self._plan(self.state, regions)
+
+    def _plan(self, state: TableState, regions: Sequence[Region] | None) -> ScanPlan:
         return plan_scan(state, regions, self._processing(state.schema))
 
     @checked
     def guard(self, size: int) -> ReadGuard:
-        """Return what keeps the version's files while so many bytes of them are read."""
+        """Return a guard that keeps the version's files while `size` bytes of them are read."""
+        return self._guard(size)
+
+    def _guard(self, size: int) -> ReadGuard:
         is_old, leases = self.resolved.reference is not None, self._opened.components.leases
         return ReadGuard(leases, self._store.table_id, self.resolved.snapshot_id, is_old, size, self.name)
 
@@ -344,40 +352,52 @@ class TableAt(Report):
     ) -> Scan:
         """Return the rows of the version, not read yet.
 
-        Columns, condition and limit are about rows as the table's filters, iterator and aggregations give them.
+        Columns, condition and limit apply to rows after the table's filters, iterator and aggregations.
 
         Parameters
         ----------
         columns
             The columns to read; all when None.
         where
-            A condition on one row, in DuckDB's SQL: ``"dep_delay > 60"``. It means what it does after ``WHERE`` in
-            `Session.sql` on DuckDB, but has no subquery.
+            A condition on one row, in DuckDB's SQL: ``"dep_delay > 60"``. It means the same as after ``WHERE`` in
+            `Session.sql` on DuckDB, but cannot have a subquery.
         keys
             One key or a list of keys. A key is a value of the first row key, or a tuple of values of the first few.
         region
             For some row keys ``(min, max)``: min included, max excluded, None unbounded. Or as text:
             ``"carrier=[AA,DL) flight=[1,100]"``.
         limit
-            At most so many rows.
+            The most rows to return.
 
         Raises
         ------
         NotFound, InvalidInput
-            When there is no such column, or the condition cannot be one of this schema; before any row is read.
+            When there is no such column, or the condition does not fit the schema; before any row is read.
         """
-        c, schema = self._opened.components, self.schema
-        began = c.clock.now()
+        c, state = self._opened.components, self.state
+        schema, began = state.schema, c.clock.now()
         regions: Sequence[Region] | None = regions_of(schema, keys, region)
         chosen = None if columns is None else tuple(columns)
         sources.check_columns(chosen, schema)
         condition = None if where is None else c.engines.condition(where, schema)
         if condition is not None:
             regions = regions_of_rows(regions, condition.necessary, schema)
-        plan = self.plan(regions)
-        given = plan, self._store.storage, c.engines, self.guard(plan.bytes), c.clock, began
-        first = partial(plan_first_rows, plan, self.state)
-        return Scan(self.name, self.resolved, *given, chosen, where, limit, condition, first)
+        plan = self._plan(state, regions)
+        return Scan(
+            table=self.name,
+            resolved=self.resolved,
+            _plan=plan,
+            _storage=self._store.storage,
+            _engines=c.engines,
+            _guard=self._guard(plan.bytes),
+            _clock=c.clock,
+            _began=began,
+            columns=chosen,
+            where=where,
+            limit=limit,
+            _condition=condition,
+            _planned_first=partial(plan_first_rows, plan, state),
+        )
 
     @checked
     def export(
@@ -395,13 +415,10 @@ class TableAt(Report):
 
         For a DataFrame instead: ``scan().to_pandas()``, ``to_polars()``, ``to_duckdb()``, ``to_spark()``.
         """
-        progress = self._opened.components.progress
-        try:
+        with finishing(self._opened.components.progress) as progress:
             return self.scan(columns, where).export(
                 destination, file_format, delimiter=delimiter, null_text=null_text, header=header, progress=progress
             )
-        finally:
-            progress.finish()
 
     def fields(self) -> Listing[Field]:
         """Return the fields that the version is read with: their roles and types, and which may be null."""
@@ -410,14 +427,14 @@ class TableAt(Report):
     def files(self) -> Pictured[dict[str, Any]]:
         """Return the files that the version reads, below a picture of their keys and of what a compaction would merge.
 
-        They are in the order of their partitions. Would, by the table's strategy as it is now, with its limits.
+        They are in the order of their partitions. What would be merged follows from the table's current properties.
         """
         store = self._store
         return self.files_beside(store.catalog.assignments(store.table_id, store.clock.now()))
 
     @checked
     def files_beside(self, claimed: Sequence[Assignment]) -> Pictured[dict[str, Any]]:
-        """Return the files as `files` does, while compaction jobs have claimed some of them."""
+        """Return the files as `files` does, given the current claims of compaction jobs."""
         strategy, store = self.properties["sleeper.table.compaction.strategy.class"], self._store
         settings, most = StrategySettings.of(self.properties), store.most_compaction_inputs
         plan = plan_compaction(self.state, strategy, settings, claimed, store.clock, most)
@@ -430,8 +447,8 @@ class TableAt(Report):
 
     def source(self) -> BoundSource:
         """Return the rows of the version as SQL reads them."""
-        plan = self.plan()
-        return BoundSource(self.name, self.resolved, plan, self._store.storage, self.guard(plan.bytes))
+        plan = self._plan(self.state, None)
+        return BoundSource(self.name, self.resolved, plan, self._store.storage, self._guard(plan.bytes))
 
     @checked
     def system_table(self, suffix: str) -> BoundSource:
@@ -440,7 +457,7 @@ class TableAt(Report):
         Raises
         ------
         NotFound
-            When there is no such system table, naming the nearest.
+            When there is no such system table; the hint names the nearest.
         """
         found = definitions.system_table(suffix, self.name)
         rows = rows_at(found, self._known)
@@ -448,13 +465,14 @@ class TableAt(Report):
 
     @checked
     def inspect(self, sql: str, params: Mapping[str, Any] | None = None) -> Answer:
-        """Ask DuckDB about the metadata of the version, in its system tables; no Spark is started.
+        """Query the metadata of the version on DuckDB, in its system tables; Spark is not started.
 
         They are called ``files``, ``partitions``, ``snapshots``, ``savepoints``, ``schemas``, ``properties`` and
-        ``jobs``, or as `Session.sql` has them: ``flights$files``. Another version may be asked for: ``files@3``; and
-        `params` are the values of ``:name``.
+        ``jobs``, or as in `Session.sql`: ``flights$files``. Another version can be named: ``files@3``. `params` are the
+        values of ``:name``.
         """
-        here = self.at_reference(None)
+        # A handle of its own, so that all system tables of this statement are of one moment, and of now.
+        here = TableAt(self._opened, self.resolved, self._read_with)
         result = run_query(
             sql,
             engine="duckdb",
@@ -467,14 +485,13 @@ class TableAt(Report):
         return result.answer(f"metadata of {self.name} at {here.resolved}")
 
     def card(self) -> Stacked:
-        """Return the commit or savepoint of the version, what the table is there, and its first ten rows."""
-        at = self.at_reference(None)
-        rows, total = at.scan().head(_CARD_ROWS + 1), at.plan().rows
-        first = preview(rows, f"{at.name} at {at.resolved}", limit=_CARD_ROWS, total=total)
-        return Stacked((("version", at.resolved.version), ("table", at), ("rows", Answer(first))))
+        """Return the commit or savepoint of the version, the table's totals in it, and its first ten rows."""
+        rows, total = self.scan().head(_CARD_ROWS + 1), self.plan().rows
+        first = preview(rows, f"{self.name} at {self.resolved}", limit=_CARD_ROWS, total=total)
+        return Stacked((("version", self.resolved.version), ("table", self), ("rows", Answer(first))))
 
     def grid(self) -> Grid:
-        """Return what the version is, in a few lines."""
+        """Return the version, its schema and its totals, in a few lines."""
         state = self.state
         files, size = files_of(state)
         offline = () if self.online else (("online", "no: no maintenance touches it"),)
@@ -515,33 +532,33 @@ class TableAt(Report):
 
     @property
     def is_processed(self) -> bool:
-        """Whether queries filter or combine rows, so that what they give is not what is in files."""
+        """Whether queries filter, change or combine rows, so that they do not return them as the files have them."""
         return bool(self._done())
 
     @cached_property
     def _known(self) -> KnownAt:
-        """What the system tables are made of, so that all that one statement names are of one moment."""
+        """The content of the system tables: all that one statement names are of one moment."""
         return KnownAt(self._store, self.resolved, self.answering)
 
     def _waiting(self) -> tuple[str, ...]:
-        """Return what the file of the properties says that the current version does not do; nothing of older ones."""
+        """Return what the property file says that the current version does not do; nothing for an older version."""
         if self.resolved.reference is not None:
             return ()
         files, table_id = self._opened.components.property_files, self._store.table_id
-        written = files.of_table(table_id)  # the file of now: this handle may be older than the last change
+        written = files.of_table(table_id)  # read now: the properties may have changed since this table was opened
         return property_state.waiting(written, self.state, self.name, files.path(table_id))
 
     def _done(self) -> dict[str, str]:
-        """Return the properties of the table's processing; as they are written, as they may be what is wrong."""
+        """Return the texts of the properties that filter, change or combine rows, even when they are not valid."""
         return {name: text for name in PROCESSING_PROPERTIES if (text := self.answering.texts.get(name))}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Changes(Report):
-    """The rows that one version of a table has and another does not, both ways, not read yet.
+    """The rows that differ between two versions of a table, not read yet.
 
-    Made by `Table.changes`. A row counts as often as it is there, and one whose values changed is removed and added.
-    ``added`` and ``removed`` are the two kinds; ``rows()`` has both, each row with its kind. So the rows of `before`,
+    Made by `Table.changes`. A row counts as often as it occurs, and a row whose values changed is removed and added.
+    ``added`` and ``removed`` are the two kinds; ``rows()`` has both, each row with its kind. The rows of `before`,
     without `removed` and with `added`, are the rows of `after`.
 
     Parameters
@@ -580,7 +597,7 @@ class Changes(Report):
         return ChangedRows(self, KINDS, limit)
 
     def count(self) -> RowCounts:
-        """Return how many rows were added and removed, as a pair; by metadata alone where files tell."""
+        """Return how many rows were added and removed, as a pair; from metadata alone where that is enough."""
         with guarded(self._guards, "diff"):
             return changes.count_changes(self._comparison, self._storage)
 
@@ -589,17 +606,17 @@ class Changes(Report):
         return self.rows().grid()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all rows of each kind, a list of values per column."""
+        """Return all rows of each kind: a list of values for each column."""
         return {kind: ChangedRows(self, (kind,)).to_dict() for kind in KINDS}
 
     @property
     def opened(self) -> str:
-        """How many of the two versions' files are read to compare them."""
+        """How many of the two versions' files are read to compare them, as text."""
         return f"reads {cell_text(self._comparison.files)}/{cell_text(self._comparison.files_of)} files"
 
     @checked
     def batches(self, kinds: tuple[RowChangeKind, ...]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one kind, or of both with a column that tells which; region by region, by keys in each."""
+        """Yield the rows of one kind, or of both with a column for the kind; region by region, each in key order."""
         with guarded(self._guards, "diff"):
             for change in changes.stream_changes(self._comparison, self._storage, kinds):
                 if kinds == KINDS:
@@ -609,7 +626,7 @@ class Changes(Report):
 
     @checked
     def schema(self, kinds: tuple[RowChangeKind, ...]) -> pa.Schema:
-        """Return the columns of what `batches` yields."""
+        """Return the schema of what `batches` yields."""
         plain = self._comparison.schema
         return changes.labelled_schema(plain, self._column) if kinds == KINDS else plain
 
@@ -624,7 +641,7 @@ class Changes(Report):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ChangedRows(Report):
-    """Rows that were added, that were removed, or both, not read yet; each call reads them anew.
+    """Rows that were added, removed, or both, not read yet; each call reads them anew.
 
     Made by `Changes`.
     """
@@ -635,14 +652,14 @@ class ChangedRows(Report):
     display: Display = DEFAULT_DISPLAY
 
     def count(self) -> int:
-        """Return the number of rows; from metadata alone where files tell."""
+        """Return the number of rows; from metadata alone where that is enough."""
         found = self.changes.count()._asdict()
         count = sum(int(found[kind]) for kind in self.kinds)
         return count if self.limit is None else min(count, self.limit)
 
     @checked
     def head(self, rows: int = DEFAULT_DISPLAY.rows) -> pa.Table:
-        """Return the first rows, in key order within each leaf; no more is compared than that takes."""
+        """Return the first rows, in key order within each leaf; only as much is compared as that needs."""
         return self._read(rows if self.limit is None else min(rows, self.limit))
 
     def to_arrow(self) -> pa.Table:
@@ -658,7 +675,7 @@ class ChangedRows(Report):
         return as_polars(self.to_arrow())
 
     def grid(self) -> Grid:
-        """Return the first rows, which versions they are between, and how many files are read to know."""
+        """Return the first rows, the two versions, and how many files are read to compare them."""
         kinds = " and ".join(self.kinds)
         footer = (
             f"{kinds} from {self.changes.before} to {self.changes.after} of {self.changes.table} · "
@@ -667,7 +684,7 @@ class ChangedRows(Report):
         return preview(self.head(self.display.rows + 1), footer, limit=self.display.rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all rows, a list of values per column."""
+        """Return all rows: a list of values for each column."""
         return as_dict(self.to_arrow())
 
     def _read(self, limit: int | None) -> pa.Table:

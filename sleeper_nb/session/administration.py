@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,8 @@ from sleeper_nb.operations.split import initial_split_points, with_splits
 from sleeper_nb.report import CONFIRM
 from sleeper_nb.session.open_tables import OpenTables
 from sleeper_nb.table.configuring import check_fit, set_properties
+
+logger = logging.getLogger(__name__)
 
 
 def create(
@@ -57,6 +60,7 @@ def create(
         with contextlib.suppress(StorageError):  # the first error is the one to report
             components.property_files.remove(table_id)
         raise
+    logger.info("created table %s (%s) in %s", name, table_id, store.name)
 
 
 def _planned(
@@ -83,6 +87,7 @@ def rename(tables: OpenTables, old: str, new: str) -> None:
     entry, catalog = tables.entry(old), tables.components.catalog
     check_table_name(new, [other for other in catalog.tables() if other.id != entry.id])
     catalog.rename_table(entry.id, entry.name, new)
+    logger.info("renamed table %s (%s) to %s", entry.name, entry.id, new)
 
 
 def delete(tables: OpenTables, name: str, *, force: bool, dry_run: bool) -> DeletionReport:
@@ -99,6 +104,7 @@ def delete(tables: OpenTables, name: str, *, force: bool, dry_run: bool) -> Dele
         raise ConfirmationNeeded(message, hint=CONFIRM, plan=plan)
     deletion.delete_table(catalog, files, entry, clock)
     tables.forget(entry.id)
+    logger.info("deleted table %s (%s)", entry.name, entry.id)
     return replace(plan, dry_run=False)
 
 
@@ -126,7 +132,8 @@ def reinitialise(
         points = initial_split_points(schema or state.schema, split_points, settings, tables.storage)
     elif split_points is not None or splits_file is not None:
         raise InvalidInput(
-            "split points are given, but the partitions stay", hint="set delete_partitions, or leave them out"
+            "split points were given, but the partitions are kept",
+            hint="set delete_partitions, or leave the split points out",
         )
     if schema:
         check_fit(table.properties.processed_as(state.processing), schema, tables.components.clock)
@@ -142,6 +149,7 @@ def migrate(tables: OpenTables, name: str, to: str, *, message: str | None) -> S
     author = tables.components.author
     snapshot = migration.migrate_state_store(table.store, to, author=author, message=message)
     tables.replace_store(table.store.named(snapshot.state_store))
+    logger.info("table %s: moved to %s in snapshot %d", table.name, snapshot.state_store, snapshot.id)
     try:
         files.change(table.entry.id, {STATE_STORE: snapshot.state_store}, lambda _: None)
     except StorageError as error:

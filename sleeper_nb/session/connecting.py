@@ -184,7 +184,7 @@ def _open(place: InstancePlace) -> Session:
         endpoint_url=place.endpoint_url,
         data_paths=place.permissions.data_paths,
     )
-    # Iterators included, as the session allowed them that this place comes from.
+    # Those of the session that sent this place, with its iterators.
     session.components.property_files.permissions = place.permissions
     return session
 
@@ -192,7 +192,7 @@ def _open(place: InstancePlace) -> Session:
 def _folder(warehouse: str | Path, region: str | None, endpoint_url: str | None, network: Network) -> Storage:
     whole = open_storage(warehouse, region=region, endpoint_url=endpoint_url, network=network)
     if whole.local and Path(whole.root).is_file():
-        raise InvalidInput(f"{warehouse} is a file, no folder", hint="give the folder of a warehouse, or a new one")
+        raise InvalidInput(f"{warehouse} is a file, not a folder", hint="give the folder of a warehouse, or a new one")
     return whole
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
@@ -17,6 +18,8 @@ from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.table import Table
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -102,7 +105,8 @@ class OpenTables:
         """Return the class of a table's state store."""
         try:
             return self.components.catalog.current(table_id).state_store
-        except (NotFound, CatalogDamaged):  # a table in a damaged catalog still opens, so that a check can report on it
+        except (NotFound, CatalogDamaged) as error:  # still opened, so that a check can report on it
+            logger.warning("table %s: its current snapshot cannot be read: %s", table_id, error.message)
             return STATE_STORES[0]
 
     def listing(self, instance: str) -> Listing[Table]:
@@ -114,7 +118,7 @@ class OpenTables:
         cells = tuple(self._cells(entry, heads[entry.id]) for entry in present)
         columns = ("table", "snapshot", "rows", "files", "bytes", "partitions", "last change", "id")
         offline = ", ".join(entry.name for entry in present if not entry.online)
-        footer = f"offline, so no maintenance touches them: {offline} · " if offline else ""
+        footer = f"offline, so maintenance skips them: {offline} · " if offline else ""
         footer += f"properties: {self.components.property_files.path('<id>')}"
         return Listing(tables, columns, cells, f"tables of {instance}", footer)
 

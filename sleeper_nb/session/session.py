@@ -364,8 +364,8 @@ class Session:
     def set_properties(self, changes: Mapping[str, str | None]) -> Listing[PropertyValue]:
         """Set properties of the instance, all or none, and return those that were named.
 
-        Other lines of its file ``config/instance.properties`` stay as they are. Defaults of tables apply from now on in
-        this session, and all others when the warehouse is opened the next time.
+        Other lines of its file ``config/instance.properties`` stay as they are. Defaults of tables take effect at once
+        in this session, and all others when the warehouse is next opened.
 
         Parameters
         ----------
@@ -382,8 +382,8 @@ class Session:
         self._check_open()
         self.components.property_files.change_instance(changes)
         own = [name for name in changes if name in INSTANCE_PROPERTIES]
-        verb = "counts" if len(own) == 1 else "count"
-        footer = f"{', '.join(own)} {verb} when the warehouse is opened the next time" if own else ""
+        verb = "takes" if len(own) == 1 else "take"
+        footer = f"{', '.join(own)} {verb} effect when the warehouse is next opened" if own else ""
         return self._property_values(changes, footer)
 
     def _property_values(self, names: Iterable[str], footer: str) -> Listing[PropertyValue]:

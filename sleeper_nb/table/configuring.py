@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -22,6 +23,8 @@ from sleeper_nb.operations.findings import Finding
 from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.report import Listing
 
+logger = logging.getLogger(__name__)
+
 
 def property_values(table: OpenTable, names: Iterable[str]) -> Listing[PropertyValue]:
     """Return some properties of a table, or all when no name is given."""
@@ -41,8 +44,9 @@ def set_properties(table: OpenTable, changes: Mapping[str, str | None]) -> OpenT
         if processing:
             _record_processing(table, state, written, processing)
 
-    files = table.components.property_files
-    return replace(table, properties=files.change(table.entry.id, changes, record))
+    properties = table.components.property_files.change(table.entry.id, changes, record)
+    logger.info("table %s: set %s", table.name, ", ".join(changes))
+    return replace(table, properties=properties)
 
 
 def accept_properties(table: OpenTable) -> OpenTable:
@@ -52,6 +56,7 @@ def accept_properties(table: OpenTable) -> OpenTable:
     check_fit(written, state.schema, table.components.clock)
     _record_processing(table, state, written, {name: written.texts.get(name) for name in PROCESSING_PROPERTIES})
     files.accept(table.entry.id)
+    logger.info("table %s: accepted %s", table.name, table.properties_path)
     return replace(table, properties=written)
 
 
@@ -65,6 +70,7 @@ def _record_processing(
         return replace(written, texts={name: text for name, text in texts.items() if text is not None}).processing
 
     if changed(state) != state.processing:
+        logger.info("table %s: recording changed filters, iterator or aggregations", table.name)
         table.store.commit(lambda state: SetProcessing(changed(state)), author=table.components.author)
 
 
@@ -99,8 +105,8 @@ def check_not_edited(table: OpenTable) -> None:
     """Raise before versions or files are deleted by properties that may be damaged, such as those of a cut file."""
     if _note_of_edit(table) is not None:
         raise ConfirmationNeeded(
-            f"{table.properties_path} was changed by hand, or damaged: nothing is deleted by what it says",
-            hint=("look through it, then: ", property_files.accepting(table.name)),
+            f"{table.properties_path} was changed by hand, or damaged, so nothing was deleted",
+            hint=("check the file, then accept it: ", property_files.accepting(table.name)),
         )
 
 

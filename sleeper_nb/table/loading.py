@@ -43,10 +43,13 @@ def load(
 ) -> Snapshot | IngestPlan:
     """Add rows to a table, or return what would be added; parameters, result and errors are those of `Table.ingest`."""
     rows = sources.find_sources(data, table.store.storage, csv)
-    through_spark = always_spark or sources.is_spark(rows) or sources.bytes_of(rows) >= SPARK_BYTES
+    size = sources.bytes_of(rows)
+    through_spark = always_spark or sources.is_spark(rows) or size >= SPARK_BYTES
     state = table.store.load()
     if dry_run:
         return _plan(table, state, rows, through_spark=through_spark)
+    if through_spark:
+        logger.info("table %s: loading through Spark (%d bytes of files)", table.name, size)
     notes = property_files.waiting(table.properties, state, table.name, table.properties_path)
     with _table_named_in_hints(table.name):
         if through_spark:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Any, Literal
@@ -31,6 +32,8 @@ from sleeper_nb.progress import BackgroundJob, Progress, finishing, unchecked
 from sleeper_nb.storage.data_files import DataFileSettings
 from sleeper_nb.table.configuring import check_not_edited
 from sleeper_nb.table.loading import SPARK_BYTES
+
+logger = logging.getLogger(__name__)
 
 CompactionEngine = Literal["auto", "spark", "local"]
 
@@ -101,6 +104,7 @@ def _job_runner(
             return compaction.run_in_process(storage, writing, begin, check)(jobs, schema)
         from sleeper_nb.engines.spark import pipeline
 
+        logger.info("table %s: compacting %d bytes on Spark", table.name, size)
         spark = table.components.engines.spark()
         return pipeline.run_on_spark(spark, storage, writing, begin, check)(jobs, schema)
 
@@ -158,7 +162,10 @@ def maintain(table: OpenTable, *, dry_run: bool) -> MaintenanceReport:
     """Do each step of maintenance that is due."""
     _check_may_delete(table, "maintained", dry_run=dry_run)
     if not dry_run:
-        return maintenance.run_steps(table.name, _steps(table), dry_run=False)
+        report = maintenance.run_steps(table.name, _steps(table), dry_run=False)
+        for step in report.failed:
+            logger.warning("table %s: the maintenance step %s failed: %r", table.name, step.step, step.error)
+        return report
     plan, _ = steady(
         lambda: maintenance.run_steps(table.name, _steps(table), dry_run=True),
         lambda: (table.store.head(), table.components.catalog.savepoints(table.entry.id)),

@@ -114,7 +114,7 @@ class Table(Report):
         """Return the table at a version whose reference is parsed already; the current one when None. See `at`."""
         at = TableAt(self._opened, resolve(self.store.catalog, self.entry.id, self.name, asked))
         # The current version has the current schema: looking that up again could find a later one.
-        return at if asked is None else at.in_schema(schema)
+        return at if asked is None or schema == "own" else at.in_schema(schema)
 
     def _current(self) -> TableAt:
         return TableAt(self._opened, self.resolved)

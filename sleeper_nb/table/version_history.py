@@ -54,7 +54,7 @@ def delete(table: OpenTable, savepoint: Savepoint, *, dry_run: bool, force: bool
     if plan.loses_version and not force:
         raise ConfirmationNeeded(
             f"this deletes snapshot {savepoint.saved_snapshot_id} of table {table.name!r} for good: "
-            f"nothing but savepoint {savepoint.name or savepoint.id!r} keeps it",
+            f"only savepoint {savepoint.name or savepoint.id!r} keeps it",
             hint=CONFIRM,
             plan=plan,
         )

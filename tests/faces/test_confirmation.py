@@ -193,7 +193,7 @@ def test_the_script_of_sleeper_that_has_no_question_does_what_its_line_says(hous
 def test_a_savepoint_that_is_not_the_last_to_keep_its_version_goes_at_once(house):
     with sl.connect(house) as session:
         table = session.table("t")
-        with pytest.raises(ConfirmationNeeded, match="nothing but savepoint 'old' keeps"):
+        with pytest.raises(ConfirmationNeeded, match="only savepoint 'old' keeps"):
             table.delete_savepoint("old")
         table.create_savepoint("now")
         assert table.delete_savepoint("now").others
@@ -203,4 +203,4 @@ def test_a_savepoint_that_is_not_the_last_to_keep_its_version_goes_at_once(house
 def test_the_rule_is_written_down_once_and_shown_in_the_reference():
     text = page()
     assert "## What deletes" in text
-    assert "otherwise raises `ConfirmationNeeded`" in text
+    assert "`ConfirmationNeeded` is raised" in text

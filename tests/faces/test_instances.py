@@ -159,7 +159,7 @@ def test_properties_of_the_instance_are_shown_set_and_described_by_the_same_word
     assert [each.value for each in run(f"properties {sync}")] == ["true"]
     told = run(f"properties {sync}=false {delay}=60")
     assert [(each.name, each.value) for each in told] == [(sync, "false"), (delay, "60")]
-    assert f"{sync} counts when the warehouse is opened the next time" in repr(told)
+    assert f"{sync} takes effect when the warehouse is next opened" in repr(told)
     assert [each.value for each in run(f"properties {delay} {sync}")] == ["60", "false"]
     assert [each.value for each in run(f"properties --unset {sync} --unset {delay}")] == ["true", "15"]
     assert list(run(f"properties --describe {sync} {delay}").to_dict()) == [sync, delay]

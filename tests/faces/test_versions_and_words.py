@@ -85,7 +85,7 @@ def test_rows_of_a_scan_are_given_as_a_library_has_them(run):
         ("ingest trips rows", "no data file 'rows'", "write $rows for the variable"),
         ("use $number", "$number is a int, not a warehouse", "give a session, or the address of a warehouse"),
         ("use s3:/bucket/x", "cannot open s3:/bucket/x", "give a folder, or s3://bucket/prefix"),
-        ("use ./tables.toml", "./tables.toml is a file, no folder", "give the folder of a warehouse, or a new one"),
+        ("use ./tables.toml", "./tables.toml is a file, not a folder", "give the folder of a warehouse, or a new one"),
         (
             "jobs --limit 0",
             "jobs --limit 0 would list nothing",

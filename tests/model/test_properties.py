@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from sleeper_nb.clock import Retry
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.model.properties import PROPERTIES, InstanceProperties, TableProperties
+from sleeper_nb.model.properties import PROPERTIES, RETAINED_MIN, InstanceProperties, TableProperties
 
 
 def test_a_property_that_is_not_set_has_its_default():
@@ -110,3 +111,26 @@ def test_the_greatest_numbers_can_be_used():
     assert timedelta(
         minutes=TableProperties({"sleeper.table.gc.delay.minutes": str(2**31 - 1)})["sleeper.table.gc.delay.minutes"]
     )
+
+
+def test_each_text_is_parsed_once(monkeypatch: pytest.MonkeyPatch):
+    parsed: list[str] = []
+    real = PROPERTIES[RETAINED_MIN]
+
+    def parse(text: str) -> int:
+        parsed.append(text)
+        return int(text)
+
+    monkeypatch.setitem(PROPERTIES, RETAINED_MIN, replace(real, parse=parse))
+    properties = TableProperties.from_text(f"{RETAINED_MIN}=3\n")
+    again = replace(properties, defaults={"snapshot.time-retained": "1 d"})
+    assert (properties[RETAINED_MIN], again[RETAINED_MIN], again["snapshot.time-retained"]) == (3, 3, timedelta(1))
+    assert parsed == ["3"]
+    changed = replace(again, texts={RETAINED_MIN: "4"})
+    assert (changed[RETAINED_MIN], parsed) == (4, ["3", "4"])
+
+
+def test_a_text_that_replaces_another_is_checked():
+    properties = TableProperties({RETAINED_MIN: "3"})
+    with pytest.raises(InvalidInput, match=RETAINED_MIN):
+        replace(properties, texts={RETAINED_MIN: "some"})
