@@ -981,7 +981,7 @@ class Table(Loading, Maintenance, Altering, Report):
         """Return the files that the current version reads, as `TableAt.files` does."""
         catalog, now = self._components.catalog, self._components.clock.now()
         # A compaction that commits in between would leave its old inputs without the claim on them.
-        at, claims = steady(self.at, lambda: catalog.assignments(self.entry.id, now))
+        at, claims = steady(self.at, lambda: catalog.claims(self.entry.id, now))
         return at.files_beside(claims)
 
     def leaves(self) -> Pictured[dict[str, Any]]:

@@ -24,7 +24,7 @@ from queue import SimpleQueue
 from threading import Semaphore, Thread
 from typing import TypeVar
 
-from sleeper_nb.catalog.catalog_base import Assignment, steady
+from sleeper_nb.catalog.catalog_base import FileClaim, steady
 from sleeper_nb.errors import OutcomeUnknown, SleeperError, StateRuleBroken
 from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.schema import Schema
@@ -78,7 +78,7 @@ class ClaimedJobs:
 
     def __init__(self, store: StateStore, tracker: JobTracker, author: str | None) -> None:
         self._store, self._tracker, self._author = store, tracker, author
-        self._held: dict[str, Assignment] = {}
+        self._held: dict[str, FileClaim] = {}
         self._lock = threading.Lock()
         self._renewing = Renewing("sleeper-claims", RENEWED_EVERY, self.renew, lambda: bool(self._held))
         self.done: list[tuple[CompactionJob, Snapshot]] = []
@@ -97,11 +97,11 @@ class ClaimedJobs:
     def claim(self, job: CompactionJob) -> bool:
         """Claim a job's inputs, and note the job in the same step; return False when another has one of them."""
         now = self._store.clock.now()
-        claim = Assignment(job.id, job.partition_id, job.filenames, now + CLAIM_TIME)
+        claim = FileClaim(job.id, job.partition_id, job.filenames, now + CLAIM_TIME)
         record = self._tracker.created(
             job.id, "compaction", partition_ids=(job.partition_id,), files=len(job.filenames)
         )
-        claimed = self._store.catalog.assign(self._store.table_id, claim, now, record)
+        claimed = self._store.catalog.claim_files(self._store.table_id, claim, now, record)
         if claimed:
             with self._lock:
                 self._held[job.id] = claim
@@ -117,7 +117,9 @@ class ClaimedJobs:
                 if (claim := self._held.get(job_id)) is None:
                     continue
                 now = self._store.clock.now()
-                if not self._store.catalog.assign(self._store.table_id, replace(claim, until=now + CLAIM_TIME), now):
+                if not self._store.catalog.claim_files(
+                    self._store.table_id, replace(claim, until=now + CLAIM_TIME), now
+                ):
                     del self._held[job_id]
 
     def commit(self, job: CompactionJob, file: DataFile | None) -> None:
@@ -144,7 +146,7 @@ class ClaimedJobs:
     def _check_claim(self, job: CompactionJob) -> None:
         """Refuse a job whose claim has ended. One that ends right behind this check fails by the commit's rules."""
         store = self._store
-        if job.id not in {claim.job_id for claim in store.catalog.assignments(store.table_id, store.clock.now())}:
+        if job.id not in {claim.job_id for claim in store.catalog.claims(store.table_id, store.clock.now())}:
             reason = f"the claim of compaction job {job.id} on its inputs has ended, as it was not renewed in time"
             raise StateRuleBroken(reason, hint="compact again")
 
@@ -161,7 +163,7 @@ class ClaimedJobs:
         jobs, done = list(jobs), {job.id for job, _ in self.done}
         discard_files(self._store, [job.output for job in jobs if job.id not in done])
         for job in jobs:
-            self._store.catalog.release(self._store.table_id, job.id)
+            self._store.catalog.release_claim(self._store.table_id, job.id)
         forget_old_jobs(self._store)
 
     def _stop_renewing(self) -> None:
@@ -243,7 +245,7 @@ class CompactionReport(Report):
     settings: StrategySettings
     waiting: int
     dry_run: bool
-    blocked_by: tuple[Assignment, ...] = ()
+    blocked_by: tuple[FileClaim, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -345,7 +347,7 @@ def run_in_process(
     return run
 
 
-def _state_and_claims(store: StateStore, *, of_one_moment: bool) -> tuple[TableState, tuple[Assignment, ...]]:
+def _state_and_claims(store: StateStore, *, of_one_moment: bool) -> tuple[TableState, tuple[FileClaim, ...]]:
     """Return the current state, and which of its files other jobs have claimed.
 
     The claims are read first: otherwise a job that commits in between leaves its inputs in the state, free for others.
@@ -353,8 +355,8 @@ def _state_and_claims(store: StateStore, *, of_one_moment: bool) -> tuple[TableS
     both of one moment, and a run does not fail for many other claims.
     """
 
-    def claims() -> tuple[Assignment, ...]:
-        return store.catalog.assignments(store.table_id, store.clock.now())
+    def claims() -> tuple[FileClaim, ...]:
+        return store.catalog.claims(store.table_id, store.clock.now())
 
     if of_one_moment:
         return steady(store.load, claims)

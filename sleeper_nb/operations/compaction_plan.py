@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import NamedTuple
 
-from sleeper_nb.catalog.catalog_base import Assignment
+from sleeper_nb.catalog.catalog_base import FileClaim
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.processing import NOTHING, DataProcessing
@@ -183,14 +183,14 @@ class CompactionPlan(NamedTuple):
 
     jobs: tuple[CompactionJob, ...]
     waiting: int
-    blocked_by: tuple[Assignment, ...] = ()
+    blocked_by: tuple[FileClaim, ...] = ()
 
 
 def plan_compaction(
     state: TableState,
     strategy: str,
     settings: StrategySettings,
-    claimed: Sequence[Assignment],
+    claimed: Sequence[FileClaim],
     clock: Clock,
     most_inputs: int | None = None,
     partition_id: str | None = None,
@@ -231,7 +231,7 @@ def plan_compaction(
     return CompactionPlan(tuple(kept), proposed - len(kept), blocked_by)
 
 
-def claims_text(claims: Sequence[Assignment]) -> str:
+def claims_text(claims: Sequence[FileClaim]) -> str:
     """Say which jobs have claimed how many files, and until when; empty when there are no claims."""
     first = claims[:_MOST_CLAIMS]
     said = [

@@ -194,7 +194,7 @@ def jobs_of(catalog: Catalog, table_id: str, which: Which, limit: int, now: date
     asked = limit if which == "all" else KEPT_JOBS
     found = catalog.jobs(table_id, asked)
     if any(map(_needs_claim, found)):
-        claims = {claim.job_id for claim in catalog.assignments(table_id, now)}
+        claims = {claim.job_id for claim in catalog.claims(table_id, now)}
         lost = {(job.created, job.id) for job in found if _needs_claim(job) and job.id not in claims}
         # Read again behind the claims: a job is told to have ended before its claim is released.
         found = tuple(

@@ -7,7 +7,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sleeper_nb.catalog.catalog_base import Assignment, steady
+from sleeper_nb.catalog.catalog_base import FileClaim, steady
 from sleeper_nb.errors import InvalidInput, NotFound, StateRuleBroken
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.keys import (
@@ -182,11 +182,11 @@ class _Planner:
         self._store, self._request, self._progress = store, request, progress
         self._known: dict[tuple[str, tuple[str, ...]], LeafSplit | Unsplit] = {}
 
-    def claims(self) -> tuple[Assignment, ...]:
+    def claims(self) -> tuple[FileClaim, ...]:
         """Return which files compaction jobs have claimed."""
-        return self._store.catalog.assignments(self._store.table_id, self._store.clock.now())
+        return self._store.catalog.claims(self._store.table_id, self._store.clock.now())
 
-    def plan(self, state: TableState, claims: Iterable[Assignment]) -> SplitReport:
+    def plan(self, state: TableState, claims: Iterable[FileClaim]) -> SplitReport:
         """Return what becomes of the leaves of a state."""
         busy = {claim.partition_id: claim.job_id for claim in claims}
         chosen = list(chosen_leaves(state, self._request))
