@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from sleeper_nb.arguments import checked
-from sleeper_nb.catalog.catalog_base import Assignment
+from sleeper_nb.catalog.catalog_base import FileClaim
 from sleeper_nb.clock import Clock
 from sleeper_nb.display.file_picture import FilesDrawn
 from sleeper_nb.display.listings import (
@@ -430,10 +430,10 @@ class TableAt(Report):
         They are in the order of their partitions. What would be merged follows from the table's current properties.
         """
         store = self._store
-        return self.files_beside(store.catalog.assignments(store.table_id, store.clock.now()))
+        return self.files_beside(store.catalog.claims(store.table_id, store.clock.now()))
 
     @checked
-    def files_beside(self, claimed: Sequence[Assignment]) -> Pictured[dict[str, Any]]:
+    def files_beside(self, claimed: Sequence[FileClaim]) -> Pictured[dict[str, Any]]:
         """Return the files as `files` does, given the current claims of compaction jobs."""
         strategy, store = self.properties["sleeper.table.compaction.strategy.class"], self._store
         settings, most = StrategySettings.of(self.properties), store.most_compaction_inputs

@@ -21,7 +21,8 @@ STORAGE_CALLS = ("output", "write", "write_new", "delete", "delete_all")
 CATALOG_CALLS = (
     "create_table", "rename_table", "delete_table", "forget_deleted", "commit", "materialise",
     "expire_snapshots", "reserve_savepoint_id", "add_savepoint", "delete_savepoint",
-    "add_garbage", "forget_garbage", "add_lease", "renew_lease", "release_lease", "assign", "release", "put_job",
+    "add_garbage", "forget_garbage", "add_lease", "renew_lease", "release_lease", "claim_files",
+    "release_claim", "put_job",
 )  # fmt: skip
 """The calls that change something."""
 

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.catalog.catalog_base import Assignment
+from sleeper_nb.catalog.catalog_base import FileClaim
 from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.processing import NOTHING
@@ -166,14 +166,14 @@ def test_of_two_compactions_by_clocks_apart_one_is_committed(tmp_path: Path, fir
     on_disk = {file.path for file in behind.storage.list("data")}
     assert on_disk == set(state.files.table["filename"].to_pylist())
     for each in (behind, ahead):
-        assert not each.catalog.assignments(each.table_id, START)
+        assert not each.catalog.claims(each.table_id, START)
 
 
 def test_a_claim_by_a_dead_process_ahead_ends_by_the_clock_behind_too(tmp_path: Path):
     behind, ahead = pair(tmp_path)
     names = tuple(ahead.load().files.active["filename"].to_pylist())
-    claim = Assignment("dead", ahead.load().tree.root.id, names, ahead.clock.now() + claimed_jobs.CLAIM_TIME)
-    assert ahead.catalog.assign(ahead.table_id, claim, ahead.clock.now(), None)
+    claim = FileClaim("dead", ahead.load().tree.root.id, names, ahead.clock.now() + claimed_jobs.CLAIM_TIME)
+    assert ahead.catalog.claim_files(ahead.table_id, claim, ahead.clock.now(), None)
     assert not compact_store(behind).jobs
     behind.clock.advance(APART + claimed_jobs.CLAIM_TIME)
     assert len(compact_store(behind).jobs) == 1

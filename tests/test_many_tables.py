@@ -12,7 +12,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.catalog.catalog_base import TableEntry
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
-from sleeper_nb.catalog.sqlite import SqliteFile
+from sleeper_nb.catalog.sqlite_file import SqliteFile
 from sleeper_nb.operations import check as checking
 from sleeper_nb.operations.check import check_table
 from sleeper_nb.progress import SILENT

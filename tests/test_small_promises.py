@@ -154,7 +154,7 @@ def test_an_expired_version_can_be_saved_again(tables: Tables, first_goes_first:
     collect(store)
     assert store.catalog.savepoints(store.table_id) == (stays,)
     assert rows_hash(store, stays) == rows
-    with pytest.raises(NotFound, match="deleted meanwhile"):
+    with pytest.raises(NotFound, match="deleted in the meantime"):
         create_savepoint(store, type(found)(goes, None), name=None, message=None, author=None)
     assert rows_hash(store, stays) == rows
     store.catalog.close()

@@ -161,7 +161,7 @@ class TableMachine(RuleBasedStateMachine):
         done = compact(self.store, strategy, **options)
         assert [(j.partition_id, j.inputs) for j in planned.jobs] == [(j.partition_id, j.inputs) for j in done.jobs]
         assert not done.refused
-        assert not self.catalog.assignments("id", self.clock.now())
+        assert not self.catalog.claims("id", self.clock.now())
         for snapshot in done.snapshots:
             self.committed(snapshot.id, self.history[self.head])
 

@@ -1,7 +1,12 @@
-"""Several answers of a catalog that were all true at one moment."""
+"""The contract of a catalog: which tables exist, which snapshot of each is current, and who may change that.
+
+Below the contract stand two readers that several catalog calls need: `steady`, which returns answers that were all true
+at one moment, and `retained`, the versions of a table at one moment.
+"""
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -11,12 +16,12 @@ from typing import TypeVar
 
 from sleeper_nb.catalog.checked_rows import CatalogRows
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import CHECK, SAVE_RETAINED, ConflictError, NotFound
+from sleeper_nb.errors import CHECK, CHOOSE_RETAINED, SAVE_RETAINED, AlreadyExists, ConflictError, NotFound
 from sleeper_nb.model.jobs import Job, Lease
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
 
-# The contract of a catalog: which tables there are, which snapshot of each is current, and who may change that.
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,7 @@ class TableEntry:
     online
         Whether maintenance may work on it.
     properties_checksum
-        Of the file with its properties, as it was written last by a command; None where none was recorded.
+        Checksum of the table's properties file as a command last wrote it; None where none was recorded.
     """
 
     id: str
@@ -40,8 +45,8 @@ class TableEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
-    """A compaction job's claim on files of one partition, until a moment; the files are in no other job before it."""
+class FileClaim:
+    """A compaction job's claim on files of one partition; until it ends, no other job can claim them."""
 
     job_id: str
     partition_id: str
@@ -51,72 +56,118 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class CommitLimits:
-    """How much one commit can hold: snapshots in all, and bytes of one entry of the transaction log.
+    """How much one commit can hold: the number of snapshots, and the bytes of one entry of the transaction log.
 
-    A snapshot with the id of a job counts as two.
+    A snapshot with a job id counts as two.
     """
 
     snapshots: int
     entry_bytes: int
 
 
-def deleted_meanwhile(savepoint_id: int) -> NotFound:
-    """Return the error of a second savepoint of a version when the one that kept the version is gone."""
+# Errors that every catalog raises.
+
+
+def table_exists(name: str) -> AlreadyExists:
+    """Return the error for a table name that is taken."""
+    return AlreadyExists(f"table {name!r} already exists", hint="choose another name")
+
+
+def unknown_table(name: str) -> NotFound:
+    """Return the error for a table that no longer has this name."""
+    return NotFound(f"no table {name!r}", hint="it was renamed or deleted in the meantime")
+
+
+def unknown_table_id(table_id: str) -> NotFound:
+    """Return the error for a table that was deleted."""
+    return NotFound(f"no table with id {table_id!r}", hint="it was deleted in the meantime")
+
+
+def snapshot_not_kept(snapshot_id: int) -> NotFound:
+    """Return the error of a lease for a version that no snapshot, savepoint or other lease keeps."""
+    return NotFound(f"snapshot {snapshot_id} has expired", hint=CHOOSE_RETAINED)
+
+
+def snapshot_not_saved(snapshot_id: int) -> NotFound:
+    """Return the error of a savepoint for a snapshot that has expired."""
+    return NotFound(f"snapshot {snapshot_id} has expired, so it cannot be saved", hint=SAVE_RETAINED)
+
+
+def savepoint_deleted(savepoint_id: int) -> NotFound:
+    """Return the error of a second savepoint of a version whose only savepoint was deleted."""
     return NotFound(
-        f"savepoint {savepoint_id} was deleted meanwhile, so its version cannot be saved again",
+        f"savepoint {savepoint_id} was deleted in the meantime, so its version cannot be saved again",
         hint=SAVE_RETAINED,
     )
 
 
-def lost_checkpoint(snapshot_id: int) -> ConflictError:
-    """Return the error of a savepoint whose log goes on from a snapshot that has expired."""
-    return ConflictError(f"snapshot {snapshot_id} has expired meanwhile", hint="save full metadata instead")
+def savepoint_name_used(name: str | None) -> AlreadyExists:
+    """Return the error for a savepoint name that the table has had before."""
+    return AlreadyExists(
+        f"the savepoint name {name!r} was used before",
+        hint="choose another; the name of a deleted savepoint cannot be used again",
+    )
+
+
+def checkpoint_expired(snapshot_id: int) -> ConflictError:
+    """Return the error of a savepoint whose log starts at a snapshot that has expired."""
+    return ConflictError(f"snapshot {snapshot_id} has expired in the meantime", hint="save full metadata instead")
+
+
+def log_was_cut(after: int) -> NotFound:
+    """Return the error for entries of the transaction log that were removed."""
+    return NotFound(f"the transaction log was cut after snapshot {after}", hint="read a retained snapshot")
+
+
+def no_checkpoint(at: int) -> NotFound:
+    """Return the error for a snapshot without full metadata at or before it."""
+    return NotFound(f"no metadata of snapshot {at} is left", hint="it has expired; read a retained snapshot")
 
 
 class Catalog(ABC):
     """The lightweight consistency layer; every method is atomic, and what it acknowledged survives a crash.
 
-    A catalog holds rows, no rules and no metadata of files. All times are UTC. Every method raises `StorageError` when
-    the outcome is not known; `has_commit` then tells whether a commit won.
+    A catalog holds rows, no rules and no file metadata. All times are UTC. Every method raises `StorageError` when
+    the outcome is not known; `has_commit` then returns whether a commit succeeded.
     """
 
     limits: CommitLimits
 
     @abstractmethod
     def create_table(self, entry: TableEntry, first: Snapshot) -> None:
-        """Add a table with its first snapshot; `AlreadyExists` when the name, in any case, or the id is taken."""
+        """Add a table with its first snapshot; `AlreadyExists` when the name (ignoring case) or the id is taken."""
 
     @abstractmethod
     def rename_table(self, table_id: str, old: str, new: str) -> None:
-        """Give a table another name.
+        """Rename a table.
 
-        `AlreadyExists` when another table has the new name, in any case; `NotFound` when the table has not the old one
-        (any more).
+        `AlreadyExists` when another table has the new name, ignoring case; `NotFound` when the table does not have the
+        old name (any more).
         """
 
     @abstractmethod
     def delete_table(self, table_id: str, name: str) -> None:
-        """Forget a table of a name, in one step; its name is free from then on, and its id among `deleted`.
+        """Delete a table in one step; its name is free from then on, and `deleted` lists its id.
 
-        Nothing more is committed to it, no savepoint and no lease is added. `NotFound` when the table has not that name
+        No commit, savepoint or lease can be added to it afterwards. `NotFound` when the table does not have that name
         (any more).
         """
 
     @abstractmethod
     def deleted(self) -> tuple[str, ...]:
-        """Return the ids of deleted tables of which something may be left, in the catalog or in storage."""
+        """Return the ids of deleted tables that may have left rows in the catalog or files in storage."""
 
     @abstractmethod
     def forget_deleted(self, table_id: str) -> None:
-        """Forget what is left of a deleted table, and last that it was there; a second call does nothing."""
+        """Delete the remaining rows of a deleted table, and last its id; a second call does nothing."""
 
     @abstractmethod
     def set_online(self, table_id: str, online: bool) -> None:
-        """Say whether maintenance may work on a table; `NotFound` when the table is gone."""
+        """Set whether maintenance may work on a table; `NotFound` when the table was deleted."""
 
     @abstractmethod
     def note_properties(self, table_id: str, checksum: str) -> None:
-        """Note the checksum of the file with a table's properties; `NotFound` when the table is gone."""
+        """Record the checksum of a table's properties file; `NotFound` when the table was deleted."""
 
     @abstractmethod
     def tables(self) -> tuple[TableEntry, ...]:
@@ -124,39 +175,39 @@ class Catalog(ABC):
 
     @abstractmethod
     def find_table(self, name: str) -> TableEntry | None:
-        """Return the table of a name, in any case; None when there is none. It costs the same among any number."""
+        """Return the table with a name, ignoring case; None when there is none. The cost is constant."""
 
     @abstractmethod
     def entry(self, table_id: str) -> TableEntry | None:
-        """Return the table of an id; None when there is none. It costs the same among any number."""
+        """Return the table with an id; None when there is none. The cost is constant."""
 
     def has_table(self, table_id: str) -> bool:
-        """Return whether a table is there: it was made, and not deleted."""
+        """Return whether a table exists: it was created and not deleted."""
         return self.entry(table_id) is not None
 
     @abstractmethod
     def current(self, table_id: str) -> Snapshot:
-        """Return the newest snapshot; `NotFound` when the table is gone."""
+        """Return the newest snapshot; `NotFound` when the table was deleted."""
 
     @abstractmethod
     def current_of_all(self) -> dict[str, Snapshot]:
-        """Return the newest snapshot of each table, by the table's id, in a few reads however many tables there are.
+        """Return the newest snapshot of each table by the table's id, in a few reads for any number of tables.
 
         A table whose newest snapshot is missing, as in a damaged catalog, is left out.
         """
 
     @abstractmethod
     def commit(self, table_id: str, expected: Snapshot, *new: Snapshot, log: Sequence[bytes] = ()) -> bool:
-        """Make the last of `new` current on the condition that `expected` still is; return whether it was.
+        """Make the last of `new` current if `expected` still is; return whether that succeeded.
 
-        All of `new`, in order of their ids, appear in one step, as do their entries of the transaction log: one for
-        each, or none at all. When the id of the job of one has made a snapshot before, nothing is changed either.
+        All of `new`, in the order of their ids, become visible in one step, as do their entries of the transaction log:
+        one for each, or none at all. Nothing changes either when a job id among them has made a snapshot before.
         """
 
-    def turn(self, table_id: str, clock: Clock) -> AbstractContextManager[None]:  # noqa: ARG002 - for others
-        """Return a block that is done when it is this process's turn to commit, so that fewer tries are lost.
+    def commit_lock(self, table_id: str, clock: Clock) -> AbstractContextManager[None]:  # noqa: ARG002 - used by subclasses
+        """Return a context manager that holds an advisory lock of the table, so that fewer commits are lost.
 
-        Nothing depends on it: turns may be none, or be passed over after a while.
+        Correctness does not depend on it: a catalog may have no locks, or stop waiting for one after a while.
         """
         return nullcontext()
 
@@ -164,38 +215,38 @@ class Catalog(ABC):
     def log(self, table_id: str, after: int, until: int) -> tuple[bytes, ...]:
         """Return the entries of the transaction log of the snapshots `after` < id <= `until`, in order.
 
-        `NotFound` when one is missing: the log was cut behind `checkpoint`, or a snapshot has no entry.
+        `NotFound` when one is missing: the log was cut after a `checkpoint`, or a snapshot has no entry.
         """
 
     @abstractmethod
     def whole_log(self, table_id: str) -> dict[int, bytes]:
-        """Return all entries of the transaction log by the numbers of their snapshots, for a check."""
+        """Return all entries of the transaction log by snapshot id, for a check."""
 
     @abstractmethod
     def checkpoint(self, table_id: str, at: int) -> Snapshot:
         """Return the newest snapshot at or before `at` that has its full metadata as Parquet.
 
-        It may have expired, while a retained one is still read through it. `NotFound` when there is none.
+        It may have expired while a retained snapshot is still read from it. `NotFound` when there is none.
         """
 
     @abstractmethod
     def materialise(self, table_id: str, snapshot: Snapshot) -> bool:
-        """Note the full metadata of a snapshot that had none as Parquet; return False when it has some, or is gone.
+        """Record the Parquet metadata of a snapshot that had none; return False when it has some or has expired.
 
-        The snapshot is the retained one with the paths and checksums of the files.
+        The snapshot given is the retained one, with the paths and checksums of the files.
         """
 
     @abstractmethod
     def audit(self, table_id: str) -> CatalogRows:
-        """Return the rows that the versions of a table depend on, damaged ones too, for a check.
+        """Return the rows that the versions of a table depend on, including damaged ones, for a check.
 
         Every other method raises `CatalogDamaged` for a snapshot or savepoint whose row was changed after it was
-        written. `NotFound` when the table is gone.
+        written. `NotFound` when the table was deleted.
         """
 
     @abstractmethod
     def has_commit(self, table_id: str, commit_id: str) -> bool:
-        """Return whether a retained snapshot carries the commit id."""
+        """Return whether a retained snapshot has the commit id."""
 
     @abstractmethod
     def snapshots(self, table_id: str) -> tuple[Snapshot, ...]:
@@ -203,15 +254,15 @@ class Catalog(ABC):
 
     @abstractmethod
     def expire_snapshots(self, table_id: str, ids: Collection[int], now: datetime) -> None:
-        """Forget snapshots; metadata files that nothing else names become garbage since `now`. Never the current one.
+        """Delete snapshots, never the current one; metadata files that nothing else names become garbage at `now`.
 
-        Full metadata through which a retained snapshot is read stays, hidden, until none is; the transaction log is cut
-        behind it. An id that is gone already is passed over, so a second call does nothing.
+        Full metadata from which a retained snapshot is read stays, hidden, until no snapshot needs it; the transaction
+        log is cut after it. Unknown ids are ignored, so a second call does nothing.
         """
 
     @abstractmethod
     def snapshot(self, table_id: str, snapshot_id: int) -> Snapshot | None:
-        """Return a retained snapshot; None when it has expired or never was. It costs the same among any number."""
+        """Return a retained snapshot; None when it has expired or never existed. The cost is constant."""
 
     @abstractmethod
     def snapshot_as_of(self, table_id: str, moment: datetime) -> Snapshot | None:
@@ -223,80 +274,80 @@ class Catalog(ABC):
 
     @abstractmethod
     def reserve_savepoint_id(self, table_id: str) -> int:
-        """Return an id for a new savepoint: one more than the greatest ever returned; it is never returned again."""
+        """Return the id for a new savepoint: one more than the greatest ever returned, so none is returned twice."""
 
     @abstractmethod
     def is_savepoint_name_used(self, table_id: str, name: str) -> bool:
-        """Return whether a savepoint of the table has or ever had a name."""
+        """Return whether a savepoint of the table has, or once had, a name."""
 
     @abstractmethod
-    def add_savepoint(self, table_id: str, savepoint: Savepoint, beside: int | None = None) -> None:
-        """Add a savepoint under a reserved id, on the condition that its snapshot is still retained.
+    def add_savepoint(self, table_id: str, savepoint: Savepoint, extra_of: int | None = None) -> None:
+        """Add a savepoint under a reserved id if its snapshot is still retained.
 
-        The metadata that it names is the snapshot's own, or that of an older retained snapshot, and a log. `NotFound`
-        when the snapshot is gone, `ConflictError` when only the older one is, `AlreadyExists` when the name was ever
-        used, also by a deleted savepoint.
+        Its metadata is the snapshot's own, or that of an older retained snapshot together with a log. `NotFound` when
+        the snapshot has expired, `ConflictError` when only the older one has, `AlreadyExists` when the name was used
+        before, even by a deleted savepoint.
 
-        Of a snapshot that has expired, `beside` is the id of a savepoint that keeps it: the condition is then that this
-        savepoint still exists. The metadata of the new one is its own, as either may be deleted first.
+        For a snapshot that has expired, `extra_of` is the id of a savepoint that keeps it: that savepoint must still
+        exist. The new savepoint has metadata of its own, since either may be deleted first.
         """
 
     @abstractmethod
     def delete_savepoint(self, table_id: str, savepoint_id: int, now: datetime) -> None:
-        """Forget a savepoint but for its id and name; metadata files that nothing else names become garbage."""
+        """Delete a savepoint except its id and name; metadata files that nothing else names become garbage at `now`."""
 
     @abstractmethod
     def garbage(self, table_id: str) -> tuple[tuple[str, datetime], ...]:
-        """Return the files that nothing names any more and that may be there yet, each with the moment since when.
+        """Return files that nothing names any more and that may still exist, each with the time since when.
 
-        A data file among them counts only when no state tracks it: it is noted before the state forgets it.
+        A data file among them is garbage only when no state tracks it: it is listed before the state drops it.
         """
 
     @abstractmethod
     def add_garbage(self, table_id: str, paths: Collection[str], now: datetime) -> None:
-        """Note files as garbage since `now`; of one that is noted already the older moment stays."""
+        """List files as garbage since `now`; a file that is listed already keeps its earlier time."""
 
     @abstractmethod
     def forget_garbage(self, table_id: str, paths: Collection[str]) -> None:
-        """Forget files that were deleted from storage."""
+        """Remove files from the list of garbage after they were deleted from storage."""
 
     @abstractmethod
     def add_lease(self, table_id: str, lease: Lease) -> None:
-        """Hold a version for a reader; `NotFound` when no snapshot, savepoint or other lease keeps it any more.
+        """Add a reader's lease on a version; `NotFound` when no snapshot, savepoint or other lease keeps it any more.
 
-        Who then forgets the version, and reads the leases after that, finds the lease.
+        A process that deletes the version afterwards, and then reads the leases, sees this lease.
         """
 
     @abstractmethod
     def leases(self, table_id: str) -> tuple[Lease, ...]:
-        """Return all leases, oldest first, those too that have ended and were not released."""
+        """Return all leases, oldest first, including those that have ended but were not released."""
 
     @abstractmethod
     def renew_lease(self, table_id: str, lease: Lease, until: datetime) -> bool:
-        """Let a lease end later; return False when it is gone, or ends at another moment than `lease` says."""
+        """Extend a lease; return False when it was released, or no longer ends when `lease` says."""
 
     @abstractmethod
     def release_lease(self, table_id: str, lease: Lease) -> bool:
-        """End a lease; return False when it is gone, or ends at another moment than `lease` says."""
+        """Remove a lease; return False when it was released, or no longer ends when `lease` says."""
 
     @abstractmethod
-    def assign(self, table_id: str, assignment: Assignment, now: datetime, job: Job | None = None) -> bool:
-        """Claim files for a job, all or none; return False when another job's claim on one has not ended by `now`.
+    def claim_files(self, table_id: str, claim: FileClaim, now: datetime, job: Job | None = None) -> bool:
+        """Claim all files for a job, or none; return False when another job's claim on one has not ended by `now`.
 
-        The record of the job, when one is given, is written in the same step.
+        The record of the job, when given, is written in the same step.
         """
 
     @abstractmethod
-    def assignments(self, table_id: str, now: datetime) -> tuple[Assignment, ...]:
+    def claims(self, table_id: str, now: datetime) -> tuple[FileClaim, ...]:
         """Return the claims that have not ended by `now`."""
 
     @abstractmethod
-    def release(self, table_id: str, job_id: str) -> None:
-        """End a job's claim; nothing happens when there is none."""
+    def release_claim(self, table_id: str, job_id: str) -> None:
+        """Remove a job's claim, if it has one."""
 
     @abstractmethod
     def put_job(self, table_id: str, job: Job) -> None:
-        """Write the record of a run of a job, in place of an older one of the same run."""
+        """Write the record of a job's run, replacing an older record of the same run."""
 
     @abstractmethod
     def jobs(self, table_id: str, limit: int) -> tuple[Job, ...]:
@@ -304,64 +355,67 @@ class Catalog(ABC):
 
     @abstractmethod
     def prune_jobs(self, table_id: str, before: datetime, keep: int) -> None:
-        """Forget runs that were created before a moment, and all but so many of the newest."""
+        """Delete the records of runs created before a moment, and all but the newest `keep`."""
 
     @abstractmethod
     def snapshot_of_job(self, table_id: str, job_id: str) -> int | None:
-        """Return which snapshot the job of an id has made, retained or not; None when it has made none.
+        """Return the id of the snapshot that a job has made, retained or not; None when it has made none.
 
         Ids are kept as long as their table is.
         """
 
     def file_faults(self) -> tuple[str, ...]:
-        """Return what is wrong with the catalog's own file, such as an index without a row; a server has none."""
+        """Return the faults of the catalog's own file, such as an index without a row; a server has no such file."""
         return ()
 
     def keep_room(self) -> None:  # noqa: B027 - a server's disk is not ours
-        """Keep some room on the disk in reserve, for the work that frees space on a full one."""
+        """Fill up the disk space in reserve for the work that frees space on a full disk."""
 
     def give_up_room(self) -> bool:
-        """Give up some of the room that is kept in reserve; return False when there is none."""
+        """Give up some of the reserved disk space; return False when nothing is left."""
         return False
 
     @property
     def identity(self) -> object:
-        """What two open catalogs have in common when they are one; None where that cannot be told.
+        """Equal for two open catalogs that are the same one; None where that is unknown.
 
-        A catalog whose files were deleted is not the one that was made in their place.
+        A catalog whose file was deleted differs from the one that was created in its place.
         """
         return None
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of connections; the catalog cannot be used afterwards."""
+        """Close all connections; the catalog cannot be used afterwards."""
 
 
-MOST_LOOKS = 20
+# Reading several things at one moment.
+
+READ_ATTEMPTS = 20
 
 T = TypeVar("T")
 Around = TypeVar("Around")
 
 
 def steady(read: Callable[[], T], around: Callable[[], Around]) -> tuple[T, Around]:
-    """Return two answers that were true at the same moment.
+    """Return the results of two reads that were true at the same moment.
 
-    `around` is read before and after `read`. When both times give the same, that was also the answer while `read` ran;
-    otherwise both are read again. This needs no lock, and no writer waits for a reader.
+    `around` is read before and after `read`. When both results are equal, they also held while `read` ran; otherwise
+    both are read again. This needs no lock, and no writer waits for a reader.
 
     Raises
     ------
     ConflictError
-        When `around` changed during each of 20 looks.
+        When `around` changed during each of 20 attempts.
     """
     before = around()
-    for _ in range(MOST_LOOKS):
-        found, after = read(), around()
+    for _ in range(READ_ATTEMPTS):
+        result, after = read(), around()
         if after == before:
-            return found, after
+            return result, after
+        logger.debug("the catalog changed while it was read; reading again")
         before = after
     raise ConflictError(
-        f"the table changed during each of {MOST_LOOKS} looks at its metadata",
+        f"the table changed during each of {READ_ATTEMPTS} reads of its metadata",
         hint="run it again when fewer writers commit at once",
     )
 

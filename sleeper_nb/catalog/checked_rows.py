@@ -1,7 +1,7 @@
-"""Rows of a catalog with checksums: each is checked when it is read, so that a changed row is an error.
+"""Rows of a catalog with checksums, which are verified when a row is read: a changed row is an error.
 
-The checksum is made of the frozen value and the table's id, not of the row's bytes, so it is the same on every catalog.
-Rows that an earlier build wrote have none; of those only the types are checked.
+A checksum covers the snapshot or savepoint and the table's id, not the row's bytes, so it is the same in every catalog.
+Rows that an earlier release wrote have none; only their types are checked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 
-HINT = "restore the catalog from a copy; check lists damaged rows, and versions whose rows are whole can be read"
+HINT = "restore the catalog from a copy; check lists the damaged rows; versions whose rows are intact can be read"
 _CHANGED = "it was changed after it was written (its checksum differs)"
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 _FIELDS = {field.name: str(field.type) for field in fields(Snapshot)}
@@ -29,7 +29,7 @@ _TIME = list(_FIELDS).index("time")
 def snapshot_checksum(table_id: str, snapshot: Snapshot) -> str:
     """Return the checksum of a snapshot's row.
 
-    Fields at the end that are None do not count, so a field that a later build adds does not change it.
+    Trailing fields that are None are left out, so a field that a later release adds does not change it.
     """
     values = list(_VALUES(snapshot))
     values[_TIME] = to_micros(snapshot.time)
@@ -43,12 +43,12 @@ def _checksum(table_id: str, values: list[Any]) -> str:
 
 
 def savepoint_checksum(table_id: str, body: str) -> str:
-    """Return the checksum of a savepoint's row, of which `body` is the JSON."""
+    """Return the checksum of the row of a savepoint whose JSON is `body`."""
     return checksum_of(_ENCODE([table_id, body]).encode())
 
 
 def savepoint_columns(savepoint: Savepoint) -> dict[str, Any]:
-    """Return what a savepoint's row repeats of its body."""
+    """Return the columns of a savepoint's row that repeat parts of its JSON."""
     return {
         "id": savepoint.id,
         "name": savepoint.name,
@@ -64,7 +64,7 @@ _NO_VALUE = (ValueError, TypeError, AttributeError, LookupError, OverflowError, 
 
 
 def damaged(what: str, catalog: str, error: Exception) -> CatalogDamaged:
-    """Return the error of a row that is not what was written."""
+    """Return the error for a row that was changed."""
     return CatalogDamaged(f"the row of {what} in {catalog} is damaged: {getattr(error, 'message', error)}", hint=HINT)
 
 
@@ -75,11 +75,11 @@ class SnapshotRow:
     Parameters
     ----------
     table_id, catalog
-        The table, and the catalog's name for people: ``the catalog /data/catalog.sqlite``.
+        The table, and the catalog as messages name it: ``the catalog /data/catalog.sqlite``.
     values
-        The snapshot's fields, its time in microseconds since 1970.
+        The snapshot's fields; its time is in microseconds since 1970.
     checksum
-        None in a row that an earlier build wrote.
+        None in a row that an earlier release wrote.
     """
 
     table_id: str
@@ -89,7 +89,7 @@ class SnapshotRow:
 
     @property
     def key(self) -> tuple[str, Any]:
-        """What names the version."""
+        """The kind and the id of the version."""
         return "snapshot", self.values.get("id")
 
     def checked(self) -> Snapshot:
@@ -100,7 +100,7 @@ class SnapshotRow:
             raise damaged(f"snapshot {self.key[1]}", self.catalog, error) from error
 
     def trusted(self) -> Snapshot:
-        """Return the snapshot whatever its checksum; `CatalogDamaged` when it cannot be decoded."""
+        """Return the snapshot without verifying its checksum; `CatalogDamaged` when it cannot be decoded."""
         return replace(self, checksum=None).checked()
 
     def _decode(self) -> Snapshot:
@@ -125,13 +125,13 @@ class SavepointRow:
     Parameters
     ----------
     table_id, catalog, checksum
-        As of `SnapshotRow`.
+        As in `SnapshotRow`.
     id
         The savepoint's.
     body
         Its JSON.
-    also
-        What else is in the row, under the names of `savepoint_columns`: it must be what the body says.
+    columns
+        The other columns of the row, by the names of `savepoint_columns`; they must agree with the body.
     """
 
     table_id: str
@@ -139,11 +139,11 @@ class SavepointRow:
     id: Any
     body: Any
     checksum: str | None
-    also: Mapping[str, Any]
+    columns: Mapping[str, Any]
 
     @property
     def key(self) -> tuple[str, Any]:
-        """What names the version."""
+        """The kind and the id of the version."""
         return "savepoint", self.id
 
     def checked(self) -> Savepoint:
@@ -154,23 +154,23 @@ class SavepointRow:
             raise damaged(f"savepoint {self.id}", self.catalog, error) from error
 
     def trusted(self) -> Savepoint:
-        """Return the savepoint whatever its checksum; `CatalogDamaged` when it cannot be decoded."""
-        return replace(self, checksum=None, also={}).checked()
+        """Return the savepoint without verifying its checksum; `CatalogDamaged` when it cannot be decoded."""
+        return replace(self, checksum=None, columns={}).checked()
 
     def _decode(self) -> Savepoint:
         if self.checksum is not None and savepoint_checksum(self.table_id, self.body) != self.checksum:
             raise ValueError(_CHANGED)
         savepoint = Savepoint.from_json(self.body)
-        expected = {**savepoint_columns(savepoint)}
-        wrong = next((name for name, value in self.also.items() if expected[name] != value), None)
+        expected = savepoint_columns(savepoint)
+        wrong = next((name for name, value in self.columns.items() if expected[name] != value), None)
         if wrong is not None:
-            raise ValueError(f"its {wrong} is {self.also[wrong]!r}, which the savepoint does not say")
+            raise ValueError(f"its {wrong} is {self.columns[wrong]!r}, which differs from the savepoint")
         return savepoint
 
 
 @dataclass(frozen=True, slots=True)
 class DamagedRow:
-    """A row of a snapshot or savepoint that is not what was written."""
+    """The row of a snapshot or savepoint that was changed."""
 
     kind: str
     id: Any
@@ -179,22 +179,22 @@ class DamagedRow:
 
 @dataclass(frozen=True, slots=True)
 class CatalogRows:
-    """The rows that a table's versions depend on, as a check reads them: a damaged one is no error.
+    """The rows that a table's versions depend on, as a check reads them: a damaged one is listed, not raised.
 
     Parameters
     ----------
     current, current_commit
-        The number and the commit id of the snapshot that the table's own row says is current; None where it is gone.
+        The id and the commit id of the snapshot that the table's own row names as current; None where unknown.
     snapshots
         The retained snapshots whose rows can be decoded, newest first.
     savepoints
         The savepoints whose rows can be decoded, oldest first.
     unused_savepoint_ids
-        Ids that were given out and need not have a savepoint: it was deleted, or never added.
+        Reserved ids without a savepoint: it was deleted, or never added.
     damaged
         The rows that were changed.
     without_checksum
-        How many rows earlier builds wrote, which kept no checksums of them.
+        How many rows have no checksum, because an earlier release wrote them.
     """
 
     current: int | None
@@ -213,10 +213,10 @@ class CatalogRows:
         savepoints: Iterable[SavepointRow],
         unused_savepoint_ids: Iterable[int],
     ) -> CatalogRows:
-        """Decode rows, and note which are damaged."""
+        """Decode rows, and list those that are damaged."""
         rows: tuple[SnapshotRow | SavepointRow, ...] = (*snapshots, *savepoints)
         damaged: list[DamagedRow] = []
-        found: dict[type, list[Any]] = {Snapshot: [], Savepoint: []}
+        decoded: dict[type, list[Any]] = {Snapshot: [], Savepoint: []}
         for row in rows:
             with contextlib.suppress(CatalogDamaged):
                 try:
@@ -224,7 +224,7 @@ class CatalogRows:
                 except CatalogDamaged as error:
                     damaged.append(DamagedRow(*row.key, error.message))
                     value = row.trusted()
-                found[type(value)].append(value)
+                decoded[type(value)].append(value)
         old = sum(row.checksum is None for row in rows)
         unused = frozenset(unused_savepoint_ids)
-        return cls(*current, tuple(found[Snapshot]), tuple(found[Savepoint]), unused, tuple(damaged), old)
+        return cls(*current, tuple(decoded[Snapshot]), tuple(decoded[Savepoint]), unused, tuple(damaged), old)

@@ -28,7 +28,7 @@ from queue import SimpleQueue
 from threading import Semaphore, Thread
 from typing import TypeVar
 
-from sleeper_nb.catalog.catalog_base import Assignment, steady
+from sleeper_nb.catalog.catalog_base import FileClaim, steady
 from sleeper_nb.errors import OutcomeUnknown, SleeperError, StateRuleBroken
 from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.schema import Schema
@@ -152,7 +152,7 @@ def compact(
     )
 
 
-def _state_and_claims(store: StateStore, *, consistent: bool) -> tuple[TableState, tuple[Assignment, ...]]:
+def _state_and_claims(store: StateStore, *, consistent: bool) -> tuple[TableState, tuple[FileClaim, ...]]:
     """Return the current state, and the claims of other jobs on its files.
 
     Claims are read before the state. In the other order, a job that commits in between would leave its inputs in the
@@ -160,8 +160,8 @@ def _state_and_claims(store: StateStore, *, consistent: bool) -> tuple[TableStat
     dry run needs both from the same moment (`consistent`); a run must not fail because claims change all the time.
     """
 
-    def read_claims() -> tuple[Assignment, ...]:
-        return store.catalog.assignments(store.table_id, store.clock.now())
+    def read_claims() -> tuple[FileClaim, ...]:
+        return store.catalog.claims(store.table_id, store.clock.now())
 
     if consistent:
         return steady(store.load, read_claims)
@@ -201,7 +201,7 @@ class CompactionReport(Report):
     settings: StrategySettings
     waiting: int
     dry_run: bool
-    blocked_by: tuple[Assignment, ...] = ()
+    blocked_by: tuple[FileClaim, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -377,7 +377,7 @@ class ClaimedJobs:
 
     def __init__(self, store: StateStore, tracker: JobTracker, author: str | None) -> None:
         self._store, self._tracker, self._author = store, tracker, author
-        self._claims: dict[str, Assignment] = {}
+        self._claims: dict[str, FileClaim] = {}
         self._lock = threading.Lock()
         self._renewing = Renewing("sleeper-claims", RENEWED_EVERY, self.renew, lambda: bool(self._claims))
         self.done: list[tuple[CompactionJob, Snapshot]] = []
@@ -396,11 +396,11 @@ class ClaimedJobs:
     def claim(self, job: CompactionJob) -> bool:
         """Claim a job's inputs and record the job in the same step; return False if another job has one of them."""
         now = self._store.clock.now()
-        claim = Assignment(job.id, job.partition_id, job.filenames, now + CLAIM_TIME)
+        claim = FileClaim(job.id, job.partition_id, job.filenames, now + CLAIM_TIME)
         record = self._tracker.created(
             job.id, "compaction", partition_ids=(job.partition_id,), files=len(job.filenames)
         )
-        claimed = self._store.catalog.assign(self._store.table_id, claim, now, record)
+        claimed = self._store.catalog.claim_files(self._store.table_id, claim, now, record)
         if claimed:
             with self._lock:
                 self._claims[job.id] = claim
@@ -418,10 +418,10 @@ class ClaimedJobs:
                 if claim is not None:
                     self._renew_claim(claim)
 
-    def _renew_claim(self, claim: Assignment) -> None:
+    def _renew_claim(self, claim: FileClaim) -> None:
         now, table_id = self._store.clock.now(), self._store.table_id
         try:
-            renewed = self._store.catalog.assign(table_id, replace(claim, until=now + CLAIM_TIME), now)
+            renewed = self._store.catalog.claim_files(table_id, replace(claim, until=now + CLAIM_TIME), now)
         except SleeperError as error:  # the next round comes before the claim ends
             logger.warning("table %s: cannot renew the claim of job %s: %s", table_id, claim.job_id, error.message)
             return
@@ -456,7 +456,7 @@ class ClaimedJobs:
     def _check_claim(self, job: CompactionJob) -> None:
         """Refuse a job whose claim has ended. If it ends after this check, the commit's rules refuse the job."""
         store = self._store
-        if job.id not in {claim.job_id for claim in store.catalog.assignments(store.table_id, store.clock.now())}:
+        if job.id not in {claim.job_id for claim in store.catalog.claims(store.table_id, store.clock.now())}:
             reason = f"the claim of compaction job {job.id} on its inputs has ended, as it was not renewed in time"
             raise StateRuleBroken(reason, hint="compact again")
 
@@ -477,7 +477,7 @@ class ClaimedJobs:
         jobs, done = list(jobs), {job.id for job, _ in self.done}
         discard_files(self._store, [job.output for job in jobs if job.id not in done])
         for job in jobs:
-            self._store.catalog.release(self._store.table_id, job.id)
+            self._store.catalog.release_claim(self._store.table_id, job.id)
         forget_old_jobs(self._store)
 
     def _stop_renewing(self, job: CompactionJob) -> None:

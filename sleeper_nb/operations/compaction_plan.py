@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import NamedTuple
 
-from sleeper_nb.catalog.catalog_base import Assignment
+from sleeper_nb.catalog.catalog_base import FileClaim
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.processing import NOTHING, DataProcessing
@@ -195,14 +195,14 @@ class CompactionPlan(NamedTuple):
 
     jobs: tuple[CompactionJob, ...]
     waiting: int
-    blocked_by: tuple[Assignment, ...] = ()
+    blocked_by: tuple[FileClaim, ...] = ()
 
 
 def plan_compaction(
     state: TableState,
     strategy: str,
     settings: StrategySettings,
-    claims: Sequence[Assignment],
+    claims: Sequence[FileClaim],
     clock: Clock,
     most_inputs: int | None = None,
     partition_id: str | None = None,
@@ -274,7 +274,7 @@ def plan_compaction(
 _MOST_CLAIMS = 3
 
 
-def claims_text(claims: Sequence[Assignment]) -> str:
+def claims_text(claims: Sequence[FileClaim]) -> str:
     """Return which jobs have claimed how many files and until when, as text; "" without claims."""
     texts = []
     for claim in claims[:_MOST_CLAIMS]:

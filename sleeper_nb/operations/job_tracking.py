@@ -219,7 +219,7 @@ def jobs_of(catalog: Catalog, table_id: str, which: Which, limit: int, now: date
     most = limit if which == "all" else KEPT_JOBS
     jobs = catalog.jobs(table_id, most)
     if any(map(_needs_claim, jobs)):
-        claimed = {claim.job_id for claim in catalog.assignments(table_id, now)}
+        claimed = {claim.job_id for claim in catalog.claims(table_id, now)}
         dead = {(job.created, job.id) for job in jobs if _needs_claim(job) and job.id not in claimed}
         # Read again after the claims: a job is recorded as ended before its claim is released.
         jobs = tuple(

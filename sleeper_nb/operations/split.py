@@ -21,7 +21,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sleeper_nb.catalog.catalog_base import Assignment, steady
+from sleeper_nb.catalog.catalog_base import FileClaim, steady
 from sleeper_nb.errors import Action, InvalidInput, NotFound, StateRuleBroken
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.keys import (
@@ -212,11 +212,11 @@ class _Planner:
         self._table_id = store.table_id
         self._known: dict[tuple[str, tuple[str, ...]], LeafSplit | Unsplit] = {}
 
-    def claims(self) -> tuple[Assignment, ...]:
+    def claims(self) -> tuple[FileClaim, ...]:
         """Return the claims of compaction jobs."""
-        return self._store.catalog.assignments(self._table_id, self._store.clock.now())
+        return self._store.catalog.claims(self._table_id, self._store.clock.now())
 
-    def plan(self, state: TableState, claims: Iterable[Assignment]) -> SplitReport:
+    def plan(self, state: TableState, claims: Iterable[FileClaim]) -> SplitReport:
         """Return how the selected leaves of a state are split."""
         claimed_by = {claim.partition_id: claim.job_id for claim in claims}
         chosen = list(selected_leaves(state, self._request))

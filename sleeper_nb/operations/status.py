@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sleeper_nb.catalog.catalog_base import Assignment, steady
+from sleeper_nb.catalog.catalog_base import FileClaim, steady
 from sleeper_nb.errors import Action
 from sleeper_nb.model.files import data_files
 from sleeper_nb.model.properties import (
@@ -151,7 +151,7 @@ class TableStatus(Report):
     prefix: str = ""
     online: bool = True
     notes: tuple[str, ...] = ()
-    claimed: tuple[Assignment, ...] = ()
+    claimed: tuple[FileClaim, ...] = ()
 
     def grid(self) -> Grid:
         """Return one row a fact, and below them what to do next."""
@@ -192,7 +192,7 @@ def _status(store: StateStore, name: str, keeping: Housekeeping) -> TableStatus:
             is_online(catalog, table_id),
             catalog.savepoints(table_id),
             catalog.leases(table_id),
-            catalog.assignments(table_id, now),
+            catalog.claims(table_id, now),
             catalog.garbage(table_id),
         ),
     )
@@ -237,7 +237,7 @@ def _next_steps(
     snapshots: Sequence[Snapshot],
     savepoints: Sequence[Savepoint],
     kept: Collection[int],
-    claims: Iterable[Assignment],
+    claims: Iterable[FileClaim],
     garbage: Sequence[tuple[str, datetime]],
     *,
     online: bool,

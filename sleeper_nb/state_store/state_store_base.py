@@ -365,7 +365,7 @@ class StateStore(ABC):
                 if attempt:
                     self.retry.wait(self.clock, attempt - 1)
                 # one commit may hold less than the batch: the rest is another commit, with tries of its own
-                with self.catalog.turn(self.table_id, self.clock):
+                with self.catalog.commit_lock(self.table_id, self.clock):
                     won = self._try([waiting for waiting in batch if not waiting.settled.is_set()])
                 attempt = 0 if won else attempt + 1
                 if not won:

@@ -199,7 +199,7 @@ class Table(Report):
         """Return the files that the current version reads, as `TableAt.files` does."""
         catalog, now = self.store.catalog, self.store.clock.now()
         # A compaction that commits in between would leave its old inputs without the claim on them.
-        at, claims = steady(self._current, lambda: catalog.assignments(self.entry.id, now))
+        at, claims = steady(self._current, lambda: catalog.claims(self.entry.id, now))
         return at.files_beside(claims)
 
     def leaves(self) -> Pictured[dict[str, Any]]:

@@ -13,7 +13,7 @@ from sleeper_nb.operations.job_tracking import STALE_REASONS, duration, jobs_of
 from sleeper_nb.report import SHOWN_ROWS, Grid, Report, counted
 
 if TYPE_CHECKING:
-    from sleeper_nb.catalog.catalog_base import Assignment, TableEntry
+    from sleeper_nb.catalog.catalog_base import FileClaim, TableEntry
     from sleeper_nb.model.jobs import Job
     from sleeper_nb.progress import BackgroundJob
     from sleeper_nb.session import Session
@@ -228,7 +228,7 @@ class JobsModel:
         catalog = self._session.components.catalog
         found = jobs_of(catalog, entry.id, "all", MOST_JOBS, now)
         unknown = {job.id for job in found if not job.ended and (job.created, job.id) not in self._rows}
-        claims = [claim for claim in catalog.assignments(entry.id, now) if claim.job_id in unknown] if unknown else []
+        claims = [claim for claim in catalog.claims(entry.id, now) if claim.job_id in unknown] if unknown else []
         expected = self._expected(entry, claims) if claims else {}
         seen = []
         for job in found:
@@ -240,7 +240,7 @@ class JobsModel:
                 seen.append(one if one.rows is not None else JobSeen(entry.name, job, self._rows.get(run)))
         return seen
 
-    def _expected(self, entry: TableEntry, claims: list[Assignment]) -> dict[str, int]:
+    def _expected(self, entry: TableEntry, claims: list[FileClaim]) -> dict[str, int]:
         """Return how many rows the inputs of jobs hold, as far as they are files of the current version."""
         files = self._session.table(entry.name).state.files.active
         rows = {}

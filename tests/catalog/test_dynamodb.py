@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sleeper_nb.catalog.catalog_base import Assignment, TableEntry
+from sleeper_nb.catalog.catalog_base import FileClaim, TableEntry
 from sleeper_nb.catalog.dynamodb import items
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
@@ -66,7 +66,7 @@ def test_nothing_is_there_before_the_first_table_and_reading_makes_nothing(opene
     assert not catalog.has_commit("t", "any")
     with pytest.raises(NotFound):
         catalog.current("t")
-    with pytest.raises(StorageError, match="a table is not there"):
+    with pytest.raises(StorageError, match="a table does not exist"):
         catalog.commit("t", snapshot(1), snapshot(2))
     assert said == []
 
@@ -157,7 +157,7 @@ def test_a_commit_that_was_said_not_to_be_there_never_is(catalog: DynamoDBCatalo
 
 def test_a_table_that_was_said_not_to_be_there_is_not_made_late(catalog: DynamoDBCatalog):
     assert not catalog.has_commit("u", "first")
-    with pytest.raises(StorageError, match="given up"):
+    with pytest.raises(StorageError, match="gave up table"):
         catalog.create_table(TableEntry("u", "other"), snapshot(1, "first"))
     assert [entry.id for entry in catalog.tables()] == ["t"]
     catalog.create_table(TableEntry("u", "other"), snapshot(1, "second"))
@@ -165,30 +165,30 @@ def test_a_table_that_was_said_not_to_be_there_is_not_made_late(catalog: DynamoD
 
 def test_thousands_of_files_are_claimed_all_or_none(catalog: DynamoDBCatalog, opened: Opener):
     names = tuple(f"data/partition_{'p' * 32}/{number:032d}.parquet" for number in range(9000))
-    assert catalog.assign("t", Assignment("big", "p", names, LATER), START)
-    assert not opened().assign("t", Assignment("small", "p", ("x", names[-1]), LATER), START)
-    assert opened().assignments("t", START) == (Assignment("big", "p", names, LATER),)
-    assert catalog.assign("t", Assignment("big", "p", names[:2], LATER), START)  # the rest is free again
-    assert catalog.assign("t", Assignment("small", "p", ("x", names[-1]), LATER), START)
+    assert catalog.claim_files("t", FileClaim("big", "p", names, LATER), START)
+    assert not opened().claim_files("t", FileClaim("small", "p", ("x", names[-1]), LATER), START)
+    assert opened().claims("t", START) == (FileClaim("big", "p", names, LATER),)
+    assert catalog.claim_files("t", FileClaim("big", "p", names[:2], LATER), START)  # the rest is free again
+    assert catalog.claim_files("t", FileClaim("small", "p", ("x", names[-1]), LATER), START)
     with pytest.raises(InvalidInput, match="too many"):
-        catalog.assign("t", Assignment("huge", "q", tuple(f"{n:0300d}" for n in range(20_000)), LATER), START)
+        catalog.claim_files("t", FileClaim("huge", "q", tuple(f"{n:0300d}" for n in range(20_000)), LATER), START)
 
 
 def test_claims_that_ended_are_removed_by_the_next(catalog: DynamoDBCatalog):
     for number in range(3):
-        assert catalog.assign("t", Assignment(f"job {number}", "p", (f"{number}",), LATER), START)
-    assert catalog.assign("t", Assignment("next", "p", ("0", "1"), LATER + timedelta(hours=1)), LATER)
+        assert catalog.claim_files("t", FileClaim(f"job {number}", "p", (f"{number}",), LATER), START)
+    assert catalog.claim_files("t", FileClaim("next", "p", ("0", "1"), LATER + timedelta(hours=1)), LATER)
     assert [row["job_id"] for row in catalog.rows("t").query(items.JOB)] == ["next"]
 
 
 def test_of_many_jobs_that_want_one_file_one_gets_it(opened: Opener, catalog: DynamoDBCatalog):
     others = [opened() for _ in range(6)]
     answers = at_once(*[
-        lambda at=at, one=one: one.assign("t", Assignment(f"job {at}", "p", (f"own {at}", "shared"), LATER), START)
+        lambda at=at, one=one: one.claim_files("t", FileClaim(f"job {at}", "p", (f"own {at}", "shared"), LATER), START)
         for at, one in enumerate(others)
     ])  # fmt: skip
     assert sorted(answers) == [False] * 5 + [True]
-    assert len(catalog.assignments("t", START)) == 1
+    assert len(catalog.claims("t", START)) == 1
 
 
 def test_ids_of_savepoints_that_are_asked_for_at_once_differ(opened: Opener, catalog: DynamoDBCatalog):

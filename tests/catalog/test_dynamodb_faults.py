@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
-from sleeper_nb.catalog.catalog_base import Assignment, TableEntry
+from sleeper_nb.catalog.catalog_base import FileClaim, TableEntry
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.client import RETRY, TRIES, UNANSWERED_TRIES
 from sleeper_nb.clock import ManualClock
@@ -168,7 +168,7 @@ def test_what_passes_is_tried_again_a_little_later(
 def test_tries_are_bounded(error: Exception, tries: int, catalog: DynamoDBCatalog, faulty: Faulty, clock: ManualClock):
     faulty.before = [error] * 100
     with pytest.raises(
-        StorageError, match=f"failed in each of {tries} tries of TransactWriteItems on sleeper-.*-tables"
+        StorageError, match=f"failed in each of {tries} attempts of TransactWriteItems on sleeper-.*-tables"
     ):
         catalog.commit("t", snapshot(1), snapshot(2))
     assert len(faulty.writes) == tries
@@ -184,7 +184,7 @@ def test_slow_failures_end_by_time(catalog: DynamoDBCatalog, faulty: Faulty, clo
             return CONFLICT
 
     faulty.before = Slow([CONFLICT])
-    with pytest.raises(StorageError, match="each of 3 tries"):
+    with pytest.raises(StorageError, match="each of 3 attempts"):
         catalog.commit("t", snapshot(1), snapshot(2))
 
 
@@ -217,7 +217,7 @@ def test_a_lost_condition_counts_more_than_a_conflict(catalog: DynamoDBCatalog, 
 
 def test_a_commit_without_any_answer_is_found_by_its_id(catalog: DynamoDBCatalog, faulty: Faulty):
     faulty.after = [NO_ANSWER] * UNANSWERED_TRIES
-    with pytest.raises(StorageError, match="each of 5 tries"):
+    with pytest.raises(StorageError, match="each of 5 attempts"):
         catalog.commit("t", snapshot(1), snapshot(2), snapshot(3))
     assert catalog.has_commit("t", "commit-3")
     assert catalog.has_commit("t", "commit-2")
@@ -272,7 +272,7 @@ def test_a_table_whose_making_had_no_answer_is_made_once(catalog: DynamoDBCatalo
 
 
 def _assign(catalog: DynamoDBCatalog) -> object:
-    return catalog.assign("t", Assignment("job", "p", ("a", "b"), LATER), START)
+    return catalog.claim_files("t", FileClaim("job", "p", ("a", "b"), LATER), START)
 
 
 def _rename(catalog: DynamoDBCatalog) -> object:
@@ -283,7 +283,7 @@ READ_BACK: dict[str, Callable[[DynamoDBCatalog], object]] = {
     "materialise": lambda catalog: catalog.materialise("t", snapshot(2)),
     "add_savepoint": lambda catalog: catalog.add_savepoint("t", savepoint(7, snapshot(1), "name")),
     "assign": _assign,
-    "release": lambda catalog: catalog.release("t", "none"),
+    "release": lambda catalog: catalog.release_claim("t", "none"),
     "expire": lambda catalog: catalog.expire_snapshots("t", [1], LATER),
     "delete_savepoint": lambda catalog: catalog.delete_savepoint("t", 1, LATER),
 }
@@ -307,7 +307,7 @@ REFUSALS = {
     "ExpiredTokenException": "credentials expired.*\nhint: renew",
     "UnrecognizedClientException": "not valid.*\nhint: check",
     "AccessDeniedException": "refused TransactWriteItems on sleeper-.*-tables.*\nhint: .*dynamodb:TransactWriteItems",
-    "ResourceNotFoundException": "a table is not there\nhint: .*region",
+    "ResourceNotFoundException": "a table does not exist\nhint: .*region",
     "ValidationException": "ValidationException it is",
     "IdempotentParameterMismatchException": "IdempotentParameterMismatchException it is",
 }
@@ -354,7 +354,7 @@ def test_without_a_region_it_asks_for_one(bare: pytest.MonkeyPatch):
 
 def test_where_nobody_listens_it_gives_up(catalog: DynamoDBCatalog, clock: ManualClock):
     away = DynamoDBCatalog("x", region="us-east-1", endpoint_url="http://127.0.0.1:9", clock=clock)
-    with pytest.raises(StorageError, match=r"each of 5 tries of GetItem on sleeper-x-index .http://127.0.0.1:9"):
+    with pytest.raises(StorageError, match=r"each of 5 attempts of GetItem on sleeper-x-index .http://127.0.0.1:9"):
         away.tables()
 
 
@@ -447,7 +447,7 @@ def test_expiry_knows_a_savepoint_that_does_not_show_yet(catalog: DynamoDBCatalo
 def test_a_claim_knows_the_one_before_it_that_does_not_show_yet(
     catalog: DynamoDBCatalog, other: DynamoDBCatalog, faulty: Faulty
 ):
-    assert other.assign("t", Assignment("job", "p", ("a",), LATER), START)
+    assert other.claim_files("t", FileClaim("job", "p", ("a",), LATER), START)
     faulty.late = {"job#job#0000"}
-    assert not catalog.assign("t", Assignment("late", "p", ("a",), LATER), START)
-    assert len(catalog.assignments("t", START)) == 1
+    assert not catalog.claim_files("t", FileClaim("late", "p", ("a",), LATER), START)
+    assert len(catalog.claims("t", START)) == 1

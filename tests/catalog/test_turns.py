@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from sleeper_nb.catalog.locks import LONGEST_WAIT, Turns
+from sleeper_nb.catalog.locks import LONGEST_WAIT, CommitLocks
 from sleeper_nb.clock import ManualClock
 
 OTHER = """
 import sys
 from pathlib import Path
-from sleeper_nb.catalog.locks import Turns
+from sleeper_nb.catalog.locks import CommitLocks
 from sleeper_nb.clock import ManualClock
 clock = ManualClock()
-with Turns(Path(sys.argv[1])).turn("t", clock):
+with CommitLocks(Path(sys.argv[1])).hold("t", clock):
     print("waited" if clock.slept else "mine", flush=True)
     sys.stdin.read()
 """
@@ -34,8 +34,8 @@ def other(tmp_path: Path):
 
 
 def waited(path: Path, table_id: str) -> float:
-    clock, turns = ManualClock(), Turns(path)
-    with turns.turn(table_id, clock):
+    clock, turns = ManualClock(), CommitLocks(path)
+    with turns.hold(table_id, clock):
         pass
     turns.close()
     return sum(clock.slept)
@@ -58,8 +58,8 @@ def test_a_turn_ends_with_its_process(tmp_path: Path, other: subprocess.Popen):
 
 
 def test_an_error_ends_the_turn(tmp_path: Path):
-    turns, clock = Turns(tmp_path / "turns"), ManualClock()
-    with pytest.raises(ZeroDivisionError), turns.turn("t", clock):
+    turns, clock = CommitLocks(tmp_path / "turns"), ManualClock()
+    with pytest.raises(ZeroDivisionError), turns.hold("t", clock):
         raise ZeroDivisionError
     script = OTHER.replace("sys.stdin.read()", "")
     run = subprocess.run([sys.executable, "-c", script, str(tmp_path / "turns")], capture_output=True, check=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sleeper_nb.catalog.catalog_base import Assignment, Catalog, TableEntry
+from sleeper_nb.catalog.catalog_base import Catalog, FileClaim, TableEntry
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
 from sleeper_nb.model.jobs import Job, Lease
@@ -283,44 +283,44 @@ def test_a_table_goes_offline_and_online_again(catalog: Catalog, opened: Callabl
     assert len(opened().tables()) == 2
 
 
-def claim(job: str, *names: str, until: timedelta = timedelta(hours=1), partition: str = "p") -> Assignment:
-    return Assignment(job, partition, names, START + until)
+def claim(job: str, *names: str, until: timedelta = timedelta(hours=1), partition: str = "p") -> FileClaim:
+    return FileClaim(job, partition, names, START + until)
 
 
 def test_files_are_claimed_all_or_none(catalog: Catalog, opened: Callable[[], Catalog]):
-    assert catalog.assign("t", claim("one", "a", "b"), START)
-    assert not opened().assign("t", claim("two", "c", "b"), START)
-    assert catalog.assignments("t", START) == (claim("one", "a", "b"),)
-    assert catalog.assign("t", claim("two", "c"), START)
+    assert catalog.claim_files("t", claim("one", "a", "b"), START)
+    assert not opened().claim_files("t", claim("two", "c", "b"), START)
+    assert catalog.claims("t", START) == (claim("one", "a", "b"),)
+    assert catalog.claim_files("t", claim("two", "c"), START)
 
 
 def test_a_file_of_two_partitions_can_be_claimed_in_each(catalog: Catalog):
-    assert catalog.assign("t", claim("one", "a"), START)
-    assert catalog.assign("t", claim("two", "a", partition="q"), START)
+    assert catalog.claim_files("t", claim("one", "a"), START)
+    assert catalog.claim_files("t", claim("two", "a", partition="q"), START)
 
 
 def test_claims_end_by_release_or_by_time(catalog: Catalog):
-    assert catalog.assign("t", claim("one", "a"), START)
-    assert not catalog.assign("t", claim("two", "a"), LATER - timedelta(microseconds=1))
-    assert catalog.assignments("t", LATER) == ()
-    assert catalog.assign("t", claim("two", "a", until=timedelta(hours=3)), LATER)
+    assert catalog.claim_files("t", claim("one", "a"), START)
+    assert not catalog.claim_files("t", claim("two", "a"), LATER - timedelta(microseconds=1))
+    assert catalog.claims("t", LATER) == ()
+    assert catalog.claim_files("t", claim("two", "a", until=timedelta(hours=3)), LATER)
     for _ in range(2):
-        catalog.release("t", "two")
-    assert catalog.assign("t", claim("three", "a", until=timedelta(hours=3)), LATER)
+        catalog.release_claim("t", "two")
+    assert catalog.claim_files("t", claim("three", "a", until=timedelta(hours=3)), LATER)
 
 
 def test_a_job_that_claims_again_keeps_its_claim(catalog: Catalog):
     for _ in range(2):
-        assert catalog.assign("t", claim("one", "a", "b"), START)
-    assert catalog.assignments("t", START) == (claim("one", "a", "b"),)
+        assert catalog.claim_files("t", claim("one", "a", "b"), START)
+    assert catalog.claims("t", START) == (claim("one", "a", "b"),)
 
 
 def test_tables_do_not_see_each_other(catalog: Catalog):
     catalog.create_table(TableEntry("u", "other"), snapshot(1, "another"))
-    assert catalog.assign("t", claim("one", "a"), START)
-    assert catalog.assign("u", claim("one", "a"), START)
-    catalog.release("u", "one")
-    assert catalog.assignments("t", START)
+    assert catalog.claim_files("t", claim("one", "a"), START)
+    assert catalog.claim_files("u", claim("one", "a"), START)
+    catalog.release_claim("u", "one")
+    assert catalog.claims("t", START)
     commit(catalog, 2)
     catalog.expire_snapshots("t", [1], START)
     assert len(catalog.snapshots("u")) == 1
@@ -366,10 +366,10 @@ def test_old_jobs_and_those_beyond_a_number_are_forgotten(catalog: Catalog):
 
 
 def test_a_job_is_noted_with_its_claim_or_not_at_all(catalog: Catalog):
-    assert catalog.assign("t", claim("1", "a"), START, job("1"))
-    assert not catalog.assign("t", claim("2", "b", "a"), START, job("2"))
+    assert catalog.claim_files("t", claim("1", "a"), START, job("1"))
+    assert not catalog.claim_files("t", claim("2", "b", "a"), START, job("2"))
     assert catalog.jobs("t", 9) == (job("1"),)
-    catalog.release("t", "1")
+    catalog.release_claim("t", "1")
     assert catalog.jobs("t", 9) == (job("1"),)
 
 

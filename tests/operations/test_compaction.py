@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.catalog.catalog_base import Assignment
+from sleeper_nb.catalog.catalog_base import FileClaim
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import NotFound, OutcomeUnknown, StateRuleBroken, StorageError
 from sleeper_nb.model.jobs import Job
@@ -44,8 +44,8 @@ def table(tmp_path: Path, clock: ManualClock) -> StateStore:
     return store
 
 
-def claims(store: StateStore) -> tuple[Assignment, ...]:
-    return store.catalog.assignments(store.table_id, store.clock.now())
+def claims(store: StateStore) -> tuple[FileClaim, ...]:
+    return store.catalog.claims(store.table_id, store.clock.now())
 
 
 def run(store: StateStore, runner: Any, strategy: str = "all") -> compaction.CompactionReport:
@@ -106,8 +106,8 @@ def test_an_unknown_strategy_changes_nothing(table: StateStore):
 def test_files_that_another_job_claimed_are_left_alone_until_the_claim_ends(table: StateStore, clock: ManualClock):
     left = table.load().tree.leaves[0]
     mine = tuple(file.filename for file in table.load().files.active_in({left.id}))
-    claim = Assignment("other", left.id, mine[:1], clock.now() + CLAIM_TIME)
-    assert table.catalog.assign(table.table_id, claim, clock.now())
+    claim = FileClaim("other", left.id, mine[:1], clock.now() + CLAIM_TIME)
+    assert table.catalog.claim_files(table.table_id, claim, clock.now())
     assert [len(job.inputs) for job in compact(table).jobs] == [2, 3]
     assert mine[0] in table.load().files.active["filename"].to_pylist()
     clock.advance(CLAIM_TIME)
@@ -164,12 +164,12 @@ FAULTS = [(n, after) for n in range(1, 10) for after in (False, True)]
 @pytest.mark.parametrize("fault", [interrupt, lose_answer])
 def test_a_fault_at_any_step_loses_no_row_and_no_claim(table: StateStore, number: int, after: bool, fault: Any):
     before = in_order(scan(table).to_pylist())
-    trap = Trap(number, fault, after=after, only=("assign", "output", "commit", "release"))
+    trap = Trap(number, fault, after=after, only=("claim_files", "output", "commit", "release_claim"))
     failing = reopened(table, TrappedCatalog(table.catalog, trap), TrappedStorage(table.storage, trap))
     with contextlib.suppress(KeyboardInterrupt, StorageError):
         compact(failing)
     assert in_order(scan(reopened(table)).to_pylist()) == before
-    assert trap.calls[number - 1 : number] == ["release"] or not claims(table)
+    assert trap.calls[number - 1 : number] == ["release_claim"] or not claims(table)
     tracked = set(table.load().files.table["filename"].to_pylist())
     left = {path for path in on_disk(table) if path.startswith("data/")} - tracked
     assert tracked <= on_disk(table)
@@ -232,8 +232,8 @@ def test_a_claim_that_another_job_took_over_is_not_renewed(table: StateStore, cl
         clock.advance(CLAIM_TIME)
         names, now = {job.partition_id: job.filenames for job in jobs}, clock.now()
         for leaf, files in names.items():
-            other = Assignment(f"other {leaf}", leaf, files, now + CLAIM_TIME)
-            assert table.catalog.assign(table.table_id, other, now)
+            other = FileClaim(f"other {leaf}", leaf, files, now + CLAIM_TIME)
+            assert table.catalog.claim_files(table.table_id, other, now)
         renewing[-1]()
         assert {claim.job_id for claim in claims(table)} == {f"other {leaf}" for leaf in names}
         yield from compaction.run_in_process(table.storage)(jobs, schema)
@@ -267,7 +267,7 @@ def test_what_finds_nothing_to_merge_because_of_claims_says_so(tmp_path: Path):
         names = tuple(trips.state.files.active["filename"].to_pylist())
         now = clock.now()
         job = Job(id="lost", kind="compaction", state="RUNNING", created=now, started=now)
-        assert store.catalog.assign(store.table_id, Assignment("lost", leaf, names, now + CLAIM_TIME), now, job)
+        assert store.catalog.claim_files(store.table_id, FileClaim("lost", leaf, names, now + CLAIM_TIME), now, job)
         said = f"3 files are claimed by compaction job lost until {now + CLAIM_TIME:%H:%M:%S} UTC"
         for report in (trips.compact("all"), trips.compact("all", dry_run=True), trips.status(), trips.maintain()):
             assert said in repr(report)
@@ -286,7 +286,7 @@ def test_a_claim_on_files_that_need_no_merge_is_not_called_the_reason(table: Sta
     compact(table)
     leaf = table.load().tree.leaves[0]
     names = tuple(file.filename for file in table.load().files.active_in({leaf.id}))
-    assert table.catalog.assign(
-        table.table_id, Assignment("other", leaf.id, names, clock.now() + CLAIM_TIME), clock.now()
+    assert table.catalog.claim_files(
+        table.table_id, FileClaim("other", leaf.id, names, clock.now() + CLAIM_TIME), clock.now()
     )
     assert compact(table).blocked_by == ()

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.catalog import sqlite as sqlite_file
+from sleeper_nb.catalog import sqlite_file
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.errors import DiskFull, StorageError
@@ -203,7 +203,7 @@ def test_a_locked_catalog_says_that_it_is_locked(tmp_path: Path, monkeypatch: py
     catalog = SqliteCatalog(path)
     with _locked(path), pytest.raises(StorageError, match="locked") as error:
         catalog.add_garbage("t", ["data/a"], START)
-    assert error.value.hint == "another program holds the file locked: close it, then run it again"
+    assert error.value.hint == "another program has locked the file: close it, then run it again"
     catalog.close()
 
 

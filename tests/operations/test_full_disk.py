@@ -56,7 +56,7 @@ def test_a_full_disk_leaves_the_table_as_it_was(tmp_path: Path, work: str):
                 assert {path for path in on_disk(store) if path.startswith("data/")} == tracked
                 break
             assert (on_disk(store), after.head()) == before
-            assert not store.catalog.assignments(store.table_id, store.clock.now())
+            assert not store.catalog.claims(store.table_id, store.clock.now())
             assert not store.catalog.savepoints(store.table_id)
         else:
             break

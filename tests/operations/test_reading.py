@@ -189,7 +189,7 @@ def test_a_data_file_that_is_gone_or_harmed_is_an_error_and_never_no_rows(table:
     with pytest.raises((NotFound, StorageError)):
         compact(table)
     assert table.head().id == 3
-    assert not table.catalog.assignments(table.table_id, table.clock.now())
+    assert not table.catalog.claims(table.table_id, table.clock.now())
 
 
 @pytest.mark.parametrize("folder", ["with space", "[a]", "a*", "a?", "100%25", "é\U0001f600", "a#b", "a+b&c"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sleeper_nb.catalog.catalog_base import Assignment
+from sleeper_nb.catalog.catalog_base import FileClaim
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, NotFound, StateRuleBroken
 from sleeper_nb.model.schema import Schema
@@ -208,8 +208,8 @@ def test_a_file_that_lies_in_one_new_leaf_alone_is_read_without_a_filter(store: 
 def test_a_leaf_whose_files_a_compaction_has_is_left_for_later(store: StateStore, clock: ManualClock):
     ingest(store, rows_of(*"abcd"))
     names = tuple(store.load().files.active["filename"].to_pylist())
-    claim = Assignment("other", "root", names, clock.now() + CLAIM_TIME)
-    assert store.catalog.assign(store.table_id, claim, clock.now())
+    claim = FileClaim("other", "root", names, clock.now() + CLAIM_TIME)
+    assert store.catalog.claim_files(store.table_id, claim, clock.now())
     done = split(store, 4)
     assert (done.snapshot, len(done.left)) == (None, 1)
     assert "compaction job other has its files" in repr(done)

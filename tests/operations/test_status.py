@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.catalog.catalog_base import Assignment
+from sleeper_nb.catalog.catalog_base import FileClaim
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.operations.status import (
     Advice,
@@ -87,8 +87,8 @@ def test_a_leaf_with_many_files_is_worth_a_compaction_unless_one_runs(store: Sta
     assert step == Advice("compact", "1 leaf partition has 4 files or more")
     assert "table.compact(): 1 leaf partition has 4 files or more" in repr(table_status(store, "t", KEEPING))
     files = store.load().files.active_in({"root"})
-    claim = Assignment("job", "root", (files[0].filename,), clock.now() + timedelta(hours=1))
-    assert store.catalog.assign(TABLE, claim, clock.now())
+    claim = FileClaim("job", "root", (files[0].filename,), clock.now() + timedelta(hours=1))
+    assert store.catalog.claim_files(TABLE, claim, clock.now())
     status = table_status(store, "t", KEEPING)
     assert (status.claims, status.next_steps) == (1, ())
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb.catalog.catalog_base import Assignment
+from sleeper_nb.catalog.catalog_base import FileClaim
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, OutcomeUnknown, StorageError
 from sleeper_nb.model.jobs import Job
@@ -157,9 +157,9 @@ def test_jobs_lists_what_ran_newest_first(session: sl.Session, trips: sl.Table):
 
 def test_a_job_whose_process_is_gone_is_listed_so_and_counts_as_failed(session: sl.Session, trips: sl.Table):
     clock, store = session.components.clock, trips.store
-    claim = Assignment("lost", "p", ("f",), clock.now() + CLAIM_TIME)
+    claim = FileClaim("lost", "p", ("f",), clock.now() + CLAIM_TIME)
     job = Job(id="lost", kind="compaction", state="RUNNING", created=clock.now(), started=clock.now())
-    assert store.catalog.assign(store.table_id, claim, clock.now(), job)
+    assert store.catalog.claim_files(store.table_id, claim, clock.now(), job)
     assert [one.reason for one in trips.jobs("running")] == [None]
     assert list(trips.jobs("failed")) == []
     clock.sleep(CLAIM_TIME.total_seconds())

@@ -60,7 +60,7 @@ def test_long_work_shows_that_it_asks_again_and_why(moto_proxy: tuple[Proxy, Ser
             assert any(": try 2 of 5 (no answer" in line for line in shown.lines)
             assert not shown.shown
         proxy.tell(lambda *_: Fate("reset"))
-        with pytest.raises(sl.NetworkError, match="the network failed in each of 5 tries"):
+        with pytest.raises(sl.NetworkError, match="the network failed in each of 5 attempts"):
             session.migrate_state_store("t", "TransactionLogStateStore")
         assert len(proxy.requests) < 40
         proxy.tell(None)

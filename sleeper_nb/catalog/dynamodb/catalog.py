@@ -1,10 +1,13 @@
 """The shared catalog: two DynamoDB tables, for any number of machines.
 
-`sleeper-<instance>-index` lists the Sleeper tables by name and by id. `sleeper-<instance>-tables` has all else, under
-the Sleeper table's id, an item each: `current`, `snapshot#…`, `log#…`, `savepoint#…`, `garbage#…`, `lease#…`, `job#…`
-(its claim on files), `run#…` (its record), `job-id#…` and a few more. Whatever must be true together is written by one
-transaction on conditions, and every read is consistent. Plain reads can see some items of a transaction a moment before
-the others; where that matters, it is said.
+`sleeper-<instance>-index` lists the Sleeper tables by name and by id. `sleeper-<instance>-tables` has everything else
+under the Sleeper table's id, one item each: `current`, `snapshot#…`, `log#…`, `savepoint#…`, `garbage#…`, `lease#…`,
+`job#…` (its claim on files), `run#…` (its record), `job-id#…` and a few more. What must be true together is written by
+one conditional transaction, and every read is consistent. Plain reads can see some items of a transaction a moment
+before the others; the code says where that matters.
+
+`DynamoDBCatalog` comes first; after it the parts that only it uses: the index of tables, commits, and the transaction
+log. Other modules have the rest: `retention` (savepoints, leases, removal), `job_items`, `rows`, `items` and `client`.
 """
 
 from __future__ import annotations
@@ -18,17 +21,18 @@ from datetime import datetime
 from typing import Any
 
 from sleeper_nb.catalog.catalog_base import (
-    Assignment,
     Catalog,
     CommitLimits,
+    FileClaim,
     TableEntry,
+    log_was_cut,
+    no_checkpoint,
+    table_exists,
+    unknown_table,
+    unknown_table_id,
 )
 from sleeper_nb.catalog.checked_rows import CatalogRows
-from sleeper_nb.catalog.dynamodb import claims
-from sleeper_nb.catalog.dynamodb import records as expiry
-from sleeper_nb.catalog.dynamodb import records as jobs
-from sleeper_nb.catalog.dynamodb import records as leases
-from sleeper_nb.catalog.dynamodb import records as savepoints
+from sleeper_nb.catalog.dynamodb import job_items, retention
 from sleeper_nb.catalog.dynamodb.client import TRANSACTION_GETS, DynamoDB
 from sleeper_nb.catalog.dynamodb.items import (
     CURRENT,
@@ -52,210 +56,39 @@ from sleeper_nb.catalog.dynamodb.rows import (
     to_snapshot,
 )
 from sleeper_nb.clock import Clock
-from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound, StorageError
+from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.model.jobs import Job, Lease
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
 from sleeper_nb.storage.aws import Network
 
-# The list of tables in DynamoDB: an item by name and one by id, always changed together; and those that were deleted.
-#
-# Deleting a table is one transaction after which it is no more, then the removal of its many items, in any number of
-# runs. The transaction takes both entries of the list away and the item `current`, on which every commit depends, and
-# writes an item behind those of all snapshots, on which savepoints and leases depend: so a table is gone for everyone
-# at once, though most of its items are still there. The list of the deleted has its id until the last of them is
-# gone.
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """The tables by name, whose case does not count, by id, and the deleted ones of which something may be left."""
-
-    names: Rows
-    ids: Rows
-    deleted: Rows
-
-    def entries(self) -> tuple[TableEntry, ...]:
-        """Return all tables, by name."""
-        # By id: a table that is just being renamed has two items under "name" or, for a moment, none.
-        entries = [_entry(row) for row in self.ids.query()]
-        return tuple(sorted(entries, key=lambda entry: entry.name.encode()))
-
-    def find(self, name: str) -> TableEntry | None:
-        """Return the table of a name, in any case."""
-        named = self.names.get(name.casefold())
-        row = None if named is None else self.ids.get(named["table_id"])
-        return None if row is None else _entry(row)
-
-    def entry(self, table_id: str) -> TableEntry | None:
-        """Return the table of an id."""
-        row = self.ids.get(table_id)
-        return None if row is None else _entry(row)
-
-    def rename(self, table_id: str, old: str, new: str) -> None:
-        """Give a table another name; errors as `Catalog.rename_table`."""
-        named = self.ids.update(table_id, "SET #name = :new", "#name = :old", new=new, old=old)
-        if old.casefold() == new.casefold():
-            if self.ids.db.transact([named]) is not None:
-                raise _gone(old)
-            return
-        lost = self.ids.db.transact([
-            self.names.delete(old.casefold(), "#table_id = :id", id=table_id),
-            self.names.put(new.casefold(), {"table_id": table_id}, new=True),
-            named,
-        ])  # fmt: skip
-        if lost is None:
-            return
-        if lost.parts[1] and (lost.items[1] or {}).get("table_id") != table_id:
-            raise AlreadyExists(f"table {new!r} is there already", hint="choose another name")
-        raise _gone(old)
-
-    def delete(self, rows: Rows, name: str) -> None:
-        """Make the table that has these rows be no more; `NotFound` when it has another name, or is gone."""
-        lost = rows.db.transact([
-            self.names.delete(name.casefold(), "#table_id = :id", id=rows.owner),
-            self.ids.delete(rows.owner, "#name = :name", name=name),
-            self.deleted.put(rows.owner, {}),
-            rows.delete(CURRENT),
-            rows.put(DELETED, {}),
-        ])  # fmt: skip
-        if lost is not None:
-            raise _gone(name)
-
-    def forget(self, rows: Rows) -> None:
-        """Remove every item of a deleted table, then the one that says so, and last its id from the list."""
-        rows.write_each({}, [row["item"] for row in rows.query(columns="#item") if row["item"] != DELETED])
-        rows.write_each({}, [DELETED])
-        self.deleted.write_each({}, [rows.owner])
-
-
-def _entry(row: Item) -> TableEntry:
-    return TableEntry(row["key"], row["name"], row["online"], row.get("properties_checksum"))
-
-
-def _gone(name: str) -> NotFound:
-    return NotFound(f"no table {name!r}", hint="it was renamed or deleted meanwhile")
-
-
-# Commits in DynamoDB: one transaction that wins or loses, and the answer to which of both it was.
-#
-# A request can arrive late: its client was told nothing, gave up and asks whether the commit won. "No" must stay true
-# then, since whoever hears it deletes the metadata that the commit names. So that question writes the commit's id to
-# the item that the commit must change, under `refused`, which every commit's condition looks at. The next commit
-# clears the list: behind it a late one fails anyway, since it expects another current snapshot.
-
+FORMAT_VERSION = 3
+MAX_ITEMS = 100
+"""The most items in a transaction of DynamoDB."""
 LOG_BYTES = 3_500_000
-"""What the entries of one commit's log can hold together; a transaction of DynamoDB has at most 4 MB."""
+"""The most bytes of log in one commit; a transaction of DynamoDB has at most 4 MB."""
 PAGE = 200
 
 
-def current_values(*new: Snapshot) -> Item:
-    """Return the attributes of the item `current` behind a commit: its last snapshot, and the ids of all."""
-    ids = frozenset(snapshot.commit_id for snapshot in new)
-    return {"id": new[-1].id, "commit_id": new[-1].commit_id, "commits": ids}
-
-
-def commit(
-    rows: Rows,
-    expected: Snapshot,
-    new: Sequence[Snapshot],
-    log: Sequence[bytes],
-    also: Sequence[Mapping[str, Any]],
-    max_items: int,
-) -> bool:
-    """Make the last of `new` current when `expected` still is; return whether it was, and all of `also` could be."""
-    parts = [_make_current(rows, expected, new)]
-    parts += [rows.put(numbered(SNAPSHOT, s.id), snapshot_item(rows.owner, s, new[0].id), new=True) for s in new]
-    entries = zip(new, log, strict=True) if log else ()
-    parts += [rows.put(numbered(LOG, s.id), {"id": s.id, "entry": entry}, new=True) for s, entry in entries]
-    parts += jobs.job_ids(rows, new)
-    parts += [dict(part) for part in also]
-    size = sum(map(len, log))
-    if len(parts) > max_items or size > LOG_BYTES:
-        most = f"{max_items} items and {LOG_BYTES:,} bytes of log"
-        hint = "commit less at once"
-        raise InvalidInput(f"a commit of {len(parts)} items and {size:,} bytes; it takes {most}", hint=hint)
-    lost = rows.db.transact(parts)
-    if lost is None:
-        return True
-    # An earlier try whose answer was lost may have won, and others may have committed on top of it.
-    met = lost.items[: 1 + len(new)]
-    return any(item is not None and item.get("commit_id") == new[-1].commit_id for item in met)
-
-
-def _make_current(rows: Rows, expected: Snapshot, new: Sequence[Snapshot]) -> Item:
-    ids = {f"c{at}": snapshot.commit_id for at, snapshot in enumerate(new)}
-    condition = " AND ".join(["#commit_id = :expected", *(f"NOT contains(#refused, :{name})" for name in ids)])
-    change = "SET #id = :id, #commit_id = :commit_id, #commits = :commits REMOVE #refused"
-    return rows.update(CURRENT, change, condition, expected=expected.commit_id, **ids, **current_values(*new))
-
-
-def has_commit(rows: Rows, commit_id: str) -> bool:
-    """Return whether a snapshot carries the commit id; when none does, none ever will."""
-    if _shows(rows, commit_id):
-        return True
-    one, absent = frozenset({commit_id}), "attribute_exists(#item) AND NOT contains(#commits, :commit)"
-    lost = rows.db.transact([rows.update(CURRENT, "ADD #refused :one", absent, one=one, commit=commit_id)])
-    if lost is not None and lost.items[0] is not None:
-        return True  # it is the current one, and did not show yet
-    if lost is not None:  # the commit may be the one that makes the table
-        rows.db.transact([rows.put(REFUSED + commit_id, {})])
-    return _shows(rows, commit_id)
-
-
-def _shows(rows: Rows, commit_id: str) -> bool:
-    found = rows.query(SNAPSHOT, newest_first=True, where="#commit_id = :commit", page=PAGE, commit=commit_id)
-    return next(found, None) is not None
-
-
-# Reading the transaction log in DynamoDB, and the full metadata that it is replayed from.
-
-
-def log_entries(rows: Rows, after: int, until: int) -> tuple[bytes, ...]:
-    """Return the entries of the snapshots `after` < id <= `until`; `NotFound` when one is missing."""
-    if until <= after:
-        return ()
-    found = {row["id"]: row for row in rows.query(between=(numbered(LOG, after + 1), numbered(LOG, until)))}
-    unseen = [number for number in range(after + 1, until + 1) if number not in found]
-    if 0 < len(unseen) <= TRANSACTION_GETS:  # cut, or of a commit that is just being made
-        found |= {row["id"]: row for row in rows.settled(numbered(LOG, number) for number in unseen)}
-    if len(found) != until - after:
-        raise NotFound(f"the transaction log was cut behind snapshot {after}", hint="read a retained snapshot")
-    return tuple(found[number]["entry"] for number in range(after + 1, until + 1))
-
-
-def checkpoint(rows: Rows, at: int) -> Snapshot:
-    """Return the newest snapshot at or before `at` that has its full metadata as Parquet."""
-    bounds = (numbered(SNAPSHOT, 0), numbered(SNAPSHOT, at))
-    found = rows.query(between=bounds, newest_first=True, where="attribute_exists(#files_path)", page=PAGE)
-    for row in found:
-        return to_snapshot(rows, row)
-    raise NotFound(f"no metadata of snapshot {at} is left", hint="it has expired; read a retained snapshot")
-
-
-FORMAT_VERSION = 3
-MAX_ITEMS = 100
-
-
 class DynamoDBCatalog(Catalog):
-    """A catalog in DynamoDB; nothing is asked of it before the first method is called.
+    """A catalog in DynamoDB; the first request is made when the first method is called.
 
     Parameters
     ----------
     instance
-        Part of the names of the DynamoDB tables, which are made with the first Sleeper table.
+        Part of the names of the DynamoDB tables, which are created with the first Sleeper table.
     region, endpoint_url
-        As boto3 has them; by default what its configuration says, from which credentials come too.
+        As in boto3; by default from its configuration, which also provides the credentials.
     clock
         Gives times, waits and jitter.
     max_items
-        How many items a transaction can have; at least 5.
+        The most items in a transaction; at least 5.
     own_tables
-        Whether a new table of `DynamoDBStateStore` gets three DynamoDB tables of its own; if not, all share three.
+        Whether a new table of `DynamoDBStateStore` gets three DynamoDB tables of its own; otherwise all share three.
     on_create
-        Is told which DynamoDB tables are about to be made.
+        Called with the names of DynamoDB tables that are about to be created.
     network
-        Bounds how often requests are made again, and shows it.
+        Retries requests within bounds, and shows it.
     """
 
     def __init__(
@@ -290,16 +123,16 @@ class DynamoDBCatalog(Catalog):
         return Rows(self.db, self._index_table, kind)
 
     @property
-    def _list(self) -> Index:
-        return Index(*map(self._index, ("name", "id", "deleted")))
+    def _table_index(self) -> TableIndex:
+        return TableIndex(*map(self._index, ("name", "id", "deleted")))
 
     def rows(self, table_id: str) -> Rows:
-        """Return what the catalog's items of a table are read and written by."""
-        self._is_made()
+        """Return access to the catalog's items of a table."""
+        self._exists()
         return Rows(self.db, self._items_table, table_id)
 
-    def _is_made(self) -> bool:
-        """Return whether the DynamoDB tables are there, in a format that this release reads."""
+    def _exists(self) -> bool:
+        """Return whether the catalog's DynamoDB tables exist, in a format that this release reads."""
         with self._lock:
             if not self._has_tables:
                 found = self._index("format").get("catalog")
@@ -313,11 +146,11 @@ class DynamoDBCatalog(Catalog):
             return self._has_tables
 
     def make(self) -> None:
-        """Make the catalog's own DynamoDB tables, unless they are there."""
-        if not self._is_made():
+        """Create the catalog's own DynamoDB tables, unless they exist."""
+        if not self._exists():
             self.db.make_tables((self._index_table, self._items_table), self.on_create)
             self.db.transact([self._index("format").put("catalog", {"version": FORMAT_VERSION}, new=True)])
-            self._is_made()
+            self._exists()
 
     def create_table(self, entry: TableEntry, first: Snapshot) -> None:
         self.make()
@@ -333,63 +166,65 @@ class DynamoDBCatalog(Catalog):
             rows.absent(DELETED),
         ])  # fmt: skip
         if lost is None or (lost.items[1] or {}).get("first") == first.commit_id:
-            return  # done now, or by an earlier try whose answer was lost
+            return  # written now, or by an earlier attempt whose answer was lost
         if lost.parts[4]:
-            raise StorageError(f"table {entry.name!r} was given up while it was made", hint="run it again")
-        raise AlreadyExists(f"table {entry.name!r} is there already", hint="choose another name")
+            raise StorageError(
+                f"another process gave up table {entry.name!r} while it was created", hint="run it again"
+            )
+        raise table_exists(entry.name)
 
     def rename_table(self, table_id: str, old: str, new: str) -> None:
-        self._is_made()
-        self._list.rename(table_id, old, new)
+        self._exists()
+        self._table_index.rename(table_id, old, new)
 
     def delete_table(self, table_id: str, name: str) -> None:
-        self._list.delete(self.rows(table_id), name)
+        self._table_index.delete(self.rows(table_id), name)
 
     def deleted(self) -> tuple[str, ...]:
-        self._is_made()
-        return tuple(row["key"] for row in self._list.deleted.query())
+        self._exists()
+        return tuple(row["key"] for row in self._table_index.deleted.query())
 
     def forget_deleted(self, table_id: str) -> None:
         if table_id in self.deleted():
-            self._list.forget(self.rows(table_id))
+            self._table_index.forget(self.rows(table_id))
 
     def set_online(self, table_id: str, online: bool) -> None:
         change = self._index("id").update(table_id, "SET #online = :online", "attribute_exists(#name)", online=online)
-        if not self._is_made() or self.db.transact([change]) is not None:
-            raise NotFound(f"no table with id {table_id!r}", hint="it was deleted meanwhile")
+        if not self._exists() or self.db.transact([change]) is not None:
+            raise unknown_table_id(table_id)
 
     def note_properties(self, table_id: str, checksum: str) -> None:
         change = "SET #properties_checksum = :checksum"
         noted = self._index("id").update(table_id, change, "attribute_exists(#name)", checksum=checksum)
-        if not self._is_made() or self.db.transact([noted]) is not None:
-            raise NotFound(f"no table with id {table_id!r}", hint="it was deleted meanwhile")
+        if not self._exists() or self.db.transact([noted]) is not None:
+            raise unknown_table_id(table_id)
 
     def tables(self) -> tuple[TableEntry, ...]:
-        self._is_made()
-        return self._list.entries()
+        self._exists()
+        return self._table_index.entries()
 
     def find_table(self, name: str) -> TableEntry | None:
-        return self._list.find(name) if self._is_made() else None
+        return self._table_index.find(name) if self._exists() else None
 
     def entry(self, table_id: str) -> TableEntry | None:
-        return self._list.entry(table_id) if self._is_made() else None
+        return self._table_index.entry(table_id) if self._exists() else None
 
     def current(self, table_id: str) -> Snapshot:
-        # The newest snapshot is the current one: both are written by one transaction, so one read is enough. Of several
-        # that one commit makes, an earlier one may show first: a version like any other, on which no commit can win.
+        # The newest snapshot is the current one: one transaction writes both, so one read is enough. Of several that
+        # one commit makes, an earlier one may be visible first: a valid version, on which no commit can succeed.
         rows = self.rows(table_id)
         for row in rows.query(SNAPSHOT, newest_first=True, page=1):
             if row["item"] == DELETED:
                 break
             return to_snapshot(rows, row)
-        raise NotFound(f"no table with id {table_id!r}", hint="it was deleted meanwhile")
+        raise unknown_table_id(table_id)
 
     def current_of_all(self) -> dict[str, Snapshot]:
         ids = [entry.id for entry in self.tables()]
         heads = self._items((table_id, CURRENT) for table_id in ids)
         newest = self._items((row["table_id"], numbered(SNAPSHOT, row["id"])) for row in heads)
         found = {row["table_id"]: to_snapshot(self.rows(row["table_id"]), row) for row in newest}
-        # A commit and an expiry in between remove the snapshot that was the newest: that table is read once more.
+        # A commit and an expiry in between remove the snapshot that was newest: that table is read again.
         for table_id in {row["table_id"] for row in heads} - found.keys():
             with contextlib.suppress(NotFound):
                 found[table_id] = self.current(table_id)
@@ -407,26 +242,25 @@ class DynamoDBCatalog(Catalog):
         log: Sequence[bytes] = (),
         also: Sequence[Mapping[str, Any]] = (),
     ) -> bool:
-        """Make the last of `new` current, as `Catalog.commit` says.
+        """Make the last of `new` current, as in `Catalog.commit`.
 
         Parameters
         ----------
         table_id, expected, new, log
             As in `Catalog.commit`.
         also
-            More parts of the same transaction, as `items` makes them; a condition of theirs that does not hold
-            loses the commit.
+            More parts of the same transaction, made by `items`; the commit is lost when one of their conditions fails.
         """
-        return commit(self.rows(table_id), expected, new, log, also, self.max_items)
+        return _commit(self.rows(table_id), expected, new, log, also, self.max_items)
 
     def log(self, table_id: str, after: int, until: int) -> tuple[bytes, ...]:
-        return log_entries(self.rows(table_id), after, until)
+        return _log_entries(self.rows(table_id), after, until)
 
     def whole_log(self, table_id: str) -> dict[int, bytes]:
         return {row["id"]: row["entry"] for row in self.rows(table_id).query(LOG)}
 
     def checkpoint(self, table_id: str, at: int) -> Snapshot:
-        return checkpoint(self.rows(table_id), at)
+        return _checkpoint(self.rows(table_id), at)
 
     def materialise(self, table_id: str, snapshot: Snapshot) -> bool:
         rows, item = self.rows(table_id), snapshot_item(table_id, snapshot, 0)
@@ -441,18 +275,18 @@ class DynamoDBCatalog(Catalog):
         rows = self.rows(table_id)
         head = rows.get(CURRENT)
         if head is None or rows.get(DELETED) is not None:
-            raise NotFound(f"no table with id {table_id!r}", hint="it was deleted meanwhile")
+            raise unknown_table_id(table_id)
         retained = [row for row in snapshot_rows(rows) if not row.get("expired")]
         return CatalogRows.of(
             (head.get("id"), head.get("commit_id")),
             (read_snapshot_item(row, rows.table.name) for row in retained),
-            savepoints.read(rows),
-            savepoints.given_ids(rows),
+            retention.savepoint_rows(rows),
+            retention.reserved_savepoint_ids(rows),
         )
 
     def has_commit(self, table_id: str, commit_id: str) -> bool:
-        # no commit is asked for before the DynamoDB tables are there
-        return self._is_made() and has_commit(self.rows(table_id), commit_id)
+        # before the DynamoDB tables exist, there can be no commit
+        return self._exists() and _has_commit(self.rows(table_id), commit_id)
 
     def snapshots(self, table_id: str) -> tuple[Snapshot, ...]:
         rows = self.rows(table_id)
@@ -460,8 +294,8 @@ class DynamoDBCatalog(Catalog):
 
     def expire_snapshots(self, table_id: str, ids: Collection[int], now: datetime) -> None:
         rows = self.rows(table_id)
-        expiry.mark_snapshots(rows, ids)
-        expiry.collect(rows, now)
+        retention.mark_snapshots(rows, ids)
+        retention.remove_marked(rows, now)
 
     def snapshot(self, table_id: str, snapshot_id: int) -> Snapshot | None:
         rows = self.rows(table_id)
@@ -474,21 +308,21 @@ class DynamoDBCatalog(Catalog):
         return None if row is None else to_snapshot(rows, row)
 
     def savepoints(self, table_id: str) -> tuple[Savepoint, ...]:
-        return savepoints.listed_savepoints(self.rows(table_id))
+        return retention.listed_savepoints(self.rows(table_id))
 
     def reserve_savepoint_id(self, table_id: str) -> int:
-        return savepoints.reserve_savepoint(self.rows(table_id))
+        return retention.reserve_savepoint_id(self.rows(table_id))
 
     def is_savepoint_name_used(self, table_id: str, name: str) -> bool:
         return self.rows(table_id).get(SAVEPOINT_NAME + name) is not None
 
-    def add_savepoint(self, table_id: str, savepoint: Savepoint, beside: int | None = None) -> None:
-        savepoints.add_savepoint(self.rows(table_id), savepoint, beside)
+    def add_savepoint(self, table_id: str, savepoint: Savepoint, extra_of: int | None = None) -> None:
+        retention.add_savepoint(self.rows(table_id), savepoint, extra_of)
 
     def delete_savepoint(self, table_id: str, savepoint_id: int, now: datetime) -> None:
         rows = self.rows(table_id)
-        expiry.mark_savepoint(rows, savepoint_id)
-        expiry.collect(rows, now)
+        retention.mark_savepoint(rows, savepoint_id)
+        retention.remove_marked(rows, now)
 
     def garbage(self, table_id: str) -> tuple[tuple[str, datetime], ...]:
         found = self.rows(table_id).query(GARBAGE)
@@ -503,37 +337,203 @@ class DynamoDBCatalog(Catalog):
         self.rows(table_id).write_each({}, [GARBAGE + path for path in paths])
 
     def add_lease(self, table_id: str, lease: Lease) -> None:
-        leases.add_lease(self.rows(table_id), lease)
+        retention.add_lease(self.rows(table_id), lease)
 
     def leases(self, table_id: str) -> tuple[Lease, ...]:
-        return leases.listed_leases(self.rows(table_id))
+        return retention.listed_leases(self.rows(table_id))
 
     def renew_lease(self, table_id: str, lease: Lease, until: datetime) -> bool:
-        return leases.renew_lease(self.rows(table_id), lease, until)
+        return retention.renew_lease(self.rows(table_id), lease, until)
 
     def release_lease(self, table_id: str, lease: Lease) -> bool:
-        return leases.release_lease(self.rows(table_id), lease)
+        return retention.release_lease(self.rows(table_id), lease)
 
-    def assign(self, table_id: str, assignment: Assignment, now: datetime, job: Job | None = None) -> bool:
-        return claims.claim(self.rows(table_id), assignment, now, self.max_items, job)
+    def claim_files(self, table_id: str, claim: FileClaim, now: datetime, job: Job | None = None) -> bool:
+        return job_items.claim_files(self.rows(table_id), claim, now, self.max_items, job)
 
-    def assignments(self, table_id: str, now: datetime) -> tuple[Assignment, ...]:
-        return claims.claimed(self.rows(table_id), now)
+    def claims(self, table_id: str, now: datetime) -> tuple[FileClaim, ...]:
+        return job_items.claims_under_way(self.rows(table_id), now)
 
-    def release(self, table_id: str, job_id: str) -> None:
-        claims.release(self.rows(table_id), job_id)
+    def release_claim(self, table_id: str, job_id: str) -> None:
+        job_items.release_claim(self.rows(table_id), job_id)
 
     def put_job(self, table_id: str, job: Job) -> None:
-        self.db.transact([jobs.put_job(self.rows(table_id), job)])
+        self.db.transact([job_items.job_record(self.rows(table_id), job)])
 
     def jobs(self, table_id: str, limit: int) -> tuple[Job, ...]:
-        return jobs.listed_jobs(self.rows(table_id), limit)
+        return job_items.newest_jobs(self.rows(table_id), limit)
 
     def prune_jobs(self, table_id: str, before: datetime, keep: int) -> None:
-        jobs.prune_jobs(self.rows(table_id), before, keep)
+        job_items.delete_old_jobs(self.rows(table_id), before, keep)
 
     def snapshot_of_job(self, table_id: str, job_id: str) -> int | None:
-        return jobs.snapshot_of(self.rows(table_id), job_id)
+        return job_items.snapshot_of_job(self.rows(table_id), job_id)
 
     def close(self) -> None:
         self.db.close()
+
+
+# The index of tables: an item by name and one by id, always changed together; and the ids of deleted tables.
+#
+# A table is deleted by one transaction; its many items are removed afterwards, in any number of runs. The transaction
+# removes both entries of the index and the item `current`, on which every commit depends, and writes an item that sorts
+# after all snapshots, on which savepoints and leases depend: so the table is deleted for every process at once, though
+# most of its items still exist. Its id stays among the deleted ones until the last item is removed.
+
+
+@dataclass(frozen=True, slots=True)
+class TableIndex:
+    """The tables by name (ignoring case) and by id, and the deleted tables that may have items left."""
+
+    names: Rows
+    ids: Rows
+    deleted: Rows
+
+    def entries(self) -> tuple[TableEntry, ...]:
+        """Return all tables, by name."""
+        # By id: a table that is being renamed has two items under "name" or, for a moment, none.
+        entries = [_entry(row) for row in self.ids.query()]
+        return tuple(sorted(entries, key=lambda entry: entry.name.encode()))
+
+    def find(self, name: str) -> TableEntry | None:
+        """Return the table with a name, ignoring case."""
+        named = self.names.get(name.casefold())
+        row = None if named is None else self.ids.get(named["table_id"])
+        return None if row is None else _entry(row)
+
+    def entry(self, table_id: str) -> TableEntry | None:
+        """Return the table with an id."""
+        row = self.ids.get(table_id)
+        return None if row is None else _entry(row)
+
+    def rename(self, table_id: str, old: str, new: str) -> None:
+        """Rename a table; errors as in `Catalog.rename_table`."""
+        named = self.ids.update(table_id, "SET #name = :new", "#name = :old", new=new, old=old)
+        if old.casefold() == new.casefold():
+            if self.ids.db.transact([named]) is not None:
+                raise unknown_table(old)
+            return
+        lost = self.ids.db.transact([
+            self.names.delete(old.casefold(), "#table_id = :id", id=table_id),
+            self.names.put(new.casefold(), {"table_id": table_id}, new=True),
+            named,
+        ])  # fmt: skip
+        if lost is None:
+            return
+        if lost.parts[1] and (lost.items[1] or {}).get("table_id") != table_id:
+            raise table_exists(new)
+        raise unknown_table(old)
+
+    def delete(self, rows: Rows, name: str) -> None:
+        """Delete the table with these rows; `NotFound` when it has another name, or was deleted."""
+        lost = rows.db.transact([
+            self.names.delete(name.casefold(), "#table_id = :id", id=rows.owner),
+            self.ids.delete(rows.owner, "#name = :name", name=name),
+            self.deleted.put(rows.owner, {}),
+            rows.delete(CURRENT),
+            rows.put(DELETED, {}),
+        ])  # fmt: skip
+        if lost is not None:
+            raise unknown_table(name)
+
+    def forget(self, rows: Rows) -> None:
+        """Remove every item of a deleted table, then the item that marks it as deleted, and last its id."""
+        rows.write_each({}, [row["item"] for row in rows.query(columns="#item") if row["item"] != DELETED])
+        rows.write_each({}, [DELETED])
+        self.deleted.write_each({}, [rows.owner])
+
+
+def _entry(row: Item) -> TableEntry:
+    return TableEntry(row["key"], row["name"], row["online"], row.get("properties_checksum"))
+
+
+# Commits: one transaction that succeeds or fails, and the answer to which of the two happened.
+#
+# A request can arrive late: its client got no answer, gave up and asks whether the commit succeeded. "No" must stay
+# true then, since the client deletes the metadata that the commit names. So that question writes the commit's id to the
+# item that the commit must change, under `refused`, which the condition of every commit checks. The next commit clears
+# the list: after it a late one fails anyway, since it expects another current snapshot.
+
+
+def current_values(*new: Snapshot) -> Item:
+    """Return the attributes of the item `current` after a commit: its last snapshot, and the commit ids of all."""
+    ids = frozenset(snapshot.commit_id for snapshot in new)
+    return {"id": new[-1].id, "commit_id": new[-1].commit_id, "commits": ids}
+
+
+def _commit(
+    rows: Rows,
+    expected: Snapshot,
+    new: Sequence[Snapshot],
+    log: Sequence[bytes],
+    also: Sequence[Mapping[str, Any]],
+    max_items: int,
+) -> bool:
+    """Make the last of `new` current if `expected` still is and the conditions of `also` hold; return whether it is."""
+    parts = [_make_current(rows, expected, new)]
+    parts += [rows.put(numbered(SNAPSHOT, s.id), snapshot_item(rows.owner, s, new[0].id), new=True) for s in new]
+    entries = zip(new, log, strict=True) if log else ()
+    parts += [rows.put(numbered(LOG, s.id), {"id": s.id, "entry": entry}, new=True) for s, entry in entries]
+    parts += job_items.new_job_ids(rows, new)
+    parts += [dict(part) for part in also]
+    size = sum(map(len, log))
+    if len(parts) > max_items or size > LOG_BYTES:
+        most = f"{max_items} items and {LOG_BYTES:,} bytes of log"
+        message = f"the commit has {len(parts)} items and {size:,} bytes; the most is {most}"
+        raise InvalidInput(message, hint="commit less at once")
+    lost = rows.db.transact(parts)
+    if lost is None:
+        return True
+    # An earlier attempt whose answer was lost may have succeeded, and others may have committed after it.
+    existing = lost.items[: 1 + len(new)]
+    return any(item is not None and item.get("commit_id") == new[-1].commit_id for item in existing)
+
+
+def _make_current(rows: Rows, expected: Snapshot, new: Sequence[Snapshot]) -> Item:
+    ids = {f"c{at}": snapshot.commit_id for at, snapshot in enumerate(new)}
+    condition = " AND ".join(["#commit_id = :expected", *(f"NOT contains(#refused, :{name})" for name in ids)])
+    change = "SET #id = :id, #commit_id = :commit_id, #commits = :commits REMOVE #refused"
+    return rows.update(CURRENT, change, condition, expected=expected.commit_id, **ids, **current_values(*new))
+
+
+def _has_commit(rows: Rows, commit_id: str) -> bool:
+    """Return whether a snapshot has the commit id; when none has, none ever will."""
+    if _is_visible(rows, commit_id):
+        return True
+    one, absent = frozenset({commit_id}), "attribute_exists(#item) AND NOT contains(#commits, :commit)"
+    lost = rows.db.transact([rows.update(CURRENT, "ADD #refused :one", absent, one=one, commit=commit_id)])
+    if lost is not None and lost.items[0] is not None:
+        return True  # it is the current one, and was not visible yet
+    if lost is not None:  # the commit may be the one that creates the table
+        rows.db.transact([rows.put(REFUSED + commit_id, {})])
+    return _is_visible(rows, commit_id)
+
+
+def _is_visible(rows: Rows, commit_id: str) -> bool:
+    found = rows.query(SNAPSHOT, newest_first=True, where="#commit_id = :commit", page=PAGE, commit=commit_id)
+    return next(found, None) is not None
+
+
+# The transaction log, and the full metadata from which it is replayed.
+
+
+def _log_entries(rows: Rows, after: int, until: int) -> tuple[bytes, ...]:
+    """Return the entries of the snapshots `after` < id <= `until`; `NotFound` when one is missing."""
+    if until <= after:
+        return ()
+    found = {row["id"]: row for row in rows.query(between=(numbered(LOG, after + 1), numbered(LOG, until)))}
+    unseen = [number for number in range(after + 1, until + 1) if number not in found]
+    if 0 < len(unseen) <= TRANSACTION_GETS:  # cut, or of a commit that is being made
+        found |= {row["id"]: row for row in rows.settled(numbered(LOG, number) for number in unseen)}
+    if len(found) != until - after:
+        raise log_was_cut(after)
+    return tuple(found[number]["entry"] for number in range(after + 1, until + 1))
+
+
+def _checkpoint(rows: Rows, at: int) -> Snapshot:
+    """Return the newest snapshot at or before `at` that has its full metadata as Parquet."""
+    bounds = (numbered(SNAPSHOT, 0), numbered(SNAPSHOT, at))
+    found = rows.query(between=bounds, newest_first=True, where="attribute_exists(#files_path)", page=PAGE)
+    for row in found:
+        return to_snapshot(rows, row)
+    raise no_checkpoint(at)

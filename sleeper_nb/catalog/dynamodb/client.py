@@ -1,7 +1,7 @@
-"""Requests to DynamoDB: retried within bounds, consistent, page by page, and transactions that say what they lost.
+"""Requests to DynamoDB: bounded retries, consistent reads, pages, and transactions that report failed conditions.
 
-botocore's own retries are off: they cannot tell a transaction that lost its condition from one that met another, and
-nobody would see how long they take.
+botocore's own retries are off: they cannot distinguish a transaction whose condition failed from one that collided with
+another, and neither the progress display nor the log would show them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sleeper_nb.storage.aws import Judgement, Network
 
 logger = logging.getLogger(__name__)
 
-# What an error of DynamoDB means: try again, or tell the user what to do.
+# What an error of DynamoDB means: retry, or an error that says what to do.
 
 TRIES = 16
 UNANSWERED_TRIES = 5
@@ -31,13 +31,13 @@ CANCELLED = "TransactionCanceledException"
 CONDITION_FAILED = "ConditionalCheckFailed"
 MISSING = "ResourceNotFoundException"
 
-_PASSING = {
+_TRANSIENT = {
     "ThrottlingException", "Throttling", "ThrottledException", "ProvisionedThroughputExceededException",
     "RequestLimitExceeded", "InternalServerError", "InternalFailure", "ServiceUnavailable",
     "ServiceUnavailableException", "TransactionConflictException", "TransactionInProgressException",
     "LimitExceededException", "RequestTimeout",
 }  # fmt: skip
-_PASSING_REASONS = {"None", "TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
+_TRANSIENT_REASONS = {"None", "TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
 _EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired"}
 _REFUSED = {
     "UnrecognizedClientException", "InvalidClientTokenId", "InvalidSignatureException", "SignatureDoesNotMatch",
@@ -55,7 +55,7 @@ def _response(error: Exception) -> dict[str, Any]:
 
 
 def code_of(error: Exception) -> str:
-    """Return DynamoDB's code of an error, or "" when it did not answer."""
+    """Return DynamoDB's code of an error, or "" when DynamoDB did not answer."""
     return str(_response(error).get("Error", {}).get("Code", ""))
 
 
@@ -65,57 +65,57 @@ def reasons_of(error: Exception) -> list[dict[str, Any]]:
 
 
 def is_unanswered(error: Exception) -> bool:
-    """Return whether the network failed, so that nobody knows whether DynamoDB did what it was asked to."""
+    """Return whether the network failed, so that it is unknown whether DynamoDB processed the request."""
     from botocore.exceptions import ConnectionError as ConnectionFailed
     from botocore.exceptions import HTTPClientError, IncompleteReadError
 
     return isinstance(error, ConnectionFailed | HTTPClientError | IncompleteReadError)
 
 
-def is_passing(error: Exception) -> bool:
-    """Return whether the same request may succeed a little later."""
-    if is_unanswered(error) or code_of(error) in _PASSING:
+def is_transient(error: Exception) -> bool:
+    """Return whether the same request may succeed later."""
+    if is_unanswered(error) or code_of(error) in _TRANSIENT:
         return True
     if code_of(error) == CANCELLED:
-        # A failed condition is an answer, whatever else happened to the transaction.
+        # A failed condition is an answer, whatever else went wrong with the transaction.
         codes = {reason.get("Code", "None") for reason in reasons_of(error)}
-        return codes <= _PASSING_REASONS
+        return codes <= _TRANSIENT_REASONS
     status = _response(error).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     return bool(status >= 500)
 
 
 def judge(error: Exception) -> Judgement:
-    """Return how often the request of an error may be made, and why it has to be made again."""
+    """Return how often the request of an error may be sent, and why it is sent again."""
     if is_unanswered(error):
         return Judgement(UNANSWERED_TRIES, lost=True, why=f"no answer: {_in_short(error)}")
-    return Judgement(TRIES if is_passing(error) else 1, lost=False, why=code_of(error) or _in_short(error))
+    return Judgement(TRIES if is_transient(error) else 1, lost=False, why=code_of(error) or _in_short(error))
 
 
 def incomplete(operation: str, where: str) -> StorageError:
-    """Return the error for an answer that lacks a part of what was asked for."""
+    """Return the error for an incomplete answer."""
     hint = "check the network, then run it again"
-    return NetworkError(f"the network delivered only a part of the answer to {operation} on {where}", hint=hint)
+    return NetworkError(f"the network delivered only part of the answer to {operation} on {where}", hint=hint)
 
 
 def explain(error: Exception, operation: str, where: str, tries: int) -> StorageError:
-    """Return the error to raise, which names the thing and says what to do.
+    """Return the error for a user.
 
     Parameters
     ----------
     error
         What boto3 raised.
     operation, where
-        The request, and the DynamoDB tables and region that it went to.
+        The request, and its DynamoDB tables and region.
     tries
-        How often it was made.
+        How often it was sent.
     """
     code, kind = code_of(error), {one.__name__ for one in type(error).__mro__}
-    asked = f"DynamoDB refused {operation} on {where}"
+    refused = f"DynamoDB refused {operation} on {where}"
     if code in _EXPIRED:
-        return StorageError(f"{asked}: the credentials expired", hint="renew them (aws sso login), then run it again")
+        return StorageError(f"{refused}: the credentials expired", hint="renew them (aws sso login), then run it again")
     if code in _REFUSED:
         hint = "check AWS_ACCESS_KEY_ID, AWS_PROFILE and the clock of this machine: aws sts get-caller-identity"
-        return StorageError(f"{asked}: the credentials are not valid ({code})", hint=hint)
+        return StorageError(f"{refused}: the credentials are not valid ({code})", hint=hint)
     if kind & _NO_CREDENTIALS:
         hint = "log in (aws sso login), or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         return StorageError(f"no credentials for DynamoDB: {error}", hint=hint)
@@ -123,21 +123,21 @@ def explain(error: Exception, operation: str, where: str, tries: int) -> Storage
         return StorageError("no region for DynamoDB", hint="set AWS_REGION, or name the region of the catalog")
     if code.startswith("AccessDenied"):
         hint = f"ask for the permission dynamodb:{operation}"
-        return StorageError(f"{asked}: {_said(error)}", hint=hint)
+        return StorageError(f"{refused}: {_message_of(error)}", hint=hint)
     if code == MISSING:
-        return StorageError(f"{asked}: a table is not there", hint="is it the right instance, region and account?")
+        return StorageError(f"{refused}: a table does not exist", hint="check the instance, the region and the account")
     if is_unanswered(error):
-        said = f"the network failed in {_counted(tries)} of {operation} on {where}: {_in_short(error)}"
-        return NetworkError(said, hint="check the network, the region and the endpoint_url, then run it again")
-    if is_passing(error):
-        hint = "it is busy; look at the AWS health page, then run it again"
-        said = f"DynamoDB failed in {_counted(tries)} of {operation} on {where}: {_in_short(error)}"
-        return StorageError(said, hint=hint)
-    return StorageError(f"{asked}: {_said(error)}")
+        message = f"the network failed in {_counted(tries)} of {operation} on {where}: {_in_short(error)}"
+        return NetworkError(message, hint="check the network, the region and the endpoint_url, then run it again")
+    if is_transient(error):
+        hint = "DynamoDB is busy; look at the AWS health page, then run it again"
+        message = f"DynamoDB failed in {_counted(tries)} of {operation} on {where}: {_in_short(error)}"
+        return StorageError(message, hint=hint)
+    return StorageError(f"{refused}: {_message_of(error)}")
 
 
 def _counted(tries: int) -> str:
-    return "the only try" if tries == 1 else f"each of {tries} tries"
+    return "the only attempt" if tries == 1 else f"each of {tries} attempts"
 
 
 def _in_short(error: Exception) -> str:
@@ -145,15 +145,16 @@ def _in_short(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _said(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
+    """Return DynamoDB's message of an error, and the reasons of a cancelled transaction."""
     reasons = {reason.get("Message") or reason.get("Code", "None") for reason in reasons_of(error)}
-    said = _response(error).get("Error", {}).get("Message") or str(error)
-    return "; ".join([said, *sorted(reasons - {"None", said})])
+    message = _response(error).get("Error", {}).get("Message") or str(error)
+    return "; ".join([message, *sorted(reasons - {"None", message})])
 
 
 RETRY = Retry(max_attempts=TRIES, first_wait=0.02, max_wait=2.0)
 TIMEOUT_SECONDS = 5
-"""DynamoDB answers within milliseconds, so a longer wait is for an answer that was lost."""
+"""DynamoDB answers within milliseconds, so an answer that takes longer was lost."""
 BATCH = 25
 TRANSACTION_GETS = 100
 GETS = 100
@@ -163,7 +164,7 @@ _T = TypeVar("_T")
 
 
 def in_chunks(values: Iterable[_T], most: int) -> Iterator[list[_T]]:
-    """Yield values, at most so many at a time."""
+    """Yield values in lists of at most `most`."""
     rest = iter(values)
     while chunk := list(islice(rest, most)):
         yield chunk
@@ -171,14 +172,14 @@ def in_chunks(values: Iterable[_T], most: int) -> Iterator[list[_T]]:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A transaction that changed nothing, since a condition did not hold.
+    """A transaction that changed nothing, because a condition failed.
 
     Parameters
     ----------
     parts
-        For each part of the transaction, in their order: whether its condition failed.
+        For each part of the transaction, in order: whether its condition failed.
     items
-        The item that each failed condition met; None where there is none.
+        The existing item of each failed condition; None where there is none.
     """
 
     parts: tuple[bool, ...]
@@ -191,11 +192,11 @@ class DynamoDB:
     Parameters
     ----------
     region, endpoint_url
-        As boto3 has them; by default what its own configuration says. Credentials are always those of boto3.
+        As in boto3; by default from its configuration. Credentials always come from boto3.
     clock
         Gives times, waits and jitter.
     network
-        Bounds how often requests are made again, and shows it; one of its own when None.
+        Retries requests within bounds, and shows it; a new one when None.
     """
 
     def __init__(
@@ -230,7 +231,7 @@ class DynamoDB:
             return self._made[1]
 
     def close(self) -> None:
-        """Let go of connections, and refuse every request from now on."""
+        """Close the connections and refuse all further requests."""
         with self._lock:
             self._closed = True
             if self._made is not None and self._made[0] == os.getpid():
@@ -238,12 +239,12 @@ class DynamoDB:
             self._made = None
 
     def call(self, operation: str, *, handled: Sequence[str] = (), **request: Any) -> Any:
-        """Make one request and return its answer, which is an error's when its code is in `handled`.
+        """Send one request and return its answer, which may be an error with a code in `handled`.
 
         Raises
         ------
         StorageError
-            When it failed for good, or in every try.
+            When it failed permanently, or in every attempt.
         SessionClosed
             When this was closed.
         """
@@ -258,7 +259,7 @@ class DynamoDB:
         def give_up(error: Exception, tries: int) -> Any:
             if not isinstance(error, BotoCoreError | ClientError):
                 raise error
-            if code_of(error) in handled and not is_passing(error):
+            if code_of(error) in handled and not is_transient(error):
                 return error.response
             raise explain(error, operation, self._where(request), tries) from error
 
@@ -272,11 +273,11 @@ class DynamoDB:
         return f"{tables} ({place})" if place else tables
 
     def transact(self, parts: Sequence[Item]) -> Lost | None:
-        """Do all parts or none; return None when they are done, else which conditions failed.
+        """Do all parts or none; return None when they are done, otherwise which conditions failed.
 
-        A try whose answer is lost is made again under the same token, so it counts once.
+        A request whose answer is lost is sent again with the same token, so it takes effect once.
         """
-        # Not from the clock: DynamoDB remembers tokens for all clients, and two clocks of tests give the same ids.
+        # Not from the clock: DynamoDB remembers the tokens of all clients, and two test clocks return the same ids.
         token = secrets.token_hex(16)
         answer = self.call(
             "TransactWriteItems", handled=(CANCELLED,), TransactItems=list(parts), ClientRequestToken=token
@@ -286,27 +287,27 @@ class DynamoDB:
             return None
         failed = tuple(reason.get("Code") == CONDITION_FAILED for reason in reasons)
         if not any(failed):
-            said = "; ".join(sorted({str(reason.get("Message") or reason.get("Code")) for reason in reasons}))
-            raise StorageError(f"DynamoDB refused a transaction of {len(parts)} items: {said}")
+            why = "; ".join(sorted({str(reason.get("Message") or reason.get("Code")) for reason in reasons}))
+            raise StorageError(f"DynamoDB refused a transaction of {len(parts)} items: {why}")
         logger.debug("a transaction of %d items changed nothing: %d conditions failed", len(parts), sum(failed))
         return Lost(failed, tuple(decode_item(reason["Item"]) if reason.get("Item") else None for reason in reasons))
 
     def transact_each(self, parts: Iterable[Item], most: int) -> None:
-        """Do those of the parts whose conditions hold, at most so many at a time."""
+        """Do the parts whose conditions hold, at most `most` in one transaction."""
         for chunk in in_chunks(parts, most):
             left = chunk
             while left and (lost := self.transact(left)) is not None:
                 left = [part for part, failed in zip(left, lost.parts, strict=True) if not failed]
 
     def get(self, table: KeyedTable, key: Item) -> Item | None:
-        """Return an item as it is now; None when it, or the DynamoDB table, is not there."""
+        """Return an item as it is now; None when it, or the DynamoDB table, does not exist."""
         answer = self.call(
             "GetItem", handled=(MISSING,), TableName=table.name, Key=encode_item(key), ConsistentRead=True
         )
         return decode_item(answer["Item"]) if "Item" in answer else None
 
     def settled(self, table: KeyedTable, keys: Iterable[Item]) -> list[Item]:
-        """Return those of the items that are there once every transaction that now changes one has ended.
+        """Return those of the items that exist once every transaction that is changing one has ended.
 
         A plain read can see some items of a transaction a moment before the others.
         """
@@ -320,20 +321,20 @@ class DynamoDB:
         return found
 
     def query(self, table: KeyedTable, **request: Any) -> Iterator[Item]:
-        """Yield the items that a query finds, in order; none when the DynamoDB table is not there."""
+        """Yield the items of a query in order; none when the DynamoDB table does not exist."""
         start: dict[str, Any] = {}
         while True:
             answer = self.call(
                 "Query", handled=(MISSING,), TableName=table.name, ConsistentRead=True, **request, **start
             )
-            # only the answer that there is no such table has no items
+            # only the error for a missing table has no `Items`
             yield from map(decode_item, () if "Error" in answer else answer["Items"])
             if not answer.get("LastEvaluatedKey"):
                 return
             start = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
 
     def get_batches(self, table: KeyedTable, keys: Iterable[Item]) -> list[Item]:
-        """Return those of the items that are there as they are now, in any order; each is read for itself."""
+        """Return those of the items that exist, as they are now, in any order; each is read by itself."""
         found: list[Item] = []
         for chunk in in_chunks(map(encode_item, keys), GETS):
             left = chunk
@@ -347,12 +348,12 @@ class DynamoDB:
                     break
                 logger.warning("DynamoDB did not return %d items of %s: asking again", len(left), table.name)
             else:
-                hint = "it is busy; run it again"
+                hint = "DynamoDB is busy; run it again"
                 raise StorageError(f"DynamoDB did not return {len(left)} items of {table.name}", hint=hint)
         return found
 
     def write_batches(self, table: KeyedTable, requests: Iterable[Item]) -> None:
-        """Put and delete items without conditions; a crash leaves some undone."""
+        """Write and delete items without conditions; a crash can leave some undone."""
         for chunk in in_chunks(requests, BATCH):
             left = chunk
             for attempt in range(RETRY.max_attempts):
@@ -364,13 +365,13 @@ class DynamoDB:
                     break
                 logger.warning("DynamoDB did not write %d items of %s: sending again", len(left), table.name)
             else:
-                hint = "it is busy; run it again"
+                hint = "DynamoDB is busy; run it again"
                 raise StorageError(f"DynamoDB did not take {len(left)} items of {table.name}", hint=hint)
 
     def make_tables(self, tables: Sequence[KeyedTable], on_create: Callable[[str], None] | None = None) -> None:
-        """Make the tables that are not there, pay-per-request, and wait until all can be used.
+        """Create the tables that do not exist, pay-per-request, and wait until all can be used.
 
-        Any number of processes may do so at once.
+        Any number of processes may do this at once.
         """
         missing = [table for table in tables if self._status(table) is None]
         if missing and on_create is not None:
@@ -390,7 +391,7 @@ class DynamoDB:
             self._await(table)
 
     def drop_tables(self, tables: Sequence[KeyedTable]) -> None:
-        """Delete the tables that are there; those that are just being deleted are let be."""
+        """Delete the tables that exist and are not being deleted already."""
         for table in tables:
             logger.info("deleting the DynamoDB table %s", table.name)
             self.call("DeleteTable", handled=(MISSING, "ResourceInUseException"), TableName=table.name)
@@ -404,5 +405,5 @@ class DynamoDB:
             if self._status(table) in {"ACTIVE", "UPDATING"}:
                 return
             self.clock.sleep(1)
-        hint = "look at it in the AWS console, then run it again"
+        hint = "check it in the AWS console, then run it again"
         raise StorageError(f"the DynamoDB table {table.name} is still not active after {TABLE_POLLS} s", hint=hint)

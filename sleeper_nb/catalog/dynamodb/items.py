@@ -1,4 +1,8 @@
-"""The items of the DynamoDB catalog: their keys, how a snapshot becomes one, and values in DynamoDB's own types."""
+"""The items of the DynamoDB catalog: their keys, their values in DynamoDB's types, and the parts of transactions.
+
+The conversion of values is our own: boto3's `TypeDeserializer` returns decimals and takes 5 to 7 times as long, which
+adds 40 % to reading a history of 3,000 snapshots.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ RUN = "run#"
 JOB_ID = "job-id#"
 LEASE = "lease#"
 DELETED = f"{SNAPSHOT}~deleted"
-"""The item of a table that was deleted: behind all its snapshots, so that who looks for the newest one finds it."""
+"""The item of a deleted table; it sorts after all snapshots, so that a query for the newest one returns it."""
 
 
 _SNAPSHOT = tuple(field.name for field in fields(Snapshot))
@@ -42,12 +46,12 @@ class KeyedTable:
 
 
 def numbered(kind: str, number: int) -> str:
-    """Return a sort key under which the items of a kind are in the order of their numbers: `snapshot#000000000012`."""
+    """Return a sort key by which the items of a kind are in the order of their numbers: `snapshot#000000000012`."""
     return f"{kind}{number:012d}"
 
 
 def encode(value: Any) -> dict[str, Any]:
-    """Return a value in DynamoDB's types; a frozenset of strings or integers becomes a set, which cannot be empty."""
+    """Convert a value to DynamoDB's types; a frozenset of strings or integers becomes a set, which cannot be empty."""
     match value:
         case bool():
             return {"BOOL": value}
@@ -62,11 +66,11 @@ def encode(value: Any) -> dict[str, Any]:
             return {"NS" if numbers else "SS": sorted(map(str, value))}
         case list() | tuple():
             return {"L": [encode(one) for one in value]}
-    raise TypeError(f"no item can hold {value!r}")
+    raise TypeError(f"an item cannot hold {value!r}")
 
 
 def decode(typed: Mapping[str, Any]) -> Any:
-    """Return what `encode` wrote."""
+    """Convert a value back from DynamoDB's types."""
     ((kind, value),) = typed.items()
     match kind:
         case "N":
@@ -81,19 +85,19 @@ def decode(typed: Mapping[str, Any]) -> Any:
 
 
 def encode_item(item: Mapping[str, Any]) -> Item:
-    """Return an item in DynamoDB's types; what is None is left out."""
+    """Convert an item to DynamoDB's types; attributes that are None are left out."""
     return {name: encode(value) for name, value in item.items() if value is not None}
 
 
 def decode_item(item: Mapping[str, Any]) -> Item:
-    """Return what `encode_item` wrote."""
+    """Convert an item back from DynamoDB's types."""
     return {name: decode(value) for name, value in item.items()}
 
 
 def expression_parts(*expressions: str | None, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the names and values that expressions refer to: `#word` is the attribute `word`, `:word` a value.
 
-    Every attribute is written with `#`, since DynamoDB reserves more than 500 words, `time` and `rows` among them.
+    Every attribute has a `#`, since DynamoDB reserves more than 500 words, `time` and `rows` among them.
     """
     names = {word: word[1:] for text in expressions for word in re.findall(r"#\w+", text or "")}
     parts = {
@@ -115,7 +119,7 @@ def put(table: KeyedTable, item: Mapping[str, Any], condition: str | None = None
 
 
 def update(table: KeyedTable, key: Mapping[str, str], change: str, condition: str | None = None, **values: Any) -> Item:
-    """Return the part of a transaction that changes an item, or makes it when no condition forbids that."""
+    """Return the part of a transaction that changes an item, or creates it unless a condition forbids that."""
     body = {"TableName": table.name, "Key": encode_item(key), "UpdateExpression": change}
     return _action("Update", body, condition, change, values)
 
@@ -126,7 +130,7 @@ def delete(table: KeyedTable, key: Mapping[str, str], condition: str | None = No
 
 
 def check(table: KeyedTable, key: Mapping[str, str], condition: str, **values: Any) -> Item:
-    """Return the part of a transaction that only holds it to a condition."""
+    """Return the part of a transaction that only checks a condition."""
     return _action("ConditionCheck", {"TableName": table.name, "Key": encode_item(key)}, condition, None, values)
 
 
@@ -138,9 +142,9 @@ def snapshot_item(table_id: str, snapshot: Snapshot, first: int) -> Item:
     table_id
         The Sleeper table's.
     snapshot
-        The snapshot; its time is kept in microseconds since 1970.
+        The snapshot; its time is stored in microseconds since 1970.
     first
-        The id of the first snapshot of the same commit.
+        The id of the first snapshot in the same commit.
     """
     values = {field.name: getattr(snapshot, field.name) for field in fields(snapshot)}
     return {
@@ -153,13 +157,13 @@ def snapshot_item(table_id: str, snapshot: Snapshot, first: int) -> Item:
 
 
 def read_snapshot_item(item: Item, table: str) -> SnapshotRow:
-    """Return the row that an item of the DynamoDB table of a name holds."""
+    """Convert an item of the DynamoDB table `table` to a row."""
     values: Item = {name: item.get(name) for name in _SNAPSHOT}
     return SnapshotRow(item["table_id"], f"the DynamoDB table {table}", values, item.get("checksum"))
 
 
 def read_savepoint_item(item: Item, table: str) -> SavepointRow:
-    """Return the row that an item of the DynamoDB table of a name holds."""
+    """Convert an item of the DynamoDB table `table` to a row."""
     also = {name: item.get(name) for name in ("id", "files_path", "partitions_path", "log_path")}
     body, checksum = item.get("body"), item.get("checksum")
     return SavepointRow(item["table_id"], f"the DynamoDB table {table}", item.get("id"), body, checksum, also)

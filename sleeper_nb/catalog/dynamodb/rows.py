@@ -1,4 +1,4 @@
-"""The items of one hash key: reading them in order of their sort key, and naming them in transactions."""
+"""The items under one hash key: reads in the order of their sort key, and parts of transactions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sleeper_nb.model.snapshots import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What lies under one value of a DynamoDB table's hash key: all of one Sleeper table, or one list of the index."""
+    """The items under one hash key of a DynamoDB table: those of one Sleeper table, or one list of the index."""
 
     db: DynamoDB
     table: KeyedTable
@@ -38,7 +38,7 @@ class Rows:
         return self.db.get(self.table, self.key(item))
 
     def settled(self, names: Iterable[str]) -> list[Item]:
-        """Return those that are there of some items, behind every transaction under way."""
+        """Return those of the items that exist, after every transaction that is under way."""
         return self.db.settled(self.table, map(self.key, names))
 
     def query(
@@ -57,15 +57,15 @@ class Rows:
         Parameters
         ----------
         prefix, between
-            The sort keys wanted: those that begin with a text, or from the first to the last of two.
+            Which sort keys: those that begin with a prefix, or those from one to another, both included.
         newest_first
-            Turn the order around.
+            Reverse the order.
         where, values
-            A condition of DynamoDB on other attributes, and the values that it names.
+            A filter expression of DynamoDB on other attributes, and the values that it names.
         columns
             Only these attributes.
         page
-            Read so many items at once at most; for who stops at the first.
+            The most items in one request, for callers that need only the first ones.
         """
         bounds = {"low": between[0], "high": between[1]} if between else {"low": prefix}
         test = f"#{self.table.range} BETWEEN :low AND :high" if between else f"begins_with(#{self.table.range}, :low)"
@@ -82,7 +82,7 @@ class Rows:
         return self.db.query(self.table, **{name: part for name, part in request.items() if part is not None})
 
     def put(self, item: str, values: Mapping[str, Any], *, new: bool = False) -> Item:
-        """Return the part of a transaction that writes an item; when `new`, on the condition that there is none."""
+        """Return the part of a transaction that writes an item; when `new`, only if none exists."""
         condition = f"attribute_not_exists(#{self.table.range})" if new else None
         return items.put(self.table, {**values, **self.key(item)}, condition)
 
@@ -95,11 +95,11 @@ class Rows:
         return items.delete(self.table, self.key(item), condition, **values)
 
     def absent(self, item: str) -> Item:
-        """Return the part of a transaction that holds it to the condition that there is no such item."""
+        """Return the part of a transaction that checks that there is no such item."""
         return items.check(self.table, self.key(item), f"attribute_not_exists(#{self.table.range})")
 
     def write_each(self, puts: Mapping[str, Mapping[str, Any]], deletes: Iterable[str] = ()) -> None:
-        """Write items, then remove others: each for itself, without conditions."""
+        """Write items, then delete others, each by itself and without conditions."""
         written = [{"PutRequest": {"Item": encode_item({**row, **self.key(item)})}} for item, row in puts.items()]
         self.db.write_batches(self.table, written)
         self.db.write_batches(self.table, ({"DeleteRequest": {"Key": encode_item(self.key(one))}} for one in deletes))
@@ -111,36 +111,35 @@ def to_snapshot(rows: Rows, item: Item) -> Snapshot:
 
 
 def snapshot_rows(rows: Rows) -> list[Item]:
-    """Return the items of all snapshots, hidden ones too, newest first; none of a table that was deleted.
+    """Return the items of all snapshots, including expired ones, newest first; none of a deleted table.
 
-    The snapshots of one commit can show one after the other, for a moment; those that the newest one came with are
-    waited for.
+    The snapshots of one commit can become visible one after another; those of the newest one's commit are waited for.
     """
-    found = list(rows.query(SNAPSHOT, newest_first=True))
-    if found and found[0]["item"] == DELETED:
+    snapshots = list(rows.query(SNAPSHOT, newest_first=True))
+    if not snapshots or snapshots[0]["item"] == DELETED:
         return []
-    if found:
-        unseen = set(range(found[0]["first"], found[0]["id"])) - {row["id"] for row in found}
-        found += rows.settled(numbered(SNAPSHOT, number) for number in sorted(unseen))
-    return sorted(found, key=lambda row: -row["id"])
+    newest = snapshots[0]
+    unseen = set(range(newest["first"], newest["id"])) - {row["id"] for row in snapshots}
+    snapshots += rows.settled(numbered(SNAPSHOT, number) for number in sorted(unseen))
+    return sorted(snapshots, key=lambda row: -row["id"])
 
 
 def snapshot_row(rows: Rows, snapshot_id: int) -> Item | None:
-    """Return the item of a snapshot, hidden or not; one of a commit that is just being made is waited for."""
+    """Return the item of a snapshot, expired or not; one of a commit that is being made is waited for."""
     name = numbered(SNAPSHOT, snapshot_id)
     return rows.get(name) or next(iter(rows.settled([name])), None)
 
 
 def snapshot_row_as_of(rows: Rows, micros: int, page: int) -> Item | None:
-    """Return the item of the newest snapshot at or before a moment, in microseconds since 1970, that has not expired.
+    """Return the item of the newest retained snapshot at or before a moment, in microseconds since 1970.
 
-    The snapshots of one commit can show one after the other, for a moment, so the one behind is looked for again.
+    The snapshots of one commit can become visible one after another, so the next one is looked for again.
     """
     where = "#time <= :micros AND attribute_not_exists(#expired)"
-    found = next(rows.query(SNAPSHOT, newest_first=True, where=where, page=page, micros=micros), None)
-    while found is not None:
-        behind = snapshot_row(rows, found["id"] + 1)
-        if behind is None or behind.get("expired") or behind["time"] > micros:
-            return found
-        found = behind
+    newest = next(rows.query(SNAPSHOT, newest_first=True, where=where, page=page, micros=micros), None)
+    while newest is not None:
+        following = snapshot_row(rows, newest["id"] + 1)
+        if following is None or following.get("expired") or following["time"] > micros:
+            return newest
+        newest = following
     return None

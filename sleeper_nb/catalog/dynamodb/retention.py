@@ -1,0 +1,256 @@
+"""Which versions a table keeps in DynamoDB: savepoints, leases of readers, and the removal of expired versions.
+
+Removing versions changes many items, so each step leaves a state that the next run completes. Why that is safe:
+
+1. An item to remove is marked first: a snapshot `expired`, a savepoint `deleting`. A mark is never taken back. From
+   then on no reader sees it, and a savepoint of an expired snapshot is refused, since adding one writes to the
+   snapshot's item. The current snapshot is never marked: only ids below the newest are, and those can never be
+   current again.
+2. Then all snapshots and savepoints are read. A savepoint that was added before the mark is among them: its id is on
+   its snapshot's item, and is waited for when the savepoint is not visible yet. So a file that nothing unmarked names
+   now is never named again: a commit reuses only files that the current snapshot names.
+3. Such metadata files become garbage before the items that name them go. A crash in between repeats the step, which
+   changes nothing.
+4. Of two processes that mark at once and read later, at least the second to read sees both marks; so nothing is left.
+
+A lease is written first, and its version is looked at afterwards: when that is still kept, a process that removes it
+later and then reads the leases finds this one. So a garbage collection that does not see the version sees the lease. It
+releases leases that have ended before it reads the others: while another reader's lease exists, the files do too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import fields
+from datetime import datetime
+
+from sleeper_nb.catalog.catalog_base import (
+    checkpoint_expired,
+    savepoint_deleted,
+    savepoint_name_used,
+    snapshot_not_kept,
+    snapshot_not_saved,
+)
+from sleeper_nb.catalog.checked_rows import SavepointRow, savepoint_checksum
+from sleeper_nb.catalog.dynamodb.items import (
+    DELETED,
+    GARBAGE,
+    LEASE,
+    LOG,
+    SAVEPOINT,
+    SAVEPOINT_COUNTER,
+    SAVEPOINT_NAME,
+    SNAPSHOT,
+    Item,
+    numbered,
+    paths_of,
+    read_savepoint_item,
+)
+from sleeper_nb.catalog.dynamodb.rows import Rows, snapshot_rows
+from sleeper_nb.clock import Retry
+from sleeper_nb.errors import AlreadyExists, ConflictError
+from sleeper_nb.model.jobs import Lease
+from sleeper_nb.model.savepoints import Savepoint
+from sleeper_nb.model.snapshots import from_micros, to_micros
+
+logger = logging.getLogger(__name__)
+
+# Savepoints: ids and names are never used again, and each is tied to a retained snapshot.
+
+RETRY = Retry(max_attempts=40, first_wait=0.02, max_wait=1.0)
+
+
+def reserve_savepoint_id(rows: Rows) -> int:
+    """Return the next savepoint id.
+
+    A conditional update counts, not DynamoDB's ADD: repeating an ADD after a lost answer would skip an id.
+    """
+    for attempt in range(RETRY.max_attempts):
+        if attempt:
+            RETRY.wait(rows.db.clock, attempt)
+        counter = rows.get(SAVEPOINT_COUNTER)
+        if counter is None:
+            part = rows.put(SAVEPOINT_COUNTER, {"last": 1}, new=True)
+        else:
+            change, condition = "SET #last = :next", "#last = :last"
+            part = rows.update(SAVEPOINT_COUNTER, change, condition, next=counter["last"] + 1, last=counter["last"])
+        if rows.db.transact([part]) is None:
+            return int(counter["last"]) + 1 if counter else 1
+        logger.info("table %s: another writer created a savepoint first, attempt %d", rows.owner, attempt + 1)
+    raise ConflictError(
+        f"other writers created savepoints during each of {RETRY.max_attempts} attempts", hint="run it again"
+    )
+
+
+def add_savepoint(rows: Rows, savepoint: Savepoint, extra_of: int | None = None) -> None:
+    """Add a savepoint, and its id to the items of the snapshots that it depends on; none of them may have expired.
+
+    With `extra_of` it depends on that savepoint instead, which must not be deleted.
+    """
+    body = savepoint.to_json()
+    item = {
+        "id": savepoint.id,
+        "files_path": savepoint.full_manifest_list,
+        "partitions_path": savepoint.partitions_path,
+        "log_path": savepoint.log and savepoint.log.path,
+        "body": body,
+        "checksum": savepoint_checksum(rows.owner, body),
+    }
+    retained = "attribute_exists(#item) AND attribute_not_exists(#expired)"
+    ids = frozenset({savepoint.id})
+    base = rows.update(numbered(SNAPSHOT, savepoint.saved_snapshot_id), "ADD #saved :ids", retained, ids=ids)
+    if extra_of is not None:
+        undeleted = "attribute_exists(#item) AND attribute_not_exists(#deleting)"
+        base = rows.update(numbered(SAVEPOINT, extra_of), "ADD #saved :ids", undeleted, ids=ids)
+    parts = [
+        base,
+        rows.put(numbered(SAVEPOINT, savepoint.id), item, new=True),
+        rows.absent(DELETED),
+    ]
+    if savepoint.name is not None:
+        parts.append(rows.put(SAVEPOINT_NAME + savepoint.name, {"id": savepoint.id}, new=True))
+    if savepoint.log is not None:
+        unchanged = f"{retained} AND #files_path = :path"
+        start = numbered(SNAPSHOT, savepoint.log.after)
+        parts.append(rows.update(start, "ADD #saved :ids", unchanged, ids=ids, path=savepoint.full_manifest_list))
+    lost = rows.db.transact(parts)
+    if lost is None or (lost.parts[1] and (lost.items[1] or {}).get("body") == body):
+        return  # written now, or by an earlier attempt whose answer was lost
+    if extra_of is not None and lost.parts[0]:
+        raise savepoint_deleted(extra_of)
+    if lost.parts[0] or lost.parts[2]:
+        raise snapshot_not_saved(savepoint.saved_snapshot_id)
+    if lost.parts[1]:
+        raise AlreadyExists(f"savepoint {savepoint.id} already exists", hint="reserve another id")
+    if savepoint.log is not None and lost.parts[-1]:
+        raise checkpoint_expired(savepoint.log.after)
+    raise savepoint_name_used(savepoint.name)
+
+
+def listed_savepoints(rows: Rows) -> tuple[Savepoint, ...]:
+    """Return the savepoints, oldest first; `CatalogDamaged` when an item was changed."""
+    return tuple(row.checked() for row in savepoint_rows(rows))
+
+
+def savepoint_rows(rows: Rows) -> Iterator[SavepointRow]:
+    """Yield the rows of the savepoints, oldest first, including damaged ones."""
+    for item in rows.query(SAVEPOINT, where="attribute_not_exists(#deleting)"):
+        yield read_savepoint_item(item, rows.table.name)
+
+
+def reserved_savepoint_ids(rows: Rows) -> range:
+    """Return every reserved id; a savepoint that was deleted, or never added, has no item."""
+    counter = rows.get(SAVEPOINT_COUNTER)
+    return range(1, int(counter["last"]) + 1 if counter else 1)
+
+
+# Leases of readers.
+
+
+def add_lease(rows: Rows, lease: Lease) -> None:
+    """Add a lease if its version is kept."""
+    values = {field.name: getattr(lease, field.name) for field in fields(lease)}
+    times = {"since": to_micros(lease.since), "until": to_micros(lease.until)}
+    rows.write_each({LEASE + lease.id: {**values, **times}})
+    if not _is_kept(rows, lease):
+        logger.info("table %s: lease %s is for snapshot %d, which has expired", rows.owner, lease.id, lease.snapshot_id)
+        rows.write_each({}, [LEASE + lease.id])
+        raise snapshot_not_kept(lease.snapshot_id)
+    logger.debug("table %s: lease %s on snapshot %d", rows.owner, lease.id, lease.snapshot_id)
+
+
+def _is_kept(rows: Rows, lease: Lease) -> bool:
+    if rows.get(DELETED) is not None:
+        return False
+    snapshot = rows.get(numbered(SNAPSHOT, lease.snapshot_id))
+    if snapshot is not None and not snapshot.get("expired"):
+        return True
+    if any(savepoint.saved_snapshot_id == lease.snapshot_id for savepoint in listed_savepoints(rows)):
+        return True
+    return any(other.snapshot_id == lease.snapshot_id and other.id != lease.id for other in listed_leases(rows))
+
+
+def listed_leases(rows: Rows) -> tuple[Lease, ...]:
+    """Return all leases, oldest first."""
+    return tuple(sorted(map(_to_lease, rows.query(LEASE)), key=lambda lease: (lease.since, lease.id)))
+
+
+def renew_lease(rows: Rows, lease: Lease, until: datetime) -> bool:
+    """Extend a lease; return False when it was released, or renewed by another process."""
+    change = rows.update(
+        LEASE + lease.id,
+        "SET #until = :later",
+        "#until = :until",
+        later=to_micros(until),
+        until=to_micros(lease.until),
+    )
+    lost = rows.db.transact([change])
+    if lost is None or (lost.items[0] or {}).get("until") == to_micros(until):
+        return True
+    logger.warning("table %s: lease %s could not be renewed: it was released or renewed", rows.owner, lease.id)
+    return False
+
+
+def release_lease(rows: Rows, lease: Lease) -> bool:
+    """Remove a lease; return False when it was released, or renewed since it was read."""
+    part = rows.delete(LEASE + lease.id, "#until = :until", until=to_micros(lease.until))
+    return rows.db.transact([part]) is None
+
+
+def _to_lease(item: Item) -> Lease:
+    values: Item = {field.name: item.get(field.name) for field in fields(Lease)}
+    return Lease(**{**values, "since": from_micros(item["since"]), "until": from_micros(item["until"])})
+
+
+# Removal of expired snapshots and deleted savepoints.
+
+MARKED_AT_ONCE = 25
+"""How many items one transaction marks."""
+
+
+def mark_snapshots(rows: Rows, ids: Collection[int]) -> None:
+    """Mark snapshots as expired; never the current one."""
+    wanted = set(ids)
+    expiring = [row["item"] for row in snapshot_rows(rows)[1:] if row["id"] in wanted and not row.get("expired")]
+    # the condition: another process may have removed some already
+    marks = (rows.update(item, "SET #expired = :true", "attribute_exists(#item)", true=True) for item in expiring)
+    rows.db.transact_each(marks, MARKED_AT_ONCE)
+
+
+def mark_savepoint(rows: Rows, savepoint_id: int) -> None:
+    """Mark a savepoint as being deleted, if it exists."""
+    item = numbered(SAVEPOINT, savepoint_id)
+    rows.db.transact([rows.update(item, "SET #deleting = :true", "attribute_exists(#item)", true=True)])
+
+
+def remove_marked(rows: Rows, now: datetime) -> None:
+    """Remove marked items and the log before them; metadata files that nothing else names become garbage at `now`."""
+    snapshots = snapshot_rows(rows)
+    savepoints = _savepoints(rows, snapshots)
+    floor = _floor(snapshots)
+    # An expired snapshot above the floor goes only when it has no metadata that a later one is read from.
+    gone = [row for row in snapshots if row.get("expired") and (row["id"] < floor or not row.get("files_path"))]
+    gone += [row for row in savepoints if row.get("deleting")]
+    leaving = {row["item"] for row in gone}
+    named = {path for row in (*snapshots, *savepoints) if row["item"] not in leaving for path in paths_of(row)}
+    unnamed = {path for row in gone for path in paths_of(row)} - named
+    if unnamed:
+        unnamed -= {row["item"].removeprefix(GARBAGE) for row in rows.query(GARBAGE)}
+    rows.write_each({GARBAGE + path: {"since": to_micros(now)} for path in sorted(unnamed)}, sorted(leaving))
+    cut = rows.query(between=(numbered(LOG, 0), numbered(LOG, floor)), columns="#item")
+    rows.write_each({}, [row["item"] for row in cut])
+
+
+def _floor(snapshots: Sequence[Item]) -> int:
+    """Return the id of the newest snapshot from whose full metadata every retained one can be read."""
+    least = min((row["id"] for row in snapshots if not row.get("expired")), default=0)
+    return max((row["id"] for row in snapshots if row["id"] <= least and row.get("files_path")), default=0)
+
+
+def _savepoints(rows: Rows, snapshots: Sequence[Item]) -> list[Item]:
+    """Return the items of all savepoints; those that an expired snapshot names are waited for when not visible."""
+    visible = list(rows.query(SAVEPOINT))
+    saved = {number for row in snapshots if row.get("expired") for number in row.get("saved", ())}
+    unseen = saved - {row["id"] for row in visible}
+    return [*visible, *rows.settled(numbered(SAVEPOINT, number) for number in sorted(unseen))]

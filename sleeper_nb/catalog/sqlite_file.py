@@ -1,0 +1,264 @@
+"""One SQLite file that threads and processes share: whole transactions, errors that say what to do, room in reserve.
+
+Writers take SQLite's write lock at the start of a transaction (BEGIN IMMEDIATE), so a condition that was read cannot
+change before the rows that depend on it are written. WAL mode lets readers continue meanwhile; `synchronous=FULL` makes
+an acknowledged commit survive a power cut.
+
+Deleting snapshots or tables writes to the file too, and a full disk has no room for that. So a second file, the
+reserve, takes up room beforehand. Only work that frees space gives it up, a part at a time, and takes it back from
+what it has freed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shlex
+import shutil
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sleeper_nb.errors import FREE_SPACE, Action, CatalogDamaged, DiskFull, SessionClosed, SleeperError, StorageError
+
+logger = logging.getLogger(__name__)
+
+BUSY_SECONDS = 60.0
+"""How long a writer waits for another writer's lock; a commit holds it for milliseconds."""
+
+_DAMAGED = "the file is damaged or was overwritten: restore it from a copy; data files and metadata are still there"
+_HINTS = {
+    sqlite3.SQLITE_NOTADB: _DAMAGED,
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_BUSY: "another program has locked the file: close it, then run it again",
+    sqlite3.SQLITE_LOCKED: "another program has locked the file: close it, then run it again",
+    sqlite3.SQLITE_READONLY: "the file or its folder cannot be written to: check the permissions",
+}
+
+T = TypeVar("T")
+
+
+class SqliteFile:
+    """A connection to one file, shared by threads.
+
+    Parameters
+    ----------
+    path
+        The file; it and its folder are created when missing.
+    sync
+        Whether a change waits until the disk has it.
+    format_version
+        The format that this release writes; a file of a newer one is refused.
+    upgrade
+        Brings a file of an older format, or an empty one, to `format_version` within a transaction.
+    """
+
+    def __init__(
+        self, path: Path, *, sync: bool, format_version: int, upgrade: Callable[[sqlite3.Connection], None]
+    ) -> None:
+        self._format_version, self._upgrade = format_version, upgrade
+        self._path, self._sync = path.absolute(), sync
+        self._lock, self._closed = threading.RLock(), False
+        self.identity: tuple[int, int] | None = None
+        self._reserve = Reserve(self._path)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(
+                path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise StorageError(
+                f"cannot open the catalog {path}: {error}", hint="check that its folder can be written to"
+            ) from error
+        try:
+            try:
+                self._prepare()
+            except DiskFull:  # SQLite needs a little room even to read
+                if not self._reserve.give_up():
+                    raise
+                logger.warning("the disk is full: opening the catalog %s with its reserve", self._path)
+                self._prepare()
+            self.identity = self._file_id()  # no other file has it while this one is open
+            self._reserve.keep()
+        except BaseException:
+            self._connection.close()
+            raise
+        logger.debug("opened the catalog %s", self._path)
+
+    def _prepare(self) -> None:
+        with self._errors():
+            version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+            if version > self._format_version:
+                raise StorageError(
+                    f"the catalog {self._path} has format {version}; this release reads up to {self._format_version}",
+                    hint="upgrade sleeper-nb",
+                )
+            self._connection.create_function("casefold", 1, str.casefold, deterministic=True)
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if self._sync else 'NORMAL'}")
+            if version < self._format_version:
+                with self.transaction() as run:
+                    self._upgrade(run)
+                logger.info("the catalog %s has format %d now, before: %d", self._path, self._format_version, version)
+            if self._connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                # SQLite does not wait for this lock; its holder is switching too, or the next process to open will.
+                with contextlib.suppress(sqlite3.OperationalError):
+                    self._connection.execute("PRAGMA journal_mode = WAL")
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                yield self._connection
+            except UnicodeDecodeError as error:  # in a name or text that SQLite hands to Python
+                raise CatalogDamaged(f"{self.name} is damaged: {error}", hint=_DAMAGED) from error
+            except sqlite3.Error as error:
+                if self._closed:
+                    raise SessionClosed.of(f"the catalog {self._path}") from error
+                self._check_there()
+                raise self._explained(error) from error
+
+    def _explained(self, error: sqlite3.Error) -> StorageError:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the upper bits say more than a user can act on
+        if code == sqlite3.SQLITE_FULL or (
+            code in {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN} and self._reserve.free() < RESERVE_PART
+        ):
+            return DiskFull(f"no space left for the catalog {self._path}", hint=FREE_SPACE)
+        if "decode to UTF-8" in str(error):
+            return CatalogDamaged(f"{self.name} is damaged: {error}", hint=_DAMAGED)
+        hint = _HINTS.get(code, "check the disk and the permissions of the file, then run it again")
+        return StorageError(f"the catalog {self._path} failed: {error}", hint=hint)
+
+    def keep_room(self) -> None:
+        """Fill the reserve up."""
+        self._reserve.keep()
+
+    def give_up_room(self) -> bool:
+        """Give up some of the reserve, and the room of the write-ahead log; return False when nothing is left."""
+        with self._lock:
+            given = self._reserve.give_up()
+            logger.warning("the disk is full: the catalog %s gives up its reserve (%s)", self._path, given)
+            with contextlib.suppress(sqlite3.Error):  # a reader blocks it, or there is still too little room
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return given
+
+    def _check_there(self) -> None:
+        now = self._file_id()
+        if self.identity not in {None, now}:
+            raise StorageError(
+                f"the catalog of {self._path.parent} was {'replaced' if now else 'deleted'} since it was opened",
+                hint=("nothing was changed; open it again: ", self._reopening),
+            )
+
+    @property
+    def _reopening(self) -> Action:
+        """What opens the warehouse again; the catalog is in the folder of its instance."""
+        folder = self._path.parent
+        warehouse, name = str(folder.parent), folder.name
+        if name == "default":
+            return Action(f"use {shlex.quote(warehouse)}", f"sleeper_nb.connect({warehouse!r})")
+        line = f"use {shlex.quote(warehouse)} --instance {shlex.quote(name)}"
+        return Action(line, f"sleeper_nb.connect({warehouse!r}, {name!r})")
+
+    def _file_id(self) -> tuple[int, int] | None:
+        """Return the device and inode of the file; None when it is not there."""
+        try:
+            there = self._path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return there.st_dev, there.st_ino
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Run a block as one transaction, whole or not at all.
+
+        Raises
+        ------
+        StorageError
+            When SQLite fails; or when the file was deleted or replaced since it was opened, since SQLite would go on
+            writing to a file that no other process can open.
+        """
+        with self._errors() as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")  # inside `try`: an interrupt right after it must roll back
+                self._check_there()
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    def rows(self, statement: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        with self._errors() as connection:
+            return connection.execute(statement, parameters).fetchall()
+
+    @property
+    def name(self) -> str:
+        """The catalog as messages name it."""
+        return f"the catalog {self._path}"
+
+    def read(self, make: Callable[[tuple[Any, ...]], T], statement: str, parameters: Any = ()) -> tuple[T, ...]:
+        """Return the rows of a query, each converted by `make`; `CatalogDamaged` when one cannot be."""
+        rows = self.rows(statement, parameters)
+        try:
+            return tuple(map(make, rows))
+        except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
+            if isinstance(error, SleeperError):
+                raise
+            raise CatalogDamaged(f"{self.name} is damaged: {error}", hint=_DAMAGED) from error
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._closed = True
+            self._connection.close()
+
+
+RESERVE_MIN, RESERVE_MAX = 256 << 10, 4 << 20
+"""Bounds of the reserve in bytes; between them it is as large as the catalog, which one transaction can rewrite."""
+RESERVE_PART = 64 << 10
+"""The least that is given up at a time, in bytes: enough to open a catalog, which needs 32 KiB."""
+
+
+class Reserve:
+    """A file next to the catalog that takes up room; without it, everything works until the disk is full.
+
+    Parameters
+    ----------
+    catalog
+        The file of the catalog.
+    """
+
+    def __init__(self, catalog: Path) -> None:
+        self._catalog, self._path = catalog, catalog.with_name(f"{catalog.name}-reserve")
+
+    def keep(self) -> None:
+        """Fill the reserve up, with at most half of the free space."""
+        with contextlib.suppress(OSError):  # a read-only folder, or a disk that is full by now
+            held = self._path.stat().st_size if self._path.exists() else 0
+            missing = min(max(self._catalog.stat().st_size, RESERVE_MIN), RESERVE_MAX) - held
+            size = held + min(missing, self.free() // 2)
+            if size <= held:
+                return
+            with self._path.open("ab") as file:
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(file.fileno(), held, size - held)
+                else:  # not Linux
+                    file.write(bytes(size - held))
+
+    def give_up(self) -> bool:
+        """Give up a part of the reserve; return False when nothing is left."""
+        try:
+            held = self._path.stat().st_size
+            os.truncate(self._path, max(0, held - max(RESERVE_PART, held // 4)))
+        except OSError:
+            return False
+        return held > 0
+
+    def free(self) -> int:
+        """Return the free bytes of the disk."""
+        return shutil.disk_usage(self._catalog.parent).free
