@@ -437,7 +437,7 @@ class Loading(Oversight):
 
     def _plan(self, given: Sequence[IngestSource], *, through_spark: bool) -> IngestPlan:
         plan = self._made_plan(given, through_spark=through_spark)
-        told = tuple(replace(each, change=for_table(each.change, self.name)) for each in plan.differences)
+        told = tuple(replace(each, hint=for_table(each.hint, self.name)) for each in plan.differences)
         return replace(plan, differences=told)
 
     def _made_plan(self, given: Sequence[IngestSource], *, through_spark: bool) -> IngestPlan:

@@ -279,7 +279,7 @@ class IngestPlan(Report):
         if self.differences:
             number = counted(len(self.differences), "difference")
             title = f"ingest: would add nothing, as there {'is' if len(self.differences) == 1 else 'are'} {number}"
-            told = tuple((d.column, d.problem, hint_text(d.change, self.prefix), d.source) for d in self.differences)
+            told = tuple((d.column, d.problem, hint_text(d.hint, self.prefix), d.source) for d in self.differences)
             return Grid(("column", "what is wrong", "what to change", "file"), told, title)
         how = "through Spark" if self.through_spark else "in process"
         title = f"ingest: would add {counted(self.rows, 'row')} in {counted(self.files, 'file')}, {how}"

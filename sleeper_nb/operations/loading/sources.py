@@ -142,7 +142,7 @@ def _with_index(found: Conformed, frame: Any) -> Conformed:
     """Return what was found of a frame, with the way to ingest a missing column that is its index."""
     index = {str(name) for name in frame.index.names if name is not None} - {str(name) for name in frame.columns}
     told = tuple(
-        replace(each, change="it is the frame's index: ingest frame.reset_index()") if each.column in index else each
+        replace(each, hint="it is the frame's index: ingest frame.reset_index()") if each.column in index else each
         for each in found.differences
     )
     return replace(found, differences=told)
