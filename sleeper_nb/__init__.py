@@ -18,7 +18,10 @@ Each layer imports only those below it. `import sleeper_nb` loads none of them: 
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
+
+from sleeper_nb import logs
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from sleeper_nb.version import TableAt
 
 __version__ = "0.1.0"
+logs.start(os.environ)
 _HOMES = {
     "connect": "sleeper_nb.session",
     "Session": "sleeper_nb.session",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from sleeper_nb import logs
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
 from sleeper_nb.catalog.sqlite import SqliteCatalog
@@ -782,6 +784,7 @@ def connect(
         For tests and faces.
     """
     check_instance_name(instance)
+    logs.level_of(os.environ)  # raises for a wrong SLEEPER_LOG
     clock, progress = clock or Clock(), progress or SILENT
     permissions = Permissions.of(iterators, data_paths)
     whole = _folder(warehouse, region, endpoint_url, Network(clock, progress))

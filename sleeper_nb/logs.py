@@ -1,0 +1,95 @@
+"""Logging: the package's loggers are silent, until ``SLEEPER_LOG`` or ``%config SleeperMagics.log`` shows them.
+
+Each module logs to ``logging.getLogger(__name__)``, below ``sleeper_nb``. Programs configure these loggers as any
+others; this module never changes the root logger.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Mapping
+
+from sleeper_nb.errors import InvalidInput
+
+VARIABLE = "SLEEPER_LOG"
+LEVELS = ("debug", "info", "warning", "error")
+OFF = "off"
+_LOGGER = logging.getLogger("sleeper_nb")
+
+
+class StderrHandler(logging.Handler):
+    """Writes a line for each record to what ``sys.stderr`` is at that time, which notebooks and tests replace."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        formatter = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        formatter.converter = time.gmtime
+        formatter.default_msec_format = "%s.%03dZ"
+        self.setFormatter(formatter)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, unless the root logger shows it on the terminal or in the notebook already."""
+        stream = sys.stderr
+        if stream is None or _is_shown_by_root():
+            return
+        try:
+            stream.write(f"{self.format(record)}\n")
+            stream.flush()
+        except Exception:  # noqa: BLE001 - as every handler of `logging`: a log that fails stops no work
+            self.handleError(record)
+
+
+def _is_shown_by_root() -> bool:
+    shown = {sys.stderr, sys.stdout, sys.__stderr__, sys.__stdout__}
+    return any(getattr(handler, "stream", None) in shown for handler in logging.getLogger().handlers)
+
+
+def show(level: str) -> None:
+    """Show the package's records from a level on; `OFF` shows none.
+
+    Parameters
+    ----------
+    level
+        ``debug``, ``info``, ``warning``, ``error`` or ``off``.
+    """
+    shown = [each for each in _LOGGER.handlers if isinstance(each, StderrHandler)]
+    for handler in shown:
+        _LOGGER.removeHandler(handler)
+    if level == OFF:
+        if shown:  # or the level is the program's own
+            _LOGGER.setLevel(logging.NOTSET)
+        return
+    _LOGGER.addHandler(StderrHandler())
+    _LOGGER.setLevel(level.upper())
+
+
+def level_of(environment: Mapping[str, str]) -> str:
+    """Return the level that ``SLEEPER_LOG`` names; `OFF` when it is not set or empty.
+
+    Raises
+    ------
+    InvalidInput
+        When it names none; the hint lists the levels.
+    """
+    level = environment.get(VARIABLE, "").strip().lower() or OFF
+    if level not in (*LEVELS, OFF):
+        choices = f"{', '.join(LEVELS)} or {OFF}"
+        raise InvalidInput(f"{VARIABLE} cannot be {environment[VARIABLE]!r}", hint=f"set it to {choices}")
+    return level
+
+
+def start(environment: Mapping[str, str]) -> None:
+    """Silence the package's loggers, then show them as ``SLEEPER_LOG`` says.
+
+    A wrong level is not an error here, while the package is imported; each face reports it at its first use.
+    """
+    if not any(isinstance(handler, logging.NullHandler) for handler in _LOGGER.handlers):
+        _LOGGER.addHandler(logging.NullHandler())
+    try:
+        level = level_of(environment)
+    except InvalidInput:
+        return
+    if level != OFF:
+        show(level)
