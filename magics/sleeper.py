@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_expand
-from traitlets import Bool, Enum, Int
+from traitlets import Bool, Enum, Int, default, observe
 from traitlets.config import Configurable
 
 from magics.completion import sleeper_matcher
+from sleeper_nb import logs
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context, explained
 from sleeper_nb.commands.help import overview
@@ -74,6 +75,11 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         default_value=True,
         help="Whether the line below rows of data says how long they took, which differs from run to run.",
     ).tag(config=True)
+    log = Enum(
+        [logs.OFF, *logs.LEVELS],
+        logs.OFF,
+        help="Show log records of the package from this level on, on stderr. SLEEPER_LOG sets the first value.",
+    ).tag(config=True)
     traceback = Enum(["short", "full"], "short", help="What an error shows: two lines, or the stack.").tag(config=True)
 
     def __init__(self, shell: InteractiveShell) -> None:
@@ -83,11 +89,20 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         self.context = Context("notebook", self._connect, progress=self._watch)
         self.matcher = sleeper_matcher(self.context)
 
+    @default("log")  # type: ignore[untyped-decorator]
+    def _log_of_environment(self) -> str:
+        return logs.level_of(os.environ)
+
+    @observe("log")  # type: ignore[untyped-decorator]
+    def _show_log(self, change: Any) -> None:
+        logs.show(change["new"])
+
     @classmethod
     def install(cls, shell: InteractiveShell) -> None:
-        """Register the magics in a shell, unless they are there."""
+        """Register the magics in a shell, unless they are there; `InvalidInput` for a wrong ``SLEEPER_LOG``."""
         if NAME in shell.magics_manager.registry:
             return
+        logs.level_of(os.environ)
         magics = cls(shell)
         shell.register_magics(magics)
         atexit.register(magics.close)  # before IPython's own: it keeps the shell alive in a thread, past the last cell
@@ -110,8 +125,13 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
         magics.close()
 
     def close(self) -> None:
-        """Close the warehouses that ``use`` opened, and the Spark session if it was started for one of them."""
+        """Close the warehouses that ``use`` opened, and the Spark session if it was started for one of them.
+
+        Logging is again as ``SLEEPER_LOG`` says.
+        """
         atexit.unregister(self.close)
+        with contextlib.suppress(SleeperError):
+            logs.show(logs.level_of(os.environ))
         self.context.session = self.context.failure = None
         while self._opened:
             with contextlib.suppress(SleeperError):  # one that the user closed already

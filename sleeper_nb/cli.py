@@ -9,6 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sleeper_nb import logs
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.context import Context, explained
 from sleeper_nb.commands.help import ON_CONSOLE
@@ -43,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return _print(f"sleeper-nb {__version__}")
     try:
+        logs.level_of(os.environ)  # a wrong level is an error; the package applied a right one when it was imported
         invocation = COMMANDS.parse_argv(words, ON_CONSOLE)
     except SleeperError as error:
         return _complain(error, MISUSED)

@@ -143,7 +143,7 @@ def test_the_command_returns_the_handle_in_a_notebook_and_is_refused_on_the_cons
     typed = COMMANDS.parse_line("compact trips --strategy all --background")
     job = typed.run(Context("notebook", connect=sl.connect, session=session))
     assert len(job.result(timeout=30).jobs) == 3
-    with pytest.raises(InvalidInput, match="the console ends with its command"):
+    with pytest.raises(InvalidInput, match="background work would end with the console command"):
         typed.run(Context("console", connect=sl.connect, session=session))
 
 

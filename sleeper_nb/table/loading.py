@@ -70,7 +70,7 @@ def _plan(table: OpenTable, state: TableState, rows: Sequence[IngestSource], *, 
         plan = pipeline.plan_frame(table.components.engines.spark(), state, rows, strategy=strategy)
     else:
         plan = plan_ingest(state, rows, strategy=strategy, through_spark=through_spark)
-    differences = tuple(replace(each, change=for_table(each.change, table.name)) for each in plan.differences)
+    differences = tuple(replace(each, hint=for_table(each.hint, table.name)) for each in plan.differences)
     return replace(plan, differences=differences)
 
 

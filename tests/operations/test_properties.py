@@ -84,9 +84,10 @@ def test_an_instance_without_a_file_of_properties_can_be_told_some(tmp_path):
         ("sleeper.storage.sinc", "true", NotFound,
          "no property 'sleeper.storage.sinc'", "did you mean 'sleeper.storage.sync'?"),
         (DELAY, "5", NotFound, f"no property '{DELAY}' of an instance",
-         "it is a table's, properties T …; sleeper.default.table.gc.delay.minutes is the default of all tables"),
+         (f"it belongs to a table: table.set_properties({{{DELAY!r}: …}}); "
+         "sleeper.default.table.gc.delay.minutes is the default of all tables")),
         ("sleeper.table.aggregations", None, NotFound, "no property 'sleeper.table.aggregations' of an instance",
-         "it is a table's, properties T …"),
+         "it belongs to a table: table.set_properties({'sleeper.table.aggregations': …})"),
     ],
 )  # fmt: skip
 def test_a_wrong_change_of_an_instance_changes_nothing(session, name, value, error, message, hint):
@@ -122,11 +123,15 @@ def test_what_a_user_wrote_into_the_file_stays(session, trips):
         ({"sleeper.table.gc.delay": "1"}, NotFound, DELAY),
         ({BATCH: "3", "sleeper.table.aggregations": "sum(fares)"}, InvalidInput, ""),
         ({"sleeper.table.aggregations": "sum(note),max(fare)"}, InvalidInput, ""),
-        ({"sleeper.table.statestore.classname": "TransactionLogStateStore"}, InvalidInput, "migrate trips --to Trans"),
+        (
+            {"sleeper.table.statestore.classname": "TransactionLogStateStore"},
+            InvalidInput,
+            "session.migrate_state_store('trips', 'TransactionLogStateStore')",
+        ),
         ({"sleeper.table.splits.file": "a.txt"}, InvalidInput, "reinitialise"),
-        ({"sleeper.table.schema": "{}"}, InvalidInput, "alter trips"),
-        ({"sleeper.table.name": "other"}, InvalidInput, "rename trips other"),
-        ({"sleeper.table.online": "false"}, InvalidInput, "offline trips"),
+        ({"sleeper.table.schema": "{}"}, InvalidInput, "table.alter(…)"),
+        ({"sleeper.table.name": "other"}, InvalidInput, "session.rename_table('trips', 'other')"),
+        ({"sleeper.table.online": "false"}, InvalidInput, "table.set_online(False)"),
     ],
 )
 def test_a_change_that_cannot_be_changes_nothing_and_says_what_to_type(session, trips, changes, error, said):

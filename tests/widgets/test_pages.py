@@ -179,7 +179,7 @@ def test_it_is_the_value_of_its_command_and_its_first_page_stays(shell):
     assert live.data["text/plain"] == "Pager('rows 1–2 of at least 3 · t at snapshot 2 · duckdb')"
     assert shell.user_ns["kept"] is answer.result
     for more in ("--as pandas", "--plot bar", "--dry-run", "--explain"):
-        with pytest.raises(sl.InvalidInput, match="goes through the rows"):
+        with pytest.raises(sl.InvalidInput, match="pages through the rows"):
             shell.run_line_magic("sleeper", f"sql --interactive {more} --engine duckdb SELECT 1")
 
 

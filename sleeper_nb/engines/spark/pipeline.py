@@ -30,7 +30,7 @@ from sleeper_nb.engines.spark.frames import (
     hand_over_keys,
     jvm_opens,
 )
-from sleeper_nb.errors import OutcomeUnknown, hint_text
+from sleeper_nb.errors import OutcomeUnknown
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.schema import Field, FieldType, Schema
@@ -143,9 +143,7 @@ def plan_frame(engine: SparkEngine, state: TableState, sources: Sequence[IngestS
         for batch in batches:
             found = compare(RawColumns.of(pa.Table.from_batches([batch]), no_place), schema)
             rows: list[dict[str, Any]] = [{"rows": found.rows}]
-            rows += [
-                {"column": d.column, "problem": d.problem, "change": hint_text(d.change, "")} for d in found.differences
-            ]
+            rows += [{"column": d.column, "problem": d.problem, "change": d.change} for d in found.differences]
             if not found.differences:
                 keys = pa.table({key.name: found.columns[key.name] for key in schema.row_keys})
                 rows += [{"leaf": leaf, "rows": n} for leaf, n in rows_by_leaf(keys, tree, schema).items()]

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput
+from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput, hint_text
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.operations.loading.casts import InexactValueError, exactly, fit, kind_of
 from sleeper_nb.report import counted
@@ -49,21 +49,26 @@ class Difference:
         The column of the data or of the table.
     problem
         What is wrong, naming the column.
-    change
-        What to change in the data.
+    hint
+        What to change in the data or the table.
     source
         The file; empty for rows in memory.
     """
 
     column: str
     problem: str
-    change: Hint
+    hint: Hint
     source: str = ""
+
+    @property
+    def change(self) -> str:
+        """The hint in Python."""
+        return hint_text(self.hint, "")
 
     @property
     def error(self) -> InvalidInput:
         """The error that a run raises for it."""
-        return InvalidInput(f"{self.problem}, in {self.source}" if self.source else self.problem, hint=self.change)
+        return InvalidInput(f"{self.problem}, in {self.source}" if self.source else self.problem, hint=self.hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -323,7 +323,7 @@ class IngestPlan(Report):
         """Return the leaves and their rows; or the differences, if there are any, and what to change."""
         if self.differences:
             title = f"ingest: would add nothing ({counted(len(self.differences), 'difference')})"
-            cells = tuple((d.column, d.problem, hint_text(d.change, self.prefix), d.source) for d in self.differences)
+            cells = tuple((d.column, d.problem, hint_text(d.hint, self.prefix), d.source) for d in self.differences)
             return Grid(("column", "what is wrong", "what to change", "file"), cells, title)
         how = "through Spark" if self.through_spark else "in process"
         title = f"ingest: would add {counted(self.rows, 'row')} in {counted(self.files, 'file')}, {how}"

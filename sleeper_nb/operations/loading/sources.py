@@ -152,10 +152,8 @@ def _is_pandas(data: Any) -> bool:
 def _with_index_hint(conformed: Conformed, frame: Any) -> Conformed:
     """Return the same, but for a missing column that is the frame's index the difference says how to include it."""
     index = {str(name) for name in frame.index.names if name is not None} - {str(name) for name in frame.columns}
-    change = "it is the frame's index: ingest frame.reset_index()"
-    differences = tuple(
-        replace(each, change=change) if each.column in index else each for each in conformed.differences
-    )
+    hint = "it is the frame's index: ingest frame.reset_index()"
+    differences = tuple(replace(each, hint=hint) if each.column in index else each for each in conformed.differences)
     return replace(conformed, differences=differences)
 
 
