@@ -1,15 +1,18 @@
-"""The cache folder: what can be made again, kept from one session to the next."""
+"""The cache folder: files that can be made again, kept from one session to the next."""
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+logger = logging.getLogger(__name__)
+
 
 def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Return the folder for what can be made again, and create it; in the temporary folder if it cannot be written.
+    """Return the cache folder, which is created; a temporary folder if it cannot be written.
 
     It is ``$SLEEPER_CACHE``, or ``$XDG_CACHE_HOME/sleeper_nb``, or ``~/.cache/sleeper_nb``.
     """
@@ -25,5 +28,7 @@ def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
             return folder.absolute()
     except (OSError, RuntimeError):
         pass
-    # A fresh name: another user could have put something at a known one.
-    return Path(tempfile.mkdtemp(prefix="sleeper_nb-cache-"))
+    # A new name: at a known one, another user could have prepared something.
+    temporary = Path(tempfile.mkdtemp(prefix="sleeper_nb-cache-"))
+    logger.warning("the cache folder %s cannot be written; %s is used instead", folder, temporary)
+    return temporary

@@ -1,4 +1,4 @@
-"""The result of a query: first rows for display, all rows in the form that the caller asks for; read when asked."""
+"""The result of a query: its first rows for display, all rows in any form; nothing is read before it is needed."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""Version clauses in SQL text, found and cut out; no engine is imported here."""
+"""SQL statements: tokens, tables, version clauses, parameters and views; no engine is imported here."""
 
 from __future__ import annotations

@@ -281,8 +281,8 @@ def _quoted_uses(statement: Statement, replaced: Mapping[TableReference, str]) -
 def lookup_in(find: Callable[[str], ReadableTable | None]) -> Lookup:
     """Return the lookup of tables and their system tables for one statement.
 
-    Each version of a table is looked up once: wherever a statement names it in the same way, it reads the same, even
-    if a commit happens meanwhile.
+    Each version of a table is looked up once: wherever a statement names it in the same way, it reads the same, even if
+    another writer commits during the lookups.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ class TableReference:
     parts
         The name without quotes, as written: ``("flights",)`` or ``("db", "flights")``.
     clause
-        The version asked for; None for the newest.
+        The requested version; None for the newest.
     alias
         The alias without quotes; None when there is none.
     start, end
@@ -109,7 +109,7 @@ def table_references(statement: Statement) -> tuple[TableReference, ...]:
 
 @dataclass(slots=True)
 class _Group:
-    """What is known at a position between two brackets."""
+    """The state of the walk at a position between two brackets."""
 
     scope: frozenset[str]
     expects: bool = False  # a relation comes next
@@ -149,6 +149,7 @@ class _Walk:
         return at + 1
 
     def _other(self, at: int, group: _Group, *, fresh: bool, head: bool) -> int:
+        """Read a token that is no relation."""
         token = self.tokens[at]
         if token.symbol == "(":
             group.head = head and spells(self.tokens, at - 1, "EXPLAIN")
@@ -163,13 +164,13 @@ class _Walk:
         return at + 1
 
     def _keyword(self, at: int, group: _Group, *, fresh: bool, head: bool) -> int:
+        """Read a word that begins a clause or a statement."""
         word = self.tokens[at].word
-        if head and word in _EXPLAIN - {"ANALYZE"} | ({"ANALYZE"} if at else set()):
+        if head and word in _EXPLAIN and (word != "ANALYZE" or at):  # a first ANALYZE is a statement
             group.head = group.fresh = True
             return at + 1
-        if (head and word in _CHANGES | _DEFINITIONS) or (
-            word == "INSERT" and self.word(at + 1) in {"INTO", "OVERWRITE"}
-        ):
+        is_insert = word == "INSERT" and self.word(at + 1) in {"INTO", "OVERWRITE"}
+        if is_insert or (head and word in _CHANGES | _DEFINITIONS):
             return self._target(at, group)
         if fresh and word in _DESCRIBES:
             return self._described(at, group)
@@ -191,6 +192,7 @@ class _Walk:
         return self._named(name, group, "read") + bracket if closed else at + 1
 
     def _clause_word(self, at: int, group: _Group, *, fresh: bool) -> None:
+        """Note what a word of a clause says about the tokens after it."""
         word = self.tokens[at].word
         if word in _END_OF_FROM or (word in {"SORT", "CLUSTER", "DISTRIBUTE"} and self.word(at + 1) == "BY"):
             group.in_from = group.expects = False
@@ -210,6 +212,7 @@ class _Walk:
             group.fresh = True
 
     def _is_call_from(self, at: int) -> bool:
+        """Return whether a FROM belongs to a call or to IS DISTINCT."""
         before, earlier = self.word(at - 1), self.word(at - 2)
         is_distinct = before == "DISTINCT" and earlier in {"IS", "NOT"}
         return is_distinct or (spells(self.tokens, at - 1, "(") and earlier == "TRIM")
@@ -267,6 +270,7 @@ class _Walk:
         return self._named_relation(at, group, prefix)
 
     def _named_relation(self, at: int, group: _Group, prefix: str | None) -> int:
+        """Read a relation that begins with a name: a table, a call, or a name of a WITH."""
         parts, after = self.parts(at)
         if spells(self.tokens, after, "("):
             return self.no_table(self.group(after + 1, group.scope), f"the call {'.'.join(parts)}(…)")
@@ -285,6 +289,7 @@ class _Walk:
         return self.no_table(at, "VALUES")
 
     def _described(self, at: int, group: _Group) -> int:
+        """Read what DESCRIBE, SHOW or SUMMARIZE is about."""
         show = self.word(at) == "SHOW"
         at += 1
         for words in (("COLUMNS", "FROM"), ("COLUMNS", "IN"), ("CREATE", "TABLE"), ("PARTITIONS",), ("TBLPROPERTIES",)):

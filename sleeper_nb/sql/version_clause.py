@@ -13,53 +13,13 @@ from sleeper_nb.sql.tokens import Dialect, Token, skip_brackets, spells, unquote
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# What can follow a table, so that none of these is an alias or a table's name unless it is quoted.
-RESERVED = frozenset(
-    [
-        "SELECT",
-        "FROM",
-        "WHERE",
-        "GROUP",
-        "HAVING",
-        "ORDER",
-        "LIMIT",
-        "OFFSET",
-        "FETCH",
-        "QUALIFY",
-        "WINDOW",
-        "UNION",
-        "INTERSECT",
-        "EXCEPT",
-        "JOIN",
-        "INNER",
-        "LEFT",
-        "RIGHT",
-        "FULL",
-        "CROSS",
-        "NATURAL",
-        "ON",
-        "USING",
-        "PIVOT",
-        "UNPIVOT",
-        "PIVOT_WIDER",
-        "PIVOT_LONGER",
-        "TABLESAMPLE",
-        "LATERAL",
-        "WITH",
-        "TABLE",
-        "VALUES",
-        "INSERT",
-        "SET",
-        "AS",
-        "FOR",
-        "WHEN",
-        "RETURNING",
-        "AND",
-        "OR",
-        "THEN",
-        "END",
-    ]
-)
+RESERVED = frozenset({
+    "SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "OFFSET", "FETCH", "QUALIFY", "WINDOW", "UNION",
+    "INTERSECT", "EXCEPT", "JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "ON", "USING", "PIVOT",
+    "UNPIVOT", "PIVOT_WIDER", "PIVOT_LONGER", "TABLESAMPLE", "LATERAL", "WITH", "TABLE", "VALUES", "INSERT", "SET",
+    "AS", "FOR", "WHEN", "RETURNING", "AND", "OR", "THEN", "END",
+})  # fmt: skip
+"""Words that can follow a table, so that none of them is an alias or a table's name unless it is quoted."""
 _UNIT = re.compile(
     r"(NANO|MICRO|MILLI)?SECONDS?|MINUTES?|HOURS?|DAYS?|WEEKS?|MONTHS?|QUARTERS?|YEARS?|DECADES?|CENTUR(Y|IES)"
     r"|MILLENNI(UM|A)S?"

@@ -70,7 +70,7 @@ def test_what_does_not_stop_is_said_to_run_on(monkeypatch):
     with pytest.raises(KeyboardInterrupt) as stop:
         interrupts.interruptible(Database().connect(), deaf)
     assert stop.value.__notes__ == [
-        "DuckDB still computes: a function of the statement cannot be stopped. It ends by itself."
+        "DuckDB is still running: a function of the statement cannot be stopped. It ends by itself."
     ]
     (worker,) = run_on()
     goes_on.set()

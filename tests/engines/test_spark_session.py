@@ -12,8 +12,10 @@ from types import SimpleNamespace
 import pytest
 
 from sleeper_nb.clock import Clock
+from sleeper_nb.engines.spark.actions import WatchedAction
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.jvm import find_java, flags_without_archive, plan_jvm
+from sleeper_nb.engines.spark.settings import logged_settings
 from sleeper_nb.engines.spark.spark_errors import explain
 from sleeper_nb.errors import EngineError, InvalidInput, NotFound
 from sleeper_nb.progress import Silent
@@ -57,6 +59,22 @@ def run_python(code, folder, **environ):
         text=True,
         timeout=300,
     )
+
+
+def test_a_log_names_all_settings_and_shows_no_secret():
+    conf = {"spark.master": "local[1]", "spark.hadoop.fs.s3a.secret.key": "hush", "spark.app.name": "hush"}
+    assert logged_settings(conf) == "spark.master=local[1], and spark.app.name spark.hadoop.fs.s3a.secret.key"
+
+
+def test_what_is_decided_about_spark_is_logged(spark_engine, caplog):
+    caplog.set_level("INFO", logger="sleeper_nb")
+    other = SparkEngine(spark_engine.session(), config={"spark.app.name": "hush"}, clock=Clock(), progress=Silent())
+    assert caplog.messages[-1] == "uses the Spark session of this process; settings that differ: spark.app.name"
+    assert "hush" not in caplog.text
+    watched = WatchedAction(other.session(), lambda session: session.range(1).count(), "counting", "tag")
+    watched.start()
+    watched.cancel()
+    assert "cancels the Spark jobs of counting" in caplog.messages
 
 
 def test_the_first_answer(spark_engine):

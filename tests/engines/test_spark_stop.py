@@ -120,12 +120,12 @@ def test_a_jvm_is_not_ended_while_another_job_runs_in_it(monkeypatch):
     engine._jvm, engine._running = SimpleNamespace(alive=True), [other]
     monkeypatch.setattr(engine, "_forget", lambda _seconds: ended.append(True))
     monkeypatch.setattr(engine, "_saved", lambda: ())
-    said = engine._after_deaf(SimpleNamespace(left=1))
+    said = engine._after_failed_cancel(SimpleNamespace(left=1))
     assert (
         said == "Still running: a task of Spark, which did not react to the stop. Spark restarts after its other jobs."
     )
     assert not ended
     engine._running.remove(other)
-    engine._end_deaf_jvm()  # as every next use does
-    engine._end_deaf_jvm()
+    engine._end_unresponsive_jvm()  # as every next use does
+    engine._end_unresponsive_jvm()
     assert ended == [True]

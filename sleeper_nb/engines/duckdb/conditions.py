@@ -1,10 +1,13 @@
-"""Conditions on rows, in DuckDB's SQL: judged by its parser, checked against a schema, evaluated over Arrow batches."""
+"""Conditions on rows, in DuckDB's SQL: parsed by DuckDB, checked against a schema, evaluated over Arrow batches.
+
+A condition is one boolean expression of one row. It is refused before any row is read when it is not, when it does not
+fit the schema, or when it contains a subquery or a function that does more than compute.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import difflib
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,16 +18,262 @@ import numpy as np
 import pyarrow as pa
 
 from sleeper_nb.engines.duckdb.database import connect_anew, interruptible
+from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.scanning.read_rows import coalesced
 from sleeper_nb.operations.scanning.row_condition import KeyComparison
 from sleeper_nb.sql.tokens import DEEPEST, DUCKDB_RESERVED, depth_of, tokenize
 
-# What is wrong with a condition and what to write instead, in a sentence: DuckDB's errors are about whole queries.
+_ROWS: Final = "rows of the scan"
+_NUMBER: Final = "number of the row"
+"""Names with spaces, so that no column has them."""
 
-USE_SQL: Final = "use sql; a condition sees one row at a time"
-COMPARE: Final = "compare it with something: dep_delay > 60"
+_Sign = Literal["=", "<", "<=", ">", ">="]
+_SIGNS: Final[Mapping[str, _Sign]] = {
+    "COMPARE_EQUAL": "=", "COMPARE_LESSTHAN": "<", "COMPARE_LESSTHANOREQUALTO": "<=", "COMPARE_GREATERTHAN": ">",
+    "COMPARE_GREATERTHANOREQUALTO": ">=",
+}  # fmt: skip
+_SWAPPED: Final[Mapping[str, _Sign]] = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+_SEPARATE: Final = {
+    "SUBQUERY": "a subquery",
+    "WINDOW": "a window function",
+    "STAR": "a star",
+    "POSITIONAL_REFERENCE": "the number of a column",
+    "DEFAULT": "DEFAULT",
+}
+"""Parts of an expression that need more than the values of one row."""
+
+REPEATABLE: Final = frozenset({"error", "gen_random_uuid", "random", "uuid", "uuidv4", "uuidv7"})
+"""Functions that DuckDB calls volatile and that change nothing: each row gets another value."""
+
+REFUSED: Final = frozenset({
+    "current_connection_id", "current_query", "current_query_id", "current_setting", "current_transaction_id",
+    "currval", "getenv", "getvariable", "json_execute_serialized_sql", "json_serialize_plan", "nextval", "pg_sleep",
+    "query", "query_table", "read_blob", "read_text", "set_config", "setseed", "setval", "sleep_ms", "stats",
+    "txid_current", "vector_type", "write_log",
+})  # fmt: skip
+"""Functions that change something, wait, or depend on the session rather than the row."""
+
+
+@dataclass(frozen=True, slots=True)
+class DuckDBCondition:
+    """A condition that was parsed and checked; `of` makes it.
+
+    Parameters
+    ----------
+    text
+        The condition, as the user wrote it.
+    columns
+        The columns of the schema that it names, and no others.
+    schema
+        The Arrow types of these columns.
+    names
+        All columns of the schema, for errors.
+    necessary
+        Comparisons that are true for every row that meets the condition.
+    connect
+        Returns a new connection.
+    """
+
+    text: str
+    columns: frozenset[str]
+    schema: pa.Schema
+    names: tuple[str, ...]
+    necessary: tuple[KeyComparison, ...]
+    connect: Callable[[], duckdb.DuckDBPyConnection] = field(compare=False, repr=False)
+
+    @classmethod
+    def of(cls, text: str, schema: Schema, connect: Callable[[], duckdb.DuckDBPyConnection]) -> Self:
+        """Parse a condition and check it against a schema; no row is read.
+
+        Raises
+        ------
+        InvalidInput
+            When it is not one boolean expression of one row of this schema: it cannot be read, names another column,
+            compares what cannot be compared, or contains a subquery or a function that does more than compute.
+        """
+        with contextlib.closing(connect()) as connection:
+            tree = _parsed(connection, text, schema.names)
+            nodes = [node for node in tree_nodes(tree) if "class" in node]
+            _judge(text, nodes)
+            parts = {part.casefold() for node in nodes for part in node.get("column_names", ())}
+            named = pa.schema([field for field in schema.arrow if field.name.casefold() in parts])
+            _bind(connection, text, named, schema.names, nodes)
+        return cls(
+            text, frozenset(named.names), named, schema.names, tuple(dict.fromkeys(_necessary(tree, named))), connect
+        )
+
+    def picklable(self) -> Self:
+        """Return the condition for tasks in other processes, which have no session; it can be pickled."""
+        return replace(self, connect=connect_anew)
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[OpenedCondition]:
+        """Return the condition, ready for one read: the read is one transaction, so `now()` has one value."""
+        with contextlib.closing(self.connect()) as connection:
+            connection.begin()
+            yield OpenedCondition(self, connection)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedCondition:
+    """A condition with a connection that evaluates it."""
+
+    condition: DuckDBCondition
+    connection: duckdb.DuckDBPyConnection
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that the condition needs."""
+        return self.condition.columns
+
+    def matching(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a stream that meet the condition, in their order.
+
+        DuckDB gets the named columns of a bounded number of rows at a time, and returns which rows to keep: the rows
+        themselves stay as they were read.
+        """
+        for batch in coalesced(batches):
+            kept = self._kept(batch)
+            if len(kept) == batch.num_rows:
+                yield batch
+            elif len(kept):
+                mask = np.zeros(batch.num_rows, bool)
+                mask[kept] = True
+                yield batch.filter(pa.array(mask))
+
+    def _kept(self, batch: pa.RecordBatch) -> Any:
+        """Return the indexes of the rows that meet the condition, in any order."""
+        schema, numbers = self.condition.schema, pa.array(np.arange(batch.num_rows))
+        columns = [batch[each.name].cast(each.type) for each in schema]
+        rows = pa.table([*columns, numbers], names=[*schema.names, _NUMBER])
+        self.connection.register(_ROWS, rows)
+        try:
+            query = _select(self.condition.text)
+            kept = interruptible(self.connection, lambda: self.connection.sql(query).to_arrow_table())
+        except duckdb.Error as error:
+            raise _translated("compute", self.condition.text, error, self.condition.names) from error
+        self.connection.unregister(_ROWS)
+        return kept[_NUMBER].to_numpy()
+
+
+def _select(text: str) -> str:
+    """Return the query for the rows that meet a condition, which may end in a comment."""
+    return f'SELECT "{_NUMBER}" FROM "{_ROWS}" WHERE (\n{text}\n)'  # noqa: S608 - judged by `_parsed`
+
+
+def _parsed(connection: duckdb.DuckDBPyConnection, text: str, names: tuple[str, ...]) -> Any:
+    """Return DuckDB's own syntax tree of a condition.
+
+    The text must be an expression by itself, so that no bracket in it can end the condition early.
+    """
+    _check_depth(text)
+    try:
+        duckdb.SQLExpression(text)
+        tree = syntax_tree(connection, f"SELECT 1 WHERE (\n{text}\n)")
+    except duckdb.Error as error:
+        raise _translated("read", text, error, names) from error
+    except RecursionError as error:
+        raise _condition_error(text, "it is nested too deeply", "join its parts by AND and OR, or use IN") from error
+    if tree["error"]:
+        raise _translated("read", text, duckdb.Error(tree["error_message"]), names)
+    return tree["statements"][0]["node"]["where_clause"]
+
+
+def _check_depth(text: str) -> None:
+    try:
+        depth = depth_of(tokenize(text, dialect="duckdb"))
+    except InvalidInput:  # a quote is never closed: DuckDB's error is better
+        depth = max(map(text.count, "([{"))
+    if depth > DEEPEST:
+        message = f"it has more than {DEEPEST} brackets inside each other"
+        raise _condition_error(text, message, "join its parts by AND and OR, or use IN")
+
+
+def _necessary(tree: Mapping[str, Any], schema: pa.Schema) -> Iterator[KeyComparison]:
+    """Yield the comparisons joined by AND of a column with a literal, both whole numbers or both texts."""
+    columns = {field.name.casefold(): field for field in schema}
+    for node in tree["children"] if tree["type"] == "CONJUNCTION_AND" else [tree]:
+        left, right, sign = node.get("left", {}), node.get("right", {}), _SIGNS.get(node["type"])
+        if "literal" in left:
+            left, right, sign = right, left, _SWAPPED.get(sign or "")
+        field, literal = columns.get(".".join(left.get("column_names", ())).casefold()), right.get("literal", {})
+        if sign is None or field is None:
+            continue
+        if pa.types.is_integer(field.type) and literal.get("kind") == "INTEGER":
+            if -(2**63) <= (value := int(literal["text"])) < 2**63:
+                yield KeyComparison(field.name, sign, value)
+        elif pa.types.is_string(field.type) and literal.get("kind") == "STRING":
+            yield KeyComparison(field.name, sign, literal["text"])
+
+
+def _judge(text: str, nodes: Iterable[Mapping[str, Any]]) -> None:
+    """Raise for a condition that does more than compute with the values of one row."""
+    for node in nodes:
+        kind, name = node["class"], str(node.get("function_name", "")).lower()
+        if kind in _SEPARATE:
+            raise _condition_error(text, f"a condition cannot have {_SEPARATE[kind]}", _USE_SQL)
+        if kind == "PARAMETER":
+            raise _parameter_error(text, f"${node['identifier']}" if node["identifier"] != "1" else "?")
+        if name in REFUSED:
+            raise _condition_error(
+                text, f"function {name!r} is not allowed in a condition", "compute with columns only"
+            )
+
+
+def _bind(
+    connection: duckdb.DuckDBPyConnection,
+    text: str,
+    schema: pa.Schema,
+    names: tuple[str, ...],
+    nodes: Iterable[Mapping[str, Any]],
+) -> None:
+    """Raise for a condition that fails for any row."""
+    rows = schema.append(pa.field(_NUMBER, pa.int64())).empty_table()
+    connection.register(_ROWS, rows)
+    try:
+        connection.sql(_select(text))
+        kind = str(connection.sql(f'SELECT (\n{text}\n) FROM "{_ROWS}"').types[0])  # noqa: S608
+        types = {name.casefold(): str(of) for name, of in _types(connection)}
+    except duckdb.Error as error:
+        raise _translated("read", text, error, names) from error
+    if kind not in {"BOOLEAN", '"NULL"'}:
+        message = f"it is a value of type {_type_name(kind)}, not true or false"
+        raise _condition_error(text, message, _COMPARE)
+    for value, of in _literals(nodes, types):
+        try:
+            connection.sql(f"SELECT CAST($value AS {of})", params={"value": value}).fetchall()
+        except duckdb.Error as error:
+            raise _no_value_error(text, value, of) from error
+
+
+def _types(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Any]]:
+    rows = connection.sql(f'FROM "{_ROWS}"')
+    return zip(rows.columns, rows.types, strict=True)
+
+
+def _literals(nodes: Iterable[Mapping[str, Any]], types: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the texts that a condition compares with a column, each with the type of the column.
+
+    DuckDB casts them to that type, and fails at the first row when it cannot.
+    """
+    for node in nodes:
+        operands = [node[part] for part in ("left", "right", "input", "lower", "upper") if part in node]
+        operands += node["children"] if node["type"] == "COMPARE_IN" else []
+        names = [names[0] for each in operands if len(names := each.get("column_names", ())) == 1]
+        texts = [each["literal"]["text"] for each in operands if each.get("literal", {}).get("kind") == "STRING"]
+        kinds = {types.get(name.casefold(), "VARCHAR") for name in names}
+        # with a value of a third type among them, DuckDB casts all to a common type
+        if len(names) + len(texts) == len(operands) and len(kinds) == 1 and "VARCHAR" not in kinds:
+            yield from ((text, *kinds) for text in texts)
+
+
+# Errors of conditions: what is wrong and what to write instead, as DuckDB's own messages are about whole queries.
+
+_USE_SQL: Final = "use sql; a condition sees one row at a time"
+_COMPARE: Final = "compare it with something: dep_delay > 60"
 _IN_SQL: Final = "write it in SQL: dep_delay > 60 and origin = 'JFK'"
 _CAST: Final = "cast it: cast(… as double)"
 _LONGEST: Final = 160
@@ -44,40 +293,44 @@ class _Fault(NamedTuple):
     hint: Hint
 
 
-def refused(where: str, message: str, hint: Hint, verb: str = "read") -> InvalidInput:
-    """Return the error of a condition that cannot be read, or that cannot be computed for some row."""
+def _condition_error(where: str, message: str, hint: Hint, verb: str = "read") -> InvalidInput:
+    """Return the error of a condition that cannot be read, or cannot be computed for some row."""
     shown = where if len(where) <= _LONGEST else f"{where[: _LONGEST - 1]}…"
     return InvalidInput(f"cannot {verb} the condition {shown!r}: {message}", hint=hint)
 
 
-def without_value(where: str, name: str) -> InvalidInput:
-    """Return the error of a parameter."""
-    return refused(where, f"{name} has no value here", f"write the value; or use sql, where {name} is given one")
+def _parameter_error(where: str, name: str) -> InvalidInput:
+    """Return the error of a parameter in a condition."""
+    return _condition_error(
+        where, f"{name} has no value here", f"write the value; or use sql, where {name} is given one"
+    )
 
 
-def no_value(where: str, value: str, kind: str) -> InvalidInput:
-    """Return the error of a text that is compared with a column of another type, which it cannot be read as."""
-    word = plain_type(kind)
+def _no_value_error(where: str, value: str, kind: str) -> InvalidInput:
+    """Return the error of a text that is compared with a column and cannot be cast to the column's type."""
+    word = _type_name(kind)
     example = _EXAMPLES.get(word.partition("(")[0])
-    return refused(where, f"{value!r} is not a value of type {word}", f"write one: {example}" if example else _CAST)
+    return _condition_error(
+        where, f"{value!r} is not a value of type {word}", f"write one: {example}" if example else _CAST
+    )
 
 
-def plain_type(kind: str) -> str:
+def _type_name(kind: str) -> str:
     """Return our name for a type of DuckDB: ``list<int>`` for ``INTEGER[]``."""
     if kind.endswith("[]"):
-        return f"list<{plain_type(kind[:-2])}>"
+        return f"list<{_type_name(kind[:-2])}>"
     if entries := re.fullmatch(r"MAP\((\w+(?:\([\d,]+\))?), (.+)\)", kind):
-        return f"map<{plain_type(entries[1])},{plain_type(entries[2])}>"
+        return f"map<{_type_name(entries[1])},{_type_name(entries[2])}>"
     return _TYPES.get(kind, kind.lower())
 
 
-def explained(verb: str, where: str, error: Exception, names: Sequence[str]) -> InvalidInput:
-    """Return the error to raise for a condition that DuckDB refused.
+def _translated(verb: str, where: str, error: Exception, names: Sequence[str]) -> InvalidInput:
+    """Return our error for a condition that DuckDB refused.
 
     Parameters
     ----------
     verb
-        What could not be done with it: ``"read"`` it, or ``"compute"`` it for some row.
+        What failed: to ``"read"`` the condition, or to ``"compute"`` it for some row.
     where
         The condition.
     error
@@ -86,13 +339,13 @@ def explained(verb: str, where: str, error: Exception, names: Sequence[str]) -> 
         The columns that the condition may name.
     """
     text = str(error)
-    for pattern, explain in _KNOWN:
+    for pattern, translate in _KNOWN:
         if match := pattern.search(text):
-            fault = explain(match, where, names)
+            fault = translate(match, where, names)
             break
     else:
         fault = _Fault(_sentence(text), _IN_SQL)
-    return refused(where, fault.message, fault.hint, verb)
+    return _condition_error(where, fault.message, fault.hint, verb)
 
 
 def _sentence(text: str) -> str:
@@ -156,7 +409,7 @@ def _many_rows(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fau
 
 
 def _no_operation(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
-    kinds = [plain_type(kind) for kind in _arguments(match["types"])]
+    kinds = [_type_name(kind) for kind in _arguments(match["types"])]
     word = _WORDS.get(match["name"], match["name"])
     times = {"date", "timestamp", "interval"} & set(kinds)
     hint = "write INTERVAL '1 day' for a time that is added" if times else _CAST
@@ -174,7 +427,7 @@ def _arguments(text: str) -> list[str]:
 
 
 def _no_comparison(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
-    left, right = plain_type(match[1]), plain_type(match[2])
+    left, right = _type_name(match[1]), _type_name(match[2])
     wanted = right if match[1].endswith("_LITERAL") else left
     instead = f"compare {wanted} with {wanted}"
     example = _EXAMPLES.get(wanted.partition("(")[0])
@@ -182,7 +435,7 @@ def _no_comparison(match: re.Match[str], _where: str, _names: Sequence[str]) -> 
 
 
 def _not_converted(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
-    kind = plain_type(match["type"])
+    kind = _type_name(match["type"])
     return _Fault(
         f"{match['value']!r} is not a value of type {kind}", f"try_cast(… as {kind}) is NULL where a value is none"
     )
@@ -199,12 +452,12 @@ def _divided(_match: re.Match[str], _where: str, _names: Sequence[str]) -> _Faul
 
 
 def _no_pattern(match: re.Match[str], _where: str, _names: Sequence[str]) -> _Fault:
-    hint = r"write a backslash before a bracket, dot or star that is meant as such: '\['"
+    hint = r"write a backslash before a literal bracket, dot or star: '\['"
     return _Fault(f"it has a wrong regular expression: {match[1]}", hint)
 
 
-_Explain = Callable[[re.Match[str], str, Sequence[str]], _Fault]
-_KNOWN: tuple[tuple[re.Pattern[str], _Explain], ...] = (
+_Translate = Callable[[re.Match[str], str, Sequence[str]], _Fault]
+_KNOWN: tuple[tuple[re.Pattern[str], _Translate], ...] = (
     (re.compile(r"is not an expression list: it holds (.+)"), _more),
     (re.compile(r"only a single expression to SQLExpression, found (\d+)"), _several),
     (re.compile(r"SELECT clause without selection list"), _empty),
@@ -222,261 +475,3 @@ _KNOWN: tuple[tuple[re.Pattern[str], _Explain], ...] = (
     (re.compile(r"Division by zero", re.IGNORECASE), _divided),
     (re.compile(r"Invalid Input Error: ((?:missing|invalid|no argument|bad|unexpected)[^\n]*: .*)"), _no_pattern),
 )  # fmt: skip
-
-_ROWS: Final = "rows of the scan"
-_NUMBER: Final = "number of the row"
-"""Names with spaces, which no column has."""
-
-_Sign = Literal["=", "<", "<=", ">", ">="]
-_SIGNS: Final[Mapping[str, _Sign]] = {
-    "COMPARE_EQUAL": "=", "COMPARE_LESSTHAN": "<", "COMPARE_LESSTHANOREQUALTO": "<=", "COMPARE_GREATERTHAN": ">",
-    "COMPARE_GREATERTHANOREQUALTO": ">=",
-}  # fmt: skip
-_SWAPPED: Final[Mapping[str, _Sign]] = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-
-_SEPARATE: Final = {
-    "SUBQUERY": "a subquery",
-    "WINDOW": "a window function",
-    "STAR": "a star",
-    "POSITIONAL_REFERENCE": "the number of a column",
-    "DEFAULT": "DEFAULT",
-}
-"""Parts of an expression that are about more than the values of one row."""
-
-REPEATABLE: Final = frozenset({"error", "gen_random_uuid", "random", "uuid", "uuidv4", "uuidv7"})
-"""Functions that DuckDB calls volatile and that change nothing: each row has a value of its own."""
-
-REFUSED: Final = frozenset({
-    "current_connection_id", "current_query", "current_query_id", "current_setting", "current_transaction_id",
-    "currval", "getenv", "getvariable", "json_execute_serialized_sql", "json_serialize_plan", "nextval", "pg_sleep",
-    "query", "query_table", "read_blob", "read_text", "set_config", "setseed", "setval", "sleep_ms", "stats",
-    "txid_current", "vector_type", "write_log",
-})  # fmt: skip
-"""Functions that change something, wait, or tell about the session rather than the row."""
-
-
-@dataclass(frozen=True, slots=True)
-class DuckDBCondition:
-    """A condition that was judged and checked; made by `of`.
-
-    Parameters
-    ----------
-    text
-        The condition, as the user wrote it.
-    columns
-        The columns of the schema that it names, and no others.
-    schema
-        The Arrow types of these columns.
-    names
-        All columns of the schema, for errors.
-    necessary
-        Comparisons that hold for every row that meets the condition.
-    connect
-        Returns a new connection.
-    """
-
-    text: str
-    columns: frozenset[str]
-    schema: pa.Schema
-    names: tuple[str, ...]
-    necessary: tuple[KeyComparison, ...]
-    connect: Callable[[], duckdb.DuckDBPyConnection] = field(compare=False, repr=False)
-
-    @classmethod
-    def of(cls, text: str, schema: Schema, connect: Callable[[], duckdb.DuckDBPyConnection]) -> Self:
-        """Judge a condition and check it against a schema; no row is read.
-
-        Raises
-        ------
-        InvalidInput
-            When it is not one boolean expression of one row of this schema: it cannot be read, names another column,
-            compares what cannot be compared, or contains a subquery or a function that does more than compute.
-        """
-        with contextlib.closing(connect()) as connection:
-            tree = _parsed(connection, text, schema.names)
-            nodes = list(_nodes(tree))
-            _judge(text, nodes)
-            parts = {part.casefold() for node in nodes for part in node.get("column_names", ())}
-            named = pa.schema([field for field in schema.arrow if field.name.casefold() in parts])
-            _bind(connection, text, named, schema.names, nodes)
-        return cls(
-            text, frozenset(named.names), named, schema.names, tuple(dict.fromkeys(_necessary(tree, named))), connect
-        )
-
-    def picklable(self) -> Self:
-        """Return the condition for tasks in other processes, which have no session: it can be pickled."""
-        return replace(self, connect=connect_anew)
-
-    @contextlib.contextmanager
-    def opened(self) -> Iterator[OpenedCondition]:
-        """Return the condition, ready for one read: all of it is one transaction, so `now()` has one value."""
-        with contextlib.closing(self.connect()) as connection:
-            connection.begin()
-            yield OpenedCondition(self, connection)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedCondition:
-    """A condition with a connection that evaluates it."""
-
-    condition: DuckDBCondition
-    connection: duckdb.DuckDBPyConnection
-
-    @property
-    def columns(self) -> frozenset[str]:
-        """The columns that it needs."""
-        return self.condition.columns
-
-    def matching(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield those rows of a stream that meet the condition, in their order.
-
-        DuckDB gets the named columns of a bounded number of rows at a time, and answers which rows to keep: the rows
-        themselves stay as they were read.
-        """
-        for batch in coalesced(batches):
-            kept = self._kept(batch)
-            if len(kept) == batch.num_rows:
-                yield batch
-            elif len(kept):
-                mask = np.zeros(batch.num_rows, bool)
-                mask[kept] = True
-                yield batch.filter(pa.array(mask))
-
-    def _kept(self, batch: pa.RecordBatch) -> Any:
-        """Return the places of the rows that meet the condition, in any order."""
-        schema, numbers = self.condition.schema, pa.array(np.arange(batch.num_rows))
-        columns = [batch[each.name].cast(each.type) for each in schema]
-        rows = pa.table([*columns, numbers], names=[*schema.names, _NUMBER])
-        self.connection.register(_ROWS, rows)
-        try:
-            query = _select(self.condition.text)
-            found = interruptible(self.connection, lambda: self.connection.sql(query).to_arrow_table())
-        except duckdb.Error as error:
-            raise explained("compute", self.condition.text, error, self.condition.names) from error
-        self.connection.unregister(_ROWS)
-        return found[_NUMBER].to_numpy()
-
-
-def _select(text: str) -> str:
-    """Return the query for the rows that meet a condition, which may end in a comment."""
-    return f'SELECT "{_NUMBER}" FROM "{_ROWS}" WHERE (\n{text}\n)'  # noqa: S608 - judged by `_parsed`
-
-
-def _parsed(connection: duckdb.DuckDBPyConnection, text: str, names: tuple[str, ...]) -> Any:
-    """Return DuckDB's own syntax tree of a condition.
-
-    The text must be an expression by itself, which nothing can close early, and the whole condition of a query.
-    """
-    _check_depth(text)
-    try:
-        duckdb.SQLExpression(text)
-        serialized = connection.sql(
-            "SELECT json_serialize_sql($query)", params={"query": f"SELECT 1 WHERE (\n{text}\n)"}
-        ).fetchall()[0][0]
-        tree = json.loads(serialized)
-    except duckdb.Error as error:
-        raise explained("read", text, error, names) from error
-    except RecursionError as error:
-        raise refused(text, "it is nested too deeply", "join its parts by AND and OR, or use IN") from error
-    if tree["error"]:
-        raise explained("read", text, duckdb.Error(tree["error_message"]), names)
-    return tree["statements"][0]["node"]["where_clause"]
-
-
-def _check_depth(text: str) -> None:
-    try:
-        depth = depth_of(tokenize(text, dialect="duckdb"))
-    except InvalidInput:  # a quote is never closed: DuckDB says so better
-        depth = max(map(text.count, "([{"))
-    if depth > DEEPEST:
-        message = f"it has more than {DEEPEST} brackets inside each other"
-        raise refused(text, message, "join its parts by AND and OR, or use IN")
-
-
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """Yield all nodes of a syntax tree; a loop, as one may join thousands of comparisons."""
-    waiting = [tree]
-    while waiting:
-        here = waiting.pop()
-        if isinstance(here, dict):
-            if "class" in here:
-                yield here
-            waiting.extend(here.values())
-        elif isinstance(here, list):
-            waiting.extend(here)
-
-
-def _necessary(tree: Mapping[str, Any], schema: pa.Schema) -> Iterator[KeyComparison]:
-    """Yield the comparisons that are joined by AND, of columns of whole numbers or texts with literals of the same."""
-    columns = {field.name.casefold(): field for field in schema}
-    for node in tree["children"] if tree["type"] == "CONJUNCTION_AND" else [tree]:
-        left, right, sign = node.get("left", {}), node.get("right", {}), _SIGNS.get(node["type"])
-        if "literal" in left:
-            left, right, sign = right, left, _SWAPPED.get(sign or "")
-        field, literal = columns.get(".".join(left.get("column_names", ())).casefold()), right.get("literal", {})
-        if sign is None or field is None:
-            continue
-        if pa.types.is_integer(field.type) and literal.get("kind") == "INTEGER":
-            if -(2**63) <= (value := int(literal["text"])) < 2**63:
-                yield KeyComparison(field.name, sign, value)
-        elif pa.types.is_string(field.type) and literal.get("kind") == "STRING":
-            yield KeyComparison(field.name, sign, literal["text"])
-
-
-def _judge(text: str, nodes: Iterable[Mapping[str, Any]]) -> None:
-    """Raise for a condition that is more than a computation on the values of one row."""
-    for node in nodes:
-        kind, name = node["class"], str(node.get("function_name", "")).lower()
-        if kind in _SEPARATE:
-            raise refused(text, f"a condition cannot have {_SEPARATE[kind]}", USE_SQL)
-        if kind == "PARAMETER":
-            raise without_value(text, f"${node['identifier']}" if node["identifier"] != "1" else "?")
-        if name in REFUSED:
-            raise refused(text, f"function {name!r} is not allowed in a condition", "compute with columns only")
-
-
-def _bind(
-    connection: duckdb.DuckDBPyConnection,
-    text: str,
-    schema: pa.Schema,
-    names: tuple[str, ...],
-    nodes: Iterable[Mapping[str, Any]],
-) -> None:
-    """Raise for a condition that fails whatever rows there are."""
-    rows = schema.append(pa.field(_NUMBER, pa.int64())).empty_table()
-    connection.register(_ROWS, rows)
-    try:
-        connection.sql(_select(text))
-        kind = str(connection.sql(f'SELECT (\n{text}\n) FROM "{_ROWS}"').types[0])  # noqa: S608
-        types = {name.casefold(): str(of) for name, of in _types(connection)}
-    except duckdb.Error as error:
-        raise explained("read", text, error, names) from error
-    if kind not in {"BOOLEAN", '"NULL"'}:
-        message = f"it is a value of type {plain_type(kind)}, not true or false"
-        raise refused(text, message, COMPARE)
-    for value, of in _literals(nodes, types):
-        try:
-            connection.sql(f"SELECT CAST($value AS {of})", params={"value": value}).fetchall()
-        except duckdb.Error as error:
-            raise no_value(text, value, of) from error
-
-
-def _types(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, Any]]:
-    rows = connection.sql(f'FROM "{_ROWS}"')
-    return zip(rows.columns, rows.types, strict=True)
-
-
-def _literals(nodes: Iterable[Mapping[str, Any]], types: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the texts that a condition compares with a column, each with the type of the column.
-
-    DuckDB reads them as values of that type, and fails with the first row when they are none.
-    """
-    for node in nodes:
-        operands = [node[part] for part in ("left", "right", "input", "lower", "upper") if part in node]
-        operands += node["children"] if node["type"] == "COMPARE_IN" else []
-        names = [names[0] for each in operands if len(names := each.get("column_names", ())) == 1]
-        texts = [each["literal"]["text"] for each in operands if each.get("literal", {}).get("kind") == "STRING"]
-        kinds = {types.get(name.casefold(), "VARCHAR") for name in names}
-        # with a value of a third type among them, DuckDB compares all as what all can be
-        if len(names) + len(texts) == len(operands) and len(kinds) == 1 and "VARCHAR" not in kinds:
-            yield from ((text, *kinds) for text in texts)

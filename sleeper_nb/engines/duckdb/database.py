@@ -1,7 +1,8 @@
-"""The in-memory DuckDB databases of a session; each question has a connection, and names, of its own."""
+"""The in-memory DuckDB databases of a session; each query has its own connection, with its own names."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -15,30 +16,32 @@ from sleeper_nb.errors import SessionClosed
 if TYPE_CHECKING:
     import duckdb
 
+logger = logging.getLogger(__name__)
+
 _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,  # nothing is downloaded
     "autoload_known_extensions": False,
-    "python_enable_replacements": False,  # a misspelt table must not become some variable of ours
+    "python_enable_replacements": False,  # a misspelt table must not become a variable of ours
 }
 
 
 def connect_anew() -> duckdb.DuckDBPyConnection:
-    """Return a connection to a database of its own: for tasks in other processes."""
+    """Return a connection to a new database: for tasks in other processes."""
     return Database().connect()
 
 
 class Database:
-    """DuckDB databases without a file, so without a lock on one; opened with the first question.
+    """DuckDB databases without a file, so without a file lock; opened with the first query.
 
-    Opening one takes longer than a small question, and each has threads and a memory limit of its own, so that answers
-    which a notebook keeps would add them up. A connection costs nothing. What one calls its views
-    (`relations.name_rows`) no other sees, and they go with it; so do they of answers that outlive the session.
+    Opening a database takes longer than a small query, and each has its own threads and memory limit, which would add
+    up over the results that a notebook keeps. A connection costs nothing. The names that it gives to rows
+    (`relations.name_rows`) are invisible to other connections, and go when it does, also after the session has ended.
 
-    There are two: one without limits, for the relations that a program is handed, which it may write to files; and one
-    that runs the text of statements, and whose settings keep it from all files but those of the tables.
+    There are two: one without limits, for relations that a program gets and may write to files; and a confined one that
+    runs the text of statements, and whose settings forbid all files but those of the tables.
 
-    Both are released when the interpreter exits, even while a thread or IPython still refers to them: DuckDB reports
-    every object that is alive after that as leaked, in 45 lines on the error stream.
+    Both are released when the interpreter exits, even if a thread or IPython still refers to them: DuckDB reports every
+    object that is alive after that as leaked, in 45 lines on the error stream.
     """
 
     def __init__(self) -> None:
@@ -56,15 +59,15 @@ class Database:
             return self._kept["first"].cursor()
 
     def connect_confined(self, folders: Iterable[str], files: Iterable[str] = ()) -> duckdb.DuckDBPyConnection:
-        """Return a new connection that can open no file but some, has no network, and whose settings are locked.
+        """Return a new connection that can open only some files, has no network, and whose settings are locked.
 
         Parameters
         ----------
         folders
-            The folders of tables' files. A database whose settings are locked takes no more of them, so a statement
-            that needs another opens a new one, for itself and those after it.
+            The folders of tables' files. A database with locked settings accepts no more of them, so a statement that
+            needs another folder opens a new database, for itself and later statements.
         files
-            Files that the statement names; it gets a database of its own.
+            Files that the statement names; with any, it gets its own database.
         """
         self._check_open()
         wanted, named = frozenset(folders), sorted(files)
@@ -73,11 +76,12 @@ class Database:
         with self._lock:
             if "confined" not in self._kept or not wanted <= self._folders:
                 self._folders |= wanted
+                logger.debug("opens a confined DuckDB for %d folders", len(self._folders))
                 self._kept["confined"] = _confined(self._folders, [])
             return self._kept["confined"].cursor()
 
     def close(self) -> None:
-        """Release the databases, and open no more. Answers that were handed out keep theirs until they go."""
+        """Release the databases, and open no more. Results that a program holds keep theirs."""
         with self._lock:
             self._closed = True
             self._kept.clear()
@@ -96,9 +100,9 @@ def _opened() -> duckdb.DuckDBPyConnection:
 
 
 def _spill_folder() -> Path:
-    """Return a folder for what does not fit into memory, which DuckDB creates when it needs it, and deletes.
+    """Return a folder for data that does not fit into memory; DuckDB creates it when needed, and deletes it.
 
-    DuckDB lets statements open all files of that folder, which by default is ``.tmp`` in the current one.
+    DuckDB lets statements open all files of that folder, which by default is ``.tmp`` in the current folder.
     """
     return cache_folder() / f"duckdb-{Clock().new_id()}"
 
@@ -112,19 +116,19 @@ def _confined(folders: frozenset[str], files: list[str]) -> duckdb.DuckDBPyConne
     return connection
 
 
-# Stopping DuckDB: an interrupt reaches Python only when DuckDB returns, which a long pipeline may not do for hours.
+# How a query is interrupted: while DuckDB computes, Python sees no interrupt, which could take hours.
 
 T = TypeVar("T")
 
 _AGAIN_SECONDS: Final = 0.1
 _GIVE_UP_TRIES: Final = 100
-_STILL_RUNS: Final = "DuckDB still computes: a function of the statement cannot be stopped. It ends by itself."
+_STILL_RUNS: Final = "DuckDB is still running: a function of the statement cannot be stopped. It ends by itself."
 
 
 def interruptible(connection: duckdb.DuckDBPyConnection, action: Callable[[], T]) -> T:
-    """Return what an action on a connection returns; an interrupt stops its query before it is raised here.
+    """Return what an action on a connection returns; an interrupt stops its query, and is then raised here.
 
-    The action runs in a thread of its own when this is the main thread, the only one that interrupts hit.
+    The action runs in its own thread when this is the main thread, the only one that gets interrupts.
 
     Raises
     ------
@@ -136,18 +140,19 @@ def interruptible(connection: duckdb.DuckDBPyConnection, action: Callable[[], T]
     running = _Running(action)
     try:
         running.start()
-        while not running.ended.wait(_AGAIN_SECONDS):  # some interrupts do not end a wait without a limit
+        while not running.ended.wait(_AGAIN_SECONDS):  # some interrupts do not end a wait without a timeout
             pass
     except KeyboardInterrupt as stop:
         if not running.stopped_by(connection):
+            logger.warning("DuckDB did not stop within %.1f s of an interrupt", _GIVE_UP_TRIES * _AGAIN_SECONDS)
             stop.add_note(_STILL_RUNS)
         raise
-    running.join()  # it has ended but for its last steps
+    running.join()  # only its last steps are left
     return running.result()
 
 
 class _Running(threading.Thread, Generic[T]):
-    """An action in a thread."""
+    """An action in its own thread."""
 
     def __init__(self, action: Callable[[], T]) -> None:
         super().__init__(name="sleeper-duckdb", daemon=True)
@@ -166,7 +171,7 @@ class _Running(threading.Thread, Generic[T]):
 
     def stopped_by(self, connection: duckdb.DuckDBPyConnection) -> bool:
         """Interrupt the connection until the action has ended; return whether it has."""
-        for _ in range(_GIVE_UP_TRIES):  # again and again: the query may not have begun yet
+        for _ in range(_GIVE_UP_TRIES):  # repeatedly: the query may not have started yet
             connection.interrupt()
             if self.ended.wait(_AGAIN_SECONDS):
                 return True

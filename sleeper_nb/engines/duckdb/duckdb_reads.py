@@ -7,11 +7,11 @@ refused, also one that a later DuckDB adds. The text that was judged is the text
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.engines.local_files import absolute, check_outside, no_local_files
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.sql.beginning import NOT_ALONE, end_of_explain, no_call, no_query, no_query_begins_with
@@ -115,7 +115,7 @@ def judged(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query
     if tree["error"]:
         return _without_tree(connection, explain, explained)
     _check_count(tree["statements"])
-    nodes = tuple(_nodes(tree))
+    nodes = tree_nodes(tree)
     files, parameters = _files(nodes)
     only_planned = bool(explain) and "ANALYZE" not in explain.upper()
     is_partial = only_planned or _may_leave_rows(nodes)
@@ -132,9 +132,8 @@ def _check_beginning(statement: Statement) -> None:
 
 
 def _tree(connection: duckdb.DuckDBPyConnection, text: str) -> dict[str, Any]:
-    ((serialized,),) = connection.execute("SELECT json_serialize_sql($text::VARCHAR)", {"text": text}).fetchall()
     try:
-        return json.loads(serialized)  # type: ignore[no-any-return]
+        return syntax_tree(connection, text)
     except RecursionError as error:
         raise InvalidInput("the statement is nested too deeply", hint="use WITH, or IN instead of many ORs") from error
 
@@ -143,16 +142,6 @@ def _check_count(statements: list[Any]) -> None:
     if len(statements) != 1:
         problem = "there is no query" if not statements else "there is more than one statement"
         raise InvalidInput(problem, hint=NOT_ALONE)
-
-
-def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """Yield every object of a tree; without recursion, as trees are deep."""
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            yield node
-        waiting += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
 
 
 def _files(nodes: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -176,7 +165,7 @@ def _files(nodes: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, ...], tuple[s
 
 
 def _columns(nodes: Sequence[Mapping[str, Any]]) -> frozenset[str] | None:
-    """Return every name that may be a column's, in lower case; None when all columns are asked for."""
+    """Return every name that may be a column's, in lower case; None when it reads all columns."""
     names: set[str] = set()
     tables = {str(node.get(key)).lower() for node in nodes for key in ("table_name", "alias") if "table_name" in node}
     for node in nodes:
@@ -223,7 +212,7 @@ def _add_arguments(function: Mapping[str, Any], files: list[str], parameters: li
     for argument in [*arguments, *function.get("children", ())]:
         if argument.get("class") == "COMPARISON":  # ``delim = ','``
             continue
-        for node in _nodes(argument):
+        for node in tree_nodes(argument):
             if node.get("class") == "PARAMETER":
                 parameters.append(node["identifier"])
             elif node.get("class") == "CONSTANT" and isinstance(text := _text(node), str):
@@ -301,7 +290,7 @@ def named_files(
 
 
 def _matches(connection: duckdb.DuckDBPyConnection, pattern: str) -> list[str]:
-    """Return the local files that a pattern stands for."""
+    """Return the local files that match a pattern."""
     if "://" in pattern and not pattern.startswith("file:"):
         return []  # DuckDB would look for an extension to read it with
     return [name for (name,) in connection.execute("SELECT file FROM glob($p)", {"p": pattern}).fetchall()]

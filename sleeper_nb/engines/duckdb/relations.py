@@ -1,7 +1,13 @@
-"""DuckDB: planned scans as relations, SQL over them, and SQL over the metadata Parquet files. No Spark started."""
+"""DuckDB: planned scans as relations, SQL over them, and SQL over the Parquet files of metadata; without Spark.
+
+DuckDB itself applies a table's filters and aggregations when its result is the same to the last digit; then it reads
+only the files and columns that a statement needs. Otherwise the rows are a stream of our own reader, which does not
+know the statement.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,18 +31,15 @@ from sleeper_nb.sql.histogram import HIGH, LOW, range_of
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.storage.filesystem import Storage
 
-# DuckDB: rows as a table's filters, iterator and aggregations give them; by DuckDB itself where it does the same.
-#
-# What DuckDB does itself, it does to the files and columns that a statement needs. The rest is a stream of the kernel
-# of `sleeper_nb.operations.processing.processing`, which has no knowledge of the statement.
+logger = logging.getLogger(__name__)
 
 _TYPES = {"int": "INTEGER", "long": "BIGINT"}
 _HUGEINT_DIGITS = 38
-"""Sums of decimals with so many digits can go beyond them unseen."""
+"""A sum of decimals with so many digits can overflow unnoticed."""
 
 
 def is_native(plan: ScanPlan) -> bool:
-    """Return whether DuckDB itself can do what a plan does with its rows, with the same result to the last digit."""
+    """Return whether DuckDB itself can process the rows of a plan, with the same result to the last digit."""
     done = plan.processing
     return done.iterator is None and all(_in_sql(each, plan.schema) is not None for each in done.aggregations)
 
@@ -48,7 +51,7 @@ def processed(rows: duckdb.DuckDBPyRelation, plan: ScanPlan) -> duckdb.DuckDBPyR
         oldest = each.oldest_kept(done.now)
         is_time = pa.types.is_timestamp(schema.arrow.field(each.field).type)
         least = f"make_timestamptz({in_microseconds(oldest)})" if is_time else f"{oldest}"
-        rows = rows.filter(duckdb.SQLExpression(f"{quoted_name(each.field)} >= {least}"))  # a null is no time, and goes
+        rows = rows.filter(duckdb.SQLExpression(f"{quoted_name(each.field)} >= {least}"))  # a null meets no condition
     if not done.aggregations:
         return rows
     values = {each.field: _in_sql(each, schema) for each in done.aggregations}
@@ -57,7 +60,7 @@ def processed(rows: duckdb.DuckDBPyRelation, plan: ScanPlan) -> duckdb.DuckDBPyR
 
 
 def _in_sql(each: Aggregation, schema: Schema) -> str | None:
-    """Return an aggregation in DuckDB's SQL, which fails where a sum does not fit its field; None where it differs."""
+    """Return an aggregation in DuckDB's SQL, which fails when a sum does not fit its field; None when it differs."""
     (field,) = (field for field in schema.values if field.name == each.field)
     if each.of_maps:
         return None
@@ -68,7 +71,7 @@ def _in_sql(each: Aggregation, schema: Schema) -> str | None:
 
 
 def _summed_type(field: Field) -> str | None:
-    # not float and double: DuckDB adds them in an order of its own, and rounds otherwise each time
+    # not float and double: DuckDB adds them in any order, so each run rounds differently
     if field.type.name == "decimal" and field.type.arguments[0] < _HUGEINT_DIGITS:
         return str(field.type)
     return _TYPES.get(field.type.name)
@@ -76,14 +79,14 @@ def _summed_type(field: Field) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ProcessedRows:
-    """The rows of a plan as an Arrow stream: DuckDB begins a new one each time that it scans the relation."""
+    """The rows of a plan as an Arrow stream: DuckDB opens a new one each time it scans the relation."""
 
     plan: ScanPlan
     storage: Storage
 
     @classmethod
     def of(cls, plan: ScanPlan, storage: Storage) -> ProcessedRows:
-        """Make it; an iterator that is not there is an error at once."""
+        """Return it; an iterator that does not exist raises at once."""
         Processor.of(plan.processing, plan.schema)
         return cls(plan, storage)
 
@@ -95,11 +98,11 @@ class ProcessedRows:
         return rows.__arrow_c_stream__(requested_schema)
 
 
-# How DuckDB repeats an error of a stream that it reads: the end of a Python stack.
+# How DuckDB quotes an error of a stream that it reads: the end of a Python stack.
 _OURS = re.compile(r"^sleeper_nb\.errors\.(\w+): (.*)(?:\nhint: (.*))?", re.MULTILINE)
 
 _IO = re.compile(r"\bIO Error: ")
-# How DuckDB refuses a file that the settings of `Database.connect_confined` keep from it.
+# How DuckDB refuses a file that the settings of `Database.connect_confined` forbid.
 _REFUSED = re.compile(r'^Permission Error: Cannot access \w+ "(.*?)"')
 
 _MOST_LISTED = 3
@@ -108,14 +111,14 @@ _MOST_LISTED = 3
 def relation(
     connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage, *, is_whole: bool = True
 ) -> duckdb.DuckDBPyRelation:
-    """Return the rows of a plan as a relation that reads its files, and processes their rows, when it is asked.
+    """Return the rows of a plan as a relation, which reads the files and processes the rows when it is executed.
 
     Parameters
     ----------
     connection, plan, storage
-        Who reads what, and where it is.
+        What reads, the rows to read, and where they are.
     is_whole
-        Whether all rows of most columns will be read, so that their files are checked first, however large they are.
+        Whether all rows of most columns will be read, so that the whole files are checked first, however large.
 
     Raises
     ------
@@ -133,6 +136,7 @@ def _relation(
     connection: duckdb.DuckDBPyConnection, plan: ScanPlan, storage: Storage, is_whole: bool
 ) -> duckdb.DuckDBPyRelation:
     if not is_native(plan):
+        logger.debug("rows of snapshot %s are processed by our own reader, not by DuckDB", plan.snapshot_id)
         return connection.from_arrow(ProcessedRows.of(plan, storage))
     if not storage.local:  # Arrow's errors would come late, and from inside DuckDB
         check_files(plan.files, storage)
@@ -155,16 +159,16 @@ def _relation(
 def data_files(
     connection: duckdb.DuckDBPyConnection, storage: Storage, files: Sequence[str], schema: Schema
 ) -> duckdb.DuckDBPyRelation:
-    """Return the rows of data files with the fields of a schema; those of a table that was altered may differ."""
+    """Return the rows of data files with the fields of a schema; files of an altered table may have other fields."""
     if not schema.is_altered:
         return parquet(connection, storage, files, schema.arrow)
-    # one file's columns count for all, unless DuckDB is told to look into each
+    # DuckDB takes the first file's columns for all, unless it looks into each file
     each = any(field.late for field in schema.fields)
     rows = parquet(connection, storage, files, schema.in_files.arrow, look_into_each=each)
     types = connection.from_arrow(schema.arrow.empty_table()).types
-    there, chosen = set(rows.columns), []
+    in_files, chosen = set(rows.columns), []
     for field, kind in zip(schema.fields, types, strict=True):
-        value = column(field.column) if field.column in there else duckdb.ConstantExpression(None)
+        value = column(field.column) if field.column in in_files else duckdb.ConstantExpression(None)
         chosen.append((value.cast(kind) if field.late else value).alias(field.name))
     return rows.select(*chosen)
 
@@ -177,7 +181,7 @@ def parquet(
     *,
     look_into_each: bool = False,
 ) -> duckdb.DuckDBPyRelation:
-    """Return some Parquet files as one relation; those of a bucket through Arrow, as DuckDB has no S3 client."""
+    """Return some Parquet files as one relation; files in a bucket through Arrow, as DuckDB has no S3 client here."""
     if storage.local:
         return connection.read_parquet([storage.locate(path) for path in files], union_by_name=look_into_each)
     return connection.from_arrow(storage.dataset(files, schema))
@@ -191,7 +195,7 @@ def system_table(connection: duckdb.DuckDBPyConnection, rows: SystemRows) -> duc
 
 
 def column(name: str) -> duckdb.Expression:
-    """Return the expression of a column, whatever its name."""
+    """Return the expression of a column of any name."""
     return duckdb.ColumnExpression(name)
 
 
@@ -220,7 +224,7 @@ def query(
 
 
 def filtered(rows: duckdb.DuckDBPyRelation, condition: str) -> duckdb.DuckDBPyRelation:
-    """Return the rows that meet a condition, which was judged before (`sleeper_nb.engines.duckdb.conditions`)."""
+    """Return the rows that meet a condition, which was checked before (`sleeper_nb.engines.duckdb.conditions`)."""
     try:
         return rows.filter(condition)
     except duckdb.Error as error:
@@ -228,7 +232,7 @@ def filtered(rows: duckdb.DuckDBPyRelation, condition: str) -> duckdb.DuckDBPyRe
 
 
 def name_rows(connection: duckdb.DuckDBPyConnection, name: str, rows: duckdb.DuckDBPyRelation) -> None:
-    """Give rows a name, under which the next statements of the connection, and of no other, read them."""
+    """Give rows a name that only later statements of this connection can read."""
     connection.register(name, rows)  # a temporary view, which `create_view` does not make
 
 
@@ -241,21 +245,21 @@ def to_arrow(rows: duckdb.DuckDBPyRelation) -> pa.Table:
 
 
 def batches(rows: duckdb.DuckDBPyRelation, size: int) -> Generator[pa.Table]:
-    """Yield the rows of a relation, about so many at a time and one batch at least; none is read before its turn."""
+    """Yield the rows of a relation in batches of about `size` rows, at least one; each is read when it is requested."""
     try:
         with rows.to_arrow_reader(size) as reader:
             yield from (pa.Table.from_batches([batch], reader.schema) for batch in reader)
             yield reader.schema.empty_table()
-    except (duckdb.Error, pa.ArrowException, OSError) as error:  # what fails behind the first batch comes by Arrow
+    except (duckdb.Error, pa.ArrowException, OSError) as error:  # errors after the first batch come through Arrow
         raise explained(error) from error
 
 
 def counted_in_ranges(rows: duckdb.DuckDBPyRelation, name: str, ranges: int) -> pa.Table:
     """Return how many values of a column fall into each of equal ranges: columns low, high, range and n."""
     try:
-        given = rows.select(column(name).cast("DOUBLE").alias("v"))
-        # windows over all, not a second look: a statement that samples would give other rows then
-        along = given.project(f"v, {LOW} OVER () AS low, {HIGH} OVER () AS high")
+        values = rows.select(column(name).cast("DOUBLE").alias("v"))
+        # windows over all rows, not a second scan: a statement that samples would give other rows then
+        along = values.project(f"v, {LOW} OVER () AS low, {HIGH} OVER () AS high")
         return to_arrow(along.aggregate(f'low, high, {range_of(ranges)} AS "range", count(*) AS n'))
     except duckdb.Error as error:
         raise explained(error) from error
@@ -272,18 +276,18 @@ def explained(error: Exception) -> SleeperError:
         return InvalidInput(f"SQL may not open {refused[1]!r}", hint=hint)
     first = next(filter(None, lines), type(error).__name__)
     if _IO.search(first):
-        return StorageError(f"DuckDB: {first}", hint="was the file deleted or changed meanwhile? run it again")
+        return StorageError(f"DuckDB: {first}", hint="run it again; the file may have been deleted or changed")
     return InvalidInput(f"DuckDB: {first}", hint=_hint(lines))
 
 
 def _hint(lines: Sequence[str]) -> str | None:
-    """Return DuckDB's own hint: a line, or of a list below a line the first few."""
+    """Return DuckDB's own hint: one line, or a line with the first few of the list below it."""
     at = next((i for i, line in enumerate(lines) if i and line.startswith(("Candidate", "Did you mean", "HINT"))), None)
     if at is None or not lines[at].endswith(":"):
         return None if at is None else lines[at]
-    listed = list(takewhile(bool, lines[at + 1 :]))
-    more = [f"and {len(listed) - _MOST_LISTED} more"] if len(listed) > _MOST_LISTED else []
-    return f"{lines[at]} {'; '.join([*listed[:_MOST_LISTED], *more])}" if listed else None
+    items = list(takewhile(bool, lines[at + 1 :]))
+    more = [f"and {len(items) - _MOST_LISTED} more"] if len(items) > _MOST_LISTED else []
+    return f"{lines[at]} {'; '.join([*items[:_MOST_LISTED], *more])}" if items else None
 
 
 def _inside(region: Region, schema: Schema) -> duckdb.Expression:

@@ -1,8 +1,9 @@
-"""Runs actions on Spark in threads of their own, watches their jobs, and cancels them on an interrupt."""
+"""Run actions on Spark in threads of their own, watch their jobs, and cancel them on an interrupt."""
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import threading
 from queue import Empty, SimpleQueue
@@ -18,41 +19,41 @@ if TYPE_CHECKING:
 
     from sleeper_nb.progress import Progress
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
-_POLL_SECONDS = 0.2
-_CANCEL_SECONDS = 0.1
-
-
+_POLL_SECONDS: Final = 0.2
+_CANCEL_SECONDS: Final = 0.1
 PATIENCE_SECONDS: Final = 10.0
-"""How long tasks have to end after a cancel: Spark sets a flag in them, which compiled loops may not look at."""
+"""How long tasks have to end after a cancel: Spark sets a flag, which compiled loops may not look at."""
 
 
 class WatchedAction(Generic[T]):
     """An action on Spark in a thread of its own, and a watcher that counts its tasks and can cancel them.
 
-    Only these two threads talk to the JVM. An interrupt hits the calling thread, and would leave half an answer in its
-    connection if that were in use.
+    Only these two threads talk to the JVM. An interrupt hits the calling thread; if that thread used the connection,
+    half an answer would be left in it.
 
     Parameters
     ----------
     session
-        The session that the action is given.
+        The session that the action gets.
     action
-        What to do.
+        What to run.
     description
         What Spark calls the jobs.
     tag
-        How the name of the group of jobs begins.
+        How the name of the job group begins.
     patience
         How many seconds tasks have to end after a cancel.
 
     Attributes
     ----------
     left
-        How many tasks run, once the action was cancelled: Spark calls a job cancelled before its tasks have ended.
-    is_deaf
-        Whether the action or its tasks ran on when `cancel` returned.
+        How many tasks still run after the cancel: Spark calls a job cancelled before its tasks have ended.
+    is_unresponsive
+        Whether the action or its tasks still ran when `cancel` returned.
     """
 
     def __init__(
@@ -63,9 +64,9 @@ class WatchedAction(Generic[T]):
         tag: str,
         patience: float = PATIENCE_SECONDS,
     ) -> None:
-        self._patience, self.left, self.is_deaf = patience, 0, False
+        self._patience, self.left, self.is_unresponsive = patience, 0, False
         self._session, self._action, self.description = session, action, description
-        # One of its own for as long as its watcher lives, who could else cancel the jobs of an action behind it.
+        # Unique while the watcher lives, which could otherwise cancel the jobs of a later action.
         self._tag = f"{tag}-{id(self):x}"
         self._result: list[T] = []
         self._error: BaseException | None = None
@@ -76,22 +77,25 @@ class WatchedAction(Generic[T]):
         self.ended = threading.Event()
 
     def start(self) -> None:
-        """Begin."""
+        """Start both threads."""
         from pyspark import InheritableThread
 
         InheritableThread(target=self._act, daemon=True).start()
         threading.Thread(target=self._watch, daemon=True).start()
 
     def cancel(self) -> None:
-        """Cancel the jobs, and wait until no task of them runs any more, or patience has ended."""
+        """Cancel the jobs, and wait until none of their tasks runs, or the patience has ended."""
+        logger.info("cancels the Spark jobs of %s", self.description)
         self._cancelled = True
         self._cancel.set()
-        with contextlib.suppress(KeyboardInterrupt):  # a second one: the user has no patience
+        with contextlib.suppress(KeyboardInterrupt):  # a second interrupt: the user does not wait
             self._quiet.wait(self._patience)
-        self.is_deaf = not self._quiet.is_set()
+        self.is_unresponsive = not self._quiet.is_set()
+        if self.is_unresponsive:
+            logger.warning("%s still runs on Spark after its cancel: %d tasks", self.description, self.left)
 
     def result(self) -> T:
-        """Return what the action returned, or raise what it raised; call it once it has ended."""
+        """Return what the action returned, or raise what it raised; call it after the action has ended."""
         self._cancel.set()
         if self._error is not None:
             raise self._error
@@ -107,14 +111,14 @@ class WatchedAction(Generic[T]):
             self.ended.set()
 
     def _watch(self) -> None:
-        """Count tasks until the action ended; after an interrupt, cancel until it has."""
+        """Count tasks until the action ends; after an interrupt, cancel its jobs until it ends."""
         context = self._session.sparkContext
         tracker = context.statusTracker()
         try:
             while not self.ended.is_set() and not self._cancel.wait(_POLL_SECONDS):
                 self.done, self.total = _tasks(tracker, self._tag)
                 self.waiting = self.done == 0 < self.total and not _has_workers(context)
-            # Again and again: an action may submit another job after one was cancelled.
+            # Repeatedly: an action may submit another job after one was cancelled.
             while not self.ended.wait(_CANCEL_SECONDS) or _is_active(tracker, self._tag):
                 context.cancelJobGroup(self._tag)
                 self.left = _running(tracker, self._tag)
@@ -122,8 +126,8 @@ class WatchedAction(Generic[T]):
                 self.left = left
                 threading.Event().wait(_CANCEL_SECONDS)
             self.left = 0
-        except Exception:  # noqa: BLE001, S110 - the JVM is gone, of which the action itself tells
-            pass
+        except Exception:  # the JVM is gone, which the action itself reports
+            logger.debug("can no longer watch %s on Spark", self.description, exc_info=True)
         finally:
             self._quiet.set()
 
@@ -131,7 +135,7 @@ class WatchedAction(Generic[T]):
 def run_watched(watched: WatchedAction[T], progress: Progress) -> T:
     """Run an action, and show five times a second how many tasks of its jobs are done; an interrupt cancels them.
 
-    A cluster that has no workers for the session, which Spark waits for without an end, is told of meanwhile.
+    The progress also says when a cluster has no workers for the session: Spark waits for them without a limit.
     """
     description = watched.description
     try:
@@ -151,10 +155,10 @@ def run_watched(watched: WatchedAction[T], progress: Progress) -> T:
 def run_each(
     watched: WatchedAction[None], results: SimpleQueue[T], check: Callable[[], None] = unchecked
 ) -> Generator[T]:
-    """Run `side_by_side` actions and yield each result as it is there.
+    """Run `side_by_side` actions and yield each result as soon as it exists.
 
-    An interrupt, an error that `check` raises, or leaving the loop early, cancels those that run. After a failure no
-    other action is begun.
+    An interrupt, an error that `check` raises, or leaving the loop early cancels the running actions. After a failure,
+    no other action is started.
     """
     try:
         watched.start()
@@ -189,7 +193,7 @@ def side_by_side(
             errors.append(error)
 
     count = min(len(actions), session.sparkContext.defaultParallelism)
-    threads = [InheritableThread(target=work, daemon=True) for _ in range(count)]  # they inherit the group of jobs
+    threads = [InheritableThread(target=work, daemon=True) for _ in range(count)]  # they inherit the job group
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -205,25 +209,25 @@ def _tasks(tracker: StatusTracker, tag: str) -> tuple[int, int]:
 
 
 def _running(tracker: StatusTracker, tag: str) -> int:
-    """Return how many tasks of the group's jobs run, also of jobs that were cancelled."""
+    """Return how many tasks of the group's jobs run, cancelled jobs included."""
     return sum(info.numActiveTasks for info in _stages(tracker, tag).values())
 
 
 def _stages(tracker: StatusTracker, tag: str) -> dict[int, SparkStageInfo]:
     """Return the stages of the group's jobs by their ids, as several jobs share a stage."""
     jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(tag)))
-    found = {stage: tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds}
-    return {stage: info for stage, info in found.items() if info is not None}
+    infos = {stage: tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds}
+    return {stage: info for stage, info in infos.items() if info is not None}
 
 
 def _has_workers(context: SparkContext) -> bool:
-    """Whether anything runs tasks: the driver itself where Spark is local, else another process."""
+    """Return whether anything runs tasks: the driver itself on a local Spark, another process on a cluster."""
     if re.match(r"local(\[|$)", context.master or ""):
         return True
     return context._jsc.sc().getExecutorMemoryStatus().size() > 1  # type: ignore[no-any-return]  # noqa: SLF001
 
 
 def _is_active(tracker: StatusTracker, tag: str) -> bool:
-    """Whether a job of the group still runs."""
+    """Return whether a job of the group still runs."""
     infos = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(tag))
     return any(info is not None and info.status == "RUNNING" for info in infos)

@@ -1,9 +1,10 @@
-"""The one Spark session: started on first use, watched while it works, interrupted for real, stopped if it is ours."""
+"""The one Spark session: started on first use, watched while it works, interrupted and stopped for real."""
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import tempfile
 import threading
 import warnings
@@ -40,6 +41,7 @@ from sleeper_nb.engines.spark.jvm_archive import ARCHIVE, archive_of, make_in_ba
 from sleeper_nb.engines.spark.settings import (
     IgnoredSetting,
     ignored_settings,
+    logged_settings,
     own_settings,
 )
 from sleeper_nb.engines.spark.spark_errors import explain
@@ -55,15 +57,16 @@ if TYPE_CHECKING:
     from sleeper_nb.engines.spark.jvm import Jvm, JvmPlan
     from sleeper_nb.engines.spark.jvm_archive import JvmArchive
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
-_DEAF_SECONDS: Final = 5
-"""How long a JVM that ignores a cancel has to answer, and to end by itself."""
+_UNRESPONSIVE_SECONDS: Final = 5
+"""How long a JVM that ignores a cancel gets to answer, and to end by itself."""
 
 QUICK: Final = "quick"
 LONG_JOB_BYTES: Final = 512 << 20
-"""From this size of the first work on, compiled code that runs faster is worth a start that takes longer."""
-
+"""From this size of the first work on, faster compiled code is worth a longer start."""
 
 _SLOW: Final = (
     "Spark was started for a quick first answer: code of your own that runs long can take 10 times as long. "
@@ -72,13 +75,13 @@ _SLOW: Final = (
 
 
 def jit_for(expected_bytes: int | None) -> str:
-    """Return how the JVM is to compile when nobody has set it: ``quick`` for work that is known to be small."""
+    """Return how the JVM compiles by default: ``quick`` for work that is known to be small, else ``full``."""
     return QUICK if expected_bytes is not None and expected_bytes < LONG_JOB_BYTES else "full"
 
 
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
-    """Raise what Spark says in one line, with its own error as the cause."""
+    """Raise Spark's errors as ours, in one line, with Spark's own error as the cause."""
     try:
         yield
     except Exception as error:
@@ -89,27 +92,27 @@ def _explained() -> Iterator[None]:
 
 
 class SparkEngine:
-    """Spark, from the first use on.
+    """Spark, started with its first use.
 
     Parameters
     ----------
     session
-        A session to use as it is; it is never stopped here. By default the active session of this process is used,
-        and if there is none, one is started.
+        A session to use as it is; it is never stopped here. By default the active session of this process is used;
+        if there is none, one is started.
     config
-        Settings of Spark that go before ours, and two of ours: ``spark.sleeper.jit`` (``quick`` for a sooner first
+        Settings of Spark that override ours, and two of ours: ``spark.sleeper.jit`` (``quick`` for a sooner first
         answer, ``full`` for long jobs; by default ``quick`` only where the first use is a statement that is known to
         read less than 512 MiB) and ``spark.sleeper.archive``
         (``true``, or ``false`` to keep no class-data archive in the cache folder).
     clock
         Source of ids.
     progress
-        Told of the start and of every job.
+        Shows the start and every job.
     on_session
         Called once with each session that is used, before its first work.
     patience
-        How many seconds tasks have to end after a cancel. Then a JVM that was started here is ended, and the next use
-        starts another with the same settings.
+        How many seconds tasks get to end after a cancel. Then a JVM that was started here is ended, and the next use
+        starts another one with the same settings.
     """
 
     def __init__(
@@ -124,14 +127,14 @@ class SparkEngine:
     ) -> None:
         self._session, self._on_session, self._patience = session, on_session, patience
         self._running: list[WatchedAction[Any]] = []
-        self._deaf: WatchedAction[Any] | None = None
+        self._unresponsive: WatchedAction[Any] | None = None
         self._kept_settings: dict[str, str] = {}
         self._config = dict(config or {})
         self._clock = clock
         self._progress = progress
         self._jvm: Jvm | None = None
         self._jit: str | None = None
-        self._ours = False
+        self._started_here = False
         self._after_first_answer: Callable[[], object] | None = None
         self._maker: object = None
         self._lock = threading.RLock()
@@ -149,44 +152,44 @@ class SparkEngine:
 
     @property
     def ignored(self) -> tuple[IgnoredSetting, ...]:
-        """What a session that we did not start has otherwise; empty for our own, and before the first use."""
+        """The settings in which a session that was not started here differs; empty before the first use."""
         return self._ignored
 
     def handed_out(self) -> SparkSession:
-        """Return the session for a program's own use, and start it for long jobs if need be.
+        """Return the session for a program's own use; if it must be started, it is started for long jobs.
 
-        A warning says when it was started for a quick first answer; errors as `session`.
+        Warns when it was started for a quick first answer; errors as `session`.
         """
         session = self.session()
         self.warn_when_quick()
         return session
 
     def warn_when_quick(self) -> None:
-        """Warn, once, that what a program does with the session or its data frames will be slow."""
+        """Warn, once, that a program's own work on the session or its data frames will be slow."""
         if self._jit == QUICK and JIT not in self._config:
             self._jit = None
             warnings.warn(_SLOW, stacklevel=3)
 
     def session(self, expected_bytes: int | None = None) -> SparkSession:
-        """Return the session, and start it first if need be.
+        """Return the session, started first when there is none.
 
         Parameters
         ----------
         expected_bytes
-            How much the first work reads; None where that is not known. If it is less than 512 MiB, the JVM is started
-            for a quick first answer, otherwise for long jobs.
+            How much the first work reads; None when that is not known. Below 512 MiB, the JVM is started for a quick
+            first answer, otherwise for long jobs.
 
         Raises
         ------
         EngineError
-            There is no Java, Spark did not start, or the session that was handed in was stopped.
+            There is no Java, Spark did not start, or the session that was passed in was stopped.
         """
         with self._lock:
-            self._end_deaf_jvm()
+            self._end_unresponsive_jvm()
             if self._session is not None and self.started:
                 return self._session
-            if self._session is not None and not self._ours:
-                raise EngineError("the Spark session that was handed in was stopped", hint="hand in another one")
+            if self._session is not None and not self._started_here:
+                raise EngineError("the Spark session that was passed in was stopped", hint="pass another one")
             self._forget()
             active = active_session()
             if active is not None:
@@ -197,7 +200,7 @@ class SparkEngine:
                 self._session = self._start(expected_bytes)
             finally:
                 self._progress.finish("")
-            self._ours = True
+            self._started_here = True
             self._keep_settings(self._session)
             self._on_session(self._session)
             return self._session
@@ -208,16 +211,16 @@ class SparkEngine:
         Parameters
         ----------
         action
-            What to do; it runs in another thread.
+            What to run; it runs in another thread.
         description
-            What the progress says, and what Spark calls the jobs.
+            The text of the progress, and the name of the jobs in Spark.
         expected_bytes
             As in `session`.
 
         Raises
         ------
         KeyboardInterrupt
-            The user interrupted; no task of the action runs any more, or a note of the error says which do.
+            The user interrupted; no task of the action runs any more, or a note of the error says which still do.
         SleeperError
             Spark failed: in one line, with Spark's own error as its cause.
         """
@@ -235,9 +238,9 @@ class SparkEngine:
         expected_bytes: int | None = None,
         check: Callable[[], None] = unchecked,
     ) -> Generator[T]:
-        """Run actions side by side and yield each result as it is there; otherwise as `run`, but without progress.
+        """Run actions side by side and yield each result as soon as it exists; otherwise as `run`, without progress.
 
-        `check` is called now and then; when it raises, all jobs are cancelled.
+        `check` is called repeatedly; when it raises, all jobs are cancelled.
         """
         results: SimpleQueue[T] = SimpleQueue()
         watched = self._watched(lambda session: side_by_side(session, actions, results), description, expected_bytes)
@@ -253,23 +256,23 @@ class SparkEngine:
 
     @contextlib.contextmanager
     def _counted(self, watched: WatchedAction[Any]) -> Iterator[None]:
-        """Hold that an action runs; when it was cancelled and runs on, say so in a note of the error."""
+        """Count an action as running; when it still runs after a cancel, say so in a note of the error."""
         self._running.append(watched)
         try:
             yield
         except BaseException as error:
             self._running.remove(watched)
-            if watched.is_deaf:
-                said = self._after_deaf(watched)
-                error.add_note(said)
+            if watched.is_unresponsive:
+                note = self._after_failed_cancel(watched)
+                error.add_note(note)
                 if not isinstance(error, KeyboardInterrupt):
-                    self._progress.finish(said)
+                    self._progress.finish(note)
             raise
         else:
             self._running.remove(watched)
 
-    def _after_deaf(self, watched: WatchedAction[Any]) -> str:
-        """End the JVM of an action that ignores its cancel, if it was started here; return what was done."""
+    def _after_failed_cancel(self, watched: WatchedAction[Any]) -> str:
+        """End the JVM of an action that ignores its cancel, if it was started here; return what to tell the user."""
         what = f"{watched.left} tasks" if watched.left > 1 else "a task" if watched.left else "the driver"
         with self._lock:
             if self._jvm is None:
@@ -277,32 +280,33 @@ class SparkEngine:
                     f"Still running: {what} of Spark, which did not react to the stop. Later statements wait for their "
                     "cores. To end them, stop that Spark session."
                 )
-            self._deaf = watched
-            gone = self._end_deaf_jvm()
-        if gone is None:
+            self._unresponsive = watched
+            lost_views = self._end_unresponsive_jvm()
+        if lost_views is None:
             return (
                 f"Still running: {what} of Spark, which did not react to the stop. Spark restarts after its other jobs."
             )
-        views = f" Gone: Spark's own temporary views {', '.join(gone)}." if gone else ""
+        views = f" Gone: Spark's own temporary views {', '.join(lost_views)}." if lost_views else ""
         return (
             f"{what.capitalize()} of Spark did not react to the stop, so its JVM was ended. The next statement starts "
             f"another, with the same settings; data frames of the old one are gone.{views}"
         )
 
-    def _end_deaf_jvm(self) -> tuple[str, ...] | None:
-        """End a JVM in which a cancelled action runs on, unless others run too; return Spark's views that go with it.
+    def _end_unresponsive_jvm(self) -> tuple[str, ...] | None:
+        """End a JVM in which a cancelled action still runs, unless others run too.
 
-        Returns None when it is not ended.
+        Returns the names of Spark's own views, which are lost with it; None when it is not ended.
         """
-        if self._deaf is None or self._running:
+        if self._unresponsive is None or self._running:
             return None
-        self._deaf = None
+        self._unresponsive = None
         views = self._saved()
-        self._forget(_DEAF_SECONDS)
+        logger.warning("ends Spark's JVM, in which a cancelled job still runs")
+        self._forget(_UNRESPONSIVE_SECONDS)
         return views
 
     def _saved(self) -> tuple[str, ...]:
-        """Keep the settings of a session whose JVM will be ended, and return the views that only it has."""
+        """Remember the settings of a session whose JVM will be ended, and return the names of its own views."""
         session = self._session
         views: list[str] = []
 
@@ -313,50 +317,59 @@ class SparkEngine:
 
         asking = threading.Thread(target=ask, daemon=True)  # a JVM that is out of memory never answers
         asking.start()
-        asking.join(_DEAF_SECONDS)
+        asking.join(_UNRESPONSIVE_SECONDS)
         return tuple(views)
 
     def _keep_settings(self, session: SparkSession) -> None:
-        """Give a new session the settings that the one before it had."""
+        """Give a new session the settings that the previous one had."""
         kept, self._kept_settings = self._kept_settings, {}
         for name, value in kept.items():
             with contextlib.suppress(Exception):  # of the old JVM alone, such as its port
                 session.conf.set(name, value)
 
     def _answered(self) -> None:
-        """Begin what waited for the first answer."""
+        """Start what waited for the first answer."""
         with self._lock:
             after, self._after_first_answer = self._after_first_answer, None
         if after is not None:
-            self._maker = after()  # kept, as Python complains of a process that nobody holds
+            self._maker = after()  # kept, as Python warns about a process without a reference
 
     def stop(self) -> None:
         """Stop the session and its JVM if they were started here; a later use starts another."""
         with self._lock:
-            if self._ours and self._session is not None and self.started:
+            if self._started_here and self._session is not None and self.started:
                 self._session.stop()
+                logger.info("Spark stopped")
             self._forget()
 
     def _adopt(self, session: SparkSession) -> None:
-        """Use a session as it is, and note what we would have had otherwise."""
+        """Use a session as it is, and note the settings in which it differs from one started here."""
         if type(session).__module__.startswith("pyspark.sql.connect"):
-            raise EngineError("a Spark Connect session cannot be used here", hint="hand in a classic SparkSession")
+            raise EngineError("a Spark Connect session cannot be used here", hint="pass a classic SparkSession")
         silence_query_context()
-        self._session, self._ours = session, False
+        self._session, self._started_here = session, False
         if self.started:
             self._ignored = ignored_settings(session, self._config)
-            asked_for = "; ".join(str(setting) for setting in self._ignored if setting.name in self._config)
-            if asked_for:
-                self._progress.finish(f"Spark runs already, and ignores {asked_for}")
+            names = [setting.name for setting in self._ignored]
+            logger.info("uses the Spark session of this process; settings that differ: %s", " ".join(names) or "none")
+            requested = "; ".join(str(setting) for setting in self._ignored if setting.name in self._config)
+            if requested:
+                self._progress.finish(f"Spark runs already, and ignores {requested}")
             self._on_session(session)
 
     def _forget(self, seconds: float = 20) -> None:
-        """Let go of the session, and end the JVM that was ours, by force when it takes longer than `seconds`."""
+        """Drop the session, and end the JVM if it was started here, by force when that takes longer than `seconds`."""
         if self._jvm is not None:
             atexit.unregister(self._jvm.release)
             detach_pyspark()
             self._jvm.stop(seconds)
-        self._session, self._jvm, self._ours, self._ignored, self._after_first_answer = None, None, False, (), None
+        self._session, self._jvm, self._started_here, self._ignored, self._after_first_answer = (
+            None,
+            None,
+            False,
+            (),
+            None,
+        )
 
     def _start(self, expected_bytes: int | None) -> SparkSession:
         """Start a JVM unless PySpark has one already, and a session in it."""
@@ -364,12 +377,15 @@ class SparkEngine:
         conf = {JIT: jit_for(expected_bytes), **own_settings(folder, self._config)}
         self._jit = None if attached() else conf[JIT]
         if attached():
+            logger.info("Spark starts in the JVM that this process has: %s", logged_settings(conf))
             session = build_session(conf)
             delete_with_jvm(session, folder)
             return session
         cache = cache_folder()
         plan, log = plan_jvm(find_java(), conf), cache / "spark.log"
         archive = archive_of(plan, cache) if conf.get(ARCHIVE, "true") == "true" else None
+        began = self._clock.now()
+        logger.info("Spark starts on Java %s (%s): %s", plan.java.version, plan.java.origin, logged_settings(plan.conf))
         try:
             jvm = self._launch(plan, folder, log, archive)
             with jvm.as_gateway():
@@ -378,12 +394,13 @@ class SparkEngine:
         except BaseException:
             self._forget()
             raise
+        logger.info("Spark started in %.1f s", (self._clock.now() - began).total_seconds())
         if archive is not None:
             self._after_first_answer = lambda: make_in_background(plan, archive, log)
         return session
 
     def _launch(self, plan: JvmPlan, folder: Path, log: Path, archive: JvmArchive | None) -> Jvm:
-        """Start a JVM and wait for it; without its archive if it does not start with it."""
+        """Start a JVM and wait for it; once more without its archive if it does not start with it."""
         flags = archive.flags if archive else ()
         self._jvm = jvm = launch_jvm(plan, folder, log, flags=flags or flags_without_archive(plan))
         atexit.register(jvm.release)
@@ -394,6 +411,7 @@ class SparkEngine:
         except EngineError:
             if archive is None or not flags:
                 raise
+            logger.warning("Spark's JVM did not start with its class-data archive; starts without it", exc_info=True)
             archive.discard()
             atexit.unregister(jvm.release)
             jvm.stop(0)

@@ -1,9 +1,17 @@
-"""Spark: planned scans as DataFrames, and SQL over them."""
+"""Spark: planned scans as DataFrames, and SQL over them.
+
+Spark's own reader opens local folders. Everything else is read by Python tasks with our own storage, which each task
+opens by itself; no S3 jars are needed. A task on a cluster finds keys as boto3 does there: by the role, profile or
+environment of its machine. A local Spark runs on this machine, but its workers have the environment of the moment it
+started, so they get the current AWS variables. Keys never leave this machine. Machines may not share a folder, so the
+driver checks that it sees what tasks of a cluster wrote to a folder, before anything refers to it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import operator
 import os
 import re
@@ -32,29 +40,23 @@ from sleeper_nb.storage.filesystem import Storage
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 
-
-# How Spark's tasks reach data: with our own storage, which each opens by itself; no S3 jars are needed.
-#
-# A task on a cluster finds keys as boto3 does there: by its machine's role, profile or environment. A local Spark is
-# this machine, but its workers have the environment of the moment it started; so they are handed the AWS variables of
-# now. Keys never leave this machine. A folder is the same one for all only where machines share it, so what tasks of
-# a cluster wrote to a folder is looked for before anything refers to it.
+logger = logging.getLogger(__name__)
 
 _PATTERN = re.compile(r"[*?\[\]{}\\,=]")
 
 
 def jvm_opens(address: str) -> bool:
-    """Return whether Spark's own reader opens a file: a plain local path, in which it sees no pattern or partition."""
+    """Return whether Spark's own reader can open a file: a local path without patterns or partitions."""
     return not address.startswith("s3://") and not _PATTERN.search(address)
 
 
 def hand_over_keys(spark: SparkSession, storages: Iterable[Storage]) -> None:
-    """Let the Python tasks that are made from here on find this process's keys, where Spark is local."""
+    """Let Python tasks that start from now on find this process's keys, if Spark is local."""
     context = spark.sparkContext
     if all(storage.local for storage in storages) or not _on_this_machine(spark):
         return
     for name in {name for name in (*context.environment, *os.environ) if name.startswith("AWS_")}:
-        # one key at a time, never empty in between: compaction jobs make their tasks side by side
+        # one variable at a time, never empty in between: compaction jobs start their tasks side by side
         if name in os.environ:
             context.environment[name] = os.environ[name]
         else:
@@ -62,12 +64,12 @@ def hand_over_keys(spark: SparkSession, storages: Iterable[Storage]) -> None:
 
 
 def check_written(spark: SparkSession, storage: Storage, files: Iterable[str]) -> None:
-    """Make sure that files which tasks wrote are where this process sees them.
+    """Make sure that this process sees the files which tasks wrote.
 
     Raises
     ------
     StorageError
-        When a machine of a cluster wrote into a folder of its own, naming the file.
+        When a machine of a cluster wrote into its own folder, naming the file.
     """
     if not storage.local or _on_this_machine(spark):
         return
@@ -87,7 +89,7 @@ _TYPE_NAMES = {"long": "bigint", "bytearray": "binary", "list": "array"}
 
 
 def type_text(field_type: FieldType) -> str:
-    """Return a field's type as Spark writes it."""
+    """Return a field's type in Spark's words."""
     name = _TYPE_NAMES.get(field_type.name, field_type.name)
     if field_type.name == "decimal":
         return str(field_type)
@@ -96,14 +98,14 @@ def type_text(field_type: FieldType) -> str:
 
 
 def columns_text(fields: Iterable[Field]) -> str:
-    """Return Spark's DDL of rows with some fields."""
+    """Return Spark's DDL for rows with some fields."""
     return ", ".join(f"`{field.name}` {type_text(field.type)}" for field in fields)
 
 
 def exact_reader(spark: SparkSession) -> DataFrameReader:
-    """Return a reader that gives all rows of its files as they are, or fails, whatever the session's settings say.
+    """Return a reader that gives all rows of its files unchanged, or fails, whatever the session's settings are.
 
-    Those could leave out files that are damaged or missing, and shift dates before 1582 into another calendar.
+    Settings could skip damaged or missing files, and shift dates before 1582 into another calendar.
     """
     return spark.read.options(
         **{
@@ -125,20 +127,21 @@ def data_frame(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFra
     if not plan.files:
         return spark.createDataFrame([], rows)
     if not plan.processing.only_filters or not jvm_opens(storage.root):
+        logger.debug("%d files are read by Python tasks, not by Spark's own reader", len(plan.files))
         return _by_tasks(spark, plan, storage)
-    check_files(plan.files, storage)  # Spark takes an empty file for one without rows
+    check_files(plan.files, storage)  # Spark reads an empty file as one without rows
     stored, parts = columns_text(plan.schema.in_files.fields), []
     for region, filenames in plan.by_region().items():
         part = _renamed(exact_reader(spark).schema(stored).parquet(*map(storage.locate, filenames)), plan.schema)
         parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
-    found = reduce(lambda left, right: left.unionAll(right), parts)
-    return reduce(lambda frame, test: frame.filter(test), _kept(plan.processing, plan.schema), found)
+    rows_of_parts = reduce(lambda left, right: left.unionAll(right), parts)
+    return reduce(lambda frame, test: frame.filter(test), _kept(plan.processing, plan.schema), rows_of_parts)
 
 
 def met(rows: DataFrame, schema: Schema, condition: Condition, columns: Iterable[str] | None) -> DataFrame:
-    """Return the rows that meet a condition, with the columns that are asked for and those that it needs.
+    """Return the rows that meet a condition, with the requested columns and those that it needs.
 
-    DuckDB evaluates it in Spark's Python workers: in Spark's own SQL it would mean something else, such as another
+    DuckDB evaluates it in Spark's Python workers: in Spark's own SQL it would have another meaning, such as another
     order of NaN, other casts and other functions.
 
     Parameters
@@ -150,7 +153,7 @@ def met(rows: DataFrame, schema: Schema, condition: Condition, columns: Iterable
     condition
         A checked condition.
     columns
-        Those that are asked for; all when None.
+        The requested columns; all when None.
     """
     from pyspark.sql import functions as f
 
@@ -161,7 +164,7 @@ def met(rows: DataFrame, schema: Schema, condition: Condition, columns: Iterable
         with test.opened() as opened:
             yield from opened.matching(batches)
 
-    for each in condition.necessary:  # of these Spark's own reader leaves rows unread
+    for each in condition.necessary:  # with these Spark's own reader skips rows
         rows = rows.filter(_COMPARED[each.sign](f.col(f"`{each.column}`"), f.lit(each.value)))
     return rows.select(*[f"`{field.name}`" for field in fields]).mapInArrow(task, columns_text(fields))
 
@@ -195,7 +198,7 @@ def _renamed(rows: DataFrame, schema: Schema) -> DataFrame:
 
 
 def _kept(processing: DataProcessing, schema: Schema) -> list[Column]:
-    """Return the tests of rows that the filters keep; one of a null is not met."""
+    """Return the tests for the rows that the filters keep; a null meets no test."""
     from pyspark.sql import functions as f
 
     tests = []
@@ -208,9 +211,9 @@ def _kept(processing: DataProcessing, schema: Schema) -> list[Column]:
 
 
 def _by_tasks(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFrame:
-    """Return the rows of a plan by Python tasks that read for themselves, as our own kernel gives them.
+    """Return the rows of a plan, read by Python tasks with our own reader.
 
-    A task each leaf where rows of several files must meet; a task each file where every row stays as it is or goes.
+    One task a leaf when rows of several files must be merged; one task a file when each row is kept or dropped alone.
     """
     process, schema = Processor.of(plan.processing, plan.schema), plan.schema.arrow
     parts = groups_of(plan.leaves, file_by_file=plan.processing.only_filters)
@@ -226,11 +229,11 @@ def _by_tasks(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFram
 
 
 def system_table(spark: SparkSession, rows: SystemRows) -> DataFrame:
-    """Return the rows of a system table as a DataFrame: of its Parquet file, if Spark's own reader opens that."""
+    """Return the rows of a system table as a DataFrame; from its Parquet file, if Spark's own reader can open that."""
     if rows.path is not None and jvm_opens(rows.storage.root):
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        # not the schema that Spark finds in the file: that one may name Python classes, which PySpark would import
+        # not the schema that the file has for Spark: it may name Python classes, which PySpark would import
         with rows.storage.input(rows.path) as stream:
             columns = from_arrow_schema(parquet.read_schema(stream), prefer_timestamp_ntz=False)
         return exact_reader(spark).schema(columns).parquet(rows.storage.locate(rows.path))
@@ -247,8 +250,8 @@ def query(
 ) -> DataFrame:
     """Return the rows of a statement that names `views`, with ``:name`` parameters bound by value.
 
-    Spark resolves names when the statement is read, so the views are gone again when this returns. A statement that
-    does more than read is refused before it is run; `local_files` as in `check_reads`.
+    Spark resolves names when it reads the statement, so the views are dropped when this returns. A statement that does
+    more than read is refused before it runs; `local_files` as in `check_reads`.
     """
     check_reads(spark, statement, local_files=local_files)
     for name, frame in views.items():
@@ -262,13 +265,13 @@ def query(
 
 
 def _argument(value: Any) -> Any:
-    """Return a value as Spark binds it: a map as one, and whole numbers of a list all of one size."""
+    """Return a value as Spark binds it: a mapping as a map, and the whole numbers of a list all of one type."""
     from pyspark.sql import functions as f
 
     if isinstance(value, Mapping):
         return f.create_map(*[f.lit(each) for pair in value.items() for each in pair])
     if isinstance(value, list) and value and all(type(each) is int for each in value):
-        # Spark takes no casts here; digits alone become text, as each is an int and nothing else
+        # Spark takes no casts here; pasting is safe, as each value is an int and nothing else
         return f.expr(f"array({', '.join(f'{each}L' for each in value)})")
     return value
 
@@ -278,8 +281,8 @@ def counted_in_ranges(rows: DataFrame, name: str, ranges: int) -> pa.Table:
     from pyspark.sql import functions as f
 
     place = str(rows.columns.index(name))  # Spark does not tell `A` from `a`
-    given = rows.toDF(*map(str, range(len(rows.columns)))).select(f.col(place).cast("double").alias("v"))
-    kept = given.persist()  # a statement that samples would give other rows the second time
+    values = rows.toDF(*map(str, range(len(rows.columns)))).select(f.col(place).cast("double").alias("v"))
+    kept = values.persist()  # a statement that samples would give other rows the second time
     try:
         along = kept.crossJoin(kept.selectExpr(f"{LOW} AS low", f"{HIGH} AS high"))
         counts = along.groupBy("low", "high", f.expr(range_of(ranges)).alias("range")).agg(f.count("*").alias("n"))
@@ -290,13 +293,14 @@ def counted_in_ranges(rows: DataFrame, name: str, ranges: int) -> pa.Table:
 
 def plan_of(frame: DataFrame) -> str:
     """Return Spark's plan of a data frame, which is not run."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         frame.explain("formatted")
-    return said.getvalue().strip()
+    return output.getvalue().strip()
 
 
 def _inside(region: Region, schema: Schema) -> Column:
+    """Return the condition of the rows whose keys are inside a region."""
     from pyspark.sql import functions as f
 
     tests = region.comparisons(schema, lambda key: f.col(quoted_name(key.name, "`")), lambda _, value: f.lit(value))

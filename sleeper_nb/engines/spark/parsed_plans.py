@@ -1,8 +1,8 @@
-"""What a statement's plan has in it, as Spark's parser returns it: every node, wherever it stands.
+"""The nodes of a statement's plan, as Spark's parser returns it, wherever they are in it.
 
-Spark's own JSON of a plan leaves out what stands in maps, tuples and lists of lists: windows, rows of ``VALUES``, names
-of ``WITH``. So a few lines of Java walk through all fields of all nodes, in one call, whatever the length of the plan.
-Spark compiles them as it compiles its own generated code, and keeps the result.
+Spark's own JSON of a plan leaves out what is in maps, tuples and lists of lists: windows, rows of ``VALUES``, names of
+``WITH``. So a few lines of Java walk through all fields of all nodes, in one call, whatever the length of the plan.
+Spark compiles them as it compiles its own generated code, and caches the result.
 """
 
 from __future__ import annotations

@@ -1,14 +1,21 @@
-"""The data pipeline on Spark: bulk import and compaction, whose tasks read and write the table's files by themselves.
+"""Bulk import and compaction on Spark, whose tasks read and write the table's files by themselves.
 
-Bulk import: every row gets the number of its leaf by native expressions that mirror the partition tree; one Spark
-partition per leaf (no hashing, so no two leaves share one); sorted there by Spark, which spills what is too big for
-memory; written by the same writer as in process, as a stream, which checks the order. Tasks return what they wrote, and
-the driver commits it at once. A task that is tried again, or run twice at once, writes another file: only what a
-finished task returned is committed, and files of the others are deleted where the driver can know of them.
+How a bulk import works:
+
+1. Spark's own reader reads plain local Parquet files of one schema. CSV, JSON, buckets, and what Spark reads
+   differently from Arrow (nanoseconds, unsigned numbers, columns that only some files have) are read by a task for each
+   file or range of row groups, with the code of an ingest in process: the same values, and the same errors.
+2. Every row gets the number of its leaf by native expressions that mirror the partition tree. Each leaf is one Spark
+   partition (no hashing, so no two leaves share one), which Spark sorts, and spills when it is too big for memory.
+3. The same writer as in process writes the sorted rows as a stream, and checks their order.
+4. Tasks return what they wrote, and the driver commits it at once. A task that is retried, or runs twice at once,
+   writes another file: only what a finished task returned is committed, and the driver deletes the other files that it
+   can find.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -56,7 +63,6 @@ from sleeper_nb.operations.loading.ingest import (
     IngestSettings,
     discard_files,
     load_summary,
-    plan_of_counts,
     references_to,
     rows_by_leaf,
     write_and_commit,
@@ -81,12 +87,7 @@ from sleeper_nb.storage.filesystem import Storage
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-
-# Data to load as Spark DataFrames: read by Spark's own reader or, with the same values, by Arrow in tasks.
-#
-# Spark's reader is the quicker one for plain local Parquet files of one schema. CSV, JSON, buckets, and what Spark
-# reads otherwise than Arrow (nanoseconds, unsigned numbers, columns that only some files have) are read by a task for
-# each file or range of row groups, with the code of an ingest in process: the same values, and the same errors.
+logger = logging.getLogger(__name__)
 
 _TASK_BYTES = 128 << 20
 """About how much of a Parquet file one task reads."""
@@ -95,7 +96,7 @@ _FOOTERS_AT_ONCE = 16
 
 
 def frame_of(spark: SparkSession, sources: Sequence[IngestSource], schema: Schema) -> DataFrame:
-    """Return the rows of all sources; those that Spark's own reader gives may have other types than the schema's."""
+    """Return the rows of all sources; Spark's own reader may give other types than the schema's."""
     if is_spark(sources):
         (source,) = sources
         assert isinstance(source, InMemory)  # noqa: S101 - no file is a DataFrame
@@ -104,7 +105,8 @@ def frame_of(spark: SparkSession, sources: Sequence[IngestSource], schema: Schem
     footers = _footers(files)
     if len(files) == len(sources) and _read_alike(files, footers, schema):
         return exact_reader(spark).parquet(*[file.address for file in files])
-    # Spark takes nanoseconds for whole numbers, and views of strings not at all: conform first, as in process.
+    logger.debug("%d files are read by Python tasks, not by Spark's own reader", len(files))
+    # Spark reads nanoseconds as whole numbers, and refuses string views: conform first, as in process.
     frames = [
         spark.createDataFrame(read_source(source, schema).table(schema))
         for source in sources
@@ -114,7 +116,7 @@ def frame_of(spark: SparkSession, sources: Sequence[IngestSource], schema: Schem
 
 
 def cast_frame(frame: DataFrame, schema: Schema) -> DataFrame:
-    """Return the rows with the table's types, cast in Python tasks by our own rule; as they are where they have them.
+    """Return the rows with the table's types, cast in Python tasks by our own rules if they have others.
 
     Spark would cast by itself, and with loss, wherever it compares a key with a split point.
     """
@@ -124,8 +126,8 @@ def cast_frame(frame: DataFrame, schema: Schema) -> DataFrame:
     wanted = {
         field.name: field.dataType.simpleString() for field in cast("StructType", StructType.fromDDL(rows)).fields
     }
-    there = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-    if all(there.get(name, kind) == kind for name, kind in wanted.items()):
+    actual = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    if all(actual.get(name, kind) == kind for name, kind in wanted.items()):
         return frame
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -141,39 +143,38 @@ def plan_frame(engine: SparkEngine, state: TableState, sources: Sequence[IngestS
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            found = compare(RawColumns.of(pa.Table.from_batches([batch]), no_place), schema)
-            rows: list[dict[str, Any]] = [{"rows": found.rows}]
-            rows += [{"column": d.column, "problem": d.problem, "change": d.change} for d in found.differences]
-            if not found.differences:
-                keys = pa.table({key.name: found.columns[key.name] for key in schema.row_keys})
+            compared = compare(RawColumns.of(pa.Table.from_batches([batch]), no_place), schema)
+            rows: list[dict[str, Any]] = [{"rows": compared.rows}]
+            rows += [{"column": d.column, "problem": d.problem, "change": d.change} for d in compared.differences]
+            if not compared.differences:
+                keys = pa.table({key.name: compared.columns[key.name] for key in schema.row_keys})
                 rows += [{"leaf": leaf, "rows": n} for leaf, n in rows_by_leaf(keys, tree, schema).items()]
-            yield pa.RecordBatch.from_pylist(rows, schema=_LOOKED)
+            yield pa.RecordBatch.from_pylist(rows, schema=_LOOKED_AT)
 
     def action(spark: SparkSession) -> tuple[list[Any], list[Difference]]:
         frame = frame_of(spark, sources, schema)
-        named = compare(RawColumns.of(frame.limit(0).toArrow()), schema).differences
-        return frame.mapInArrow(
-            task, "leaf string, rows long, column string, problem string, change string"
-        ).collect(), [*named]
+        of_names = compare(RawColumns.of(frame.limit(0).toArrow()), schema).differences
+        columns = "leaf string, rows long, column string, problem string, change string"
+        return frame.mapInArrow(task, columns).collect(), [*of_names]
 
-    looked, named = engine.run(action, "planning the import")
-    rows = sum(row["rows"] for row in looked if row["leaf"] is None and row["column"] is None)
+    answers, of_names = engine.run(action, "planning the import")
+    total = 0
     by_leaf: Counter[str] = Counter()
-    for row in looked:
+    of_values: dict[str, Difference] = {}  # the first of each column
+    for row in answers:
         if row["leaf"] is not None:
             by_leaf[row["leaf"]] += row["rows"]
-    told = {
-        row["column"]: Difference(row["column"], row["problem"], row["change"])
-        for row in reversed(looked)
-        if row["column"] and row["problem"] not in {each.problem for each in named}
-    }
-    differences = {d.column: d for d in (*named, *told.values())}
+        elif row["column"] is not None:
+            of_values.setdefault(row["column"], Difference(row["column"], row["problem"], row["change"]))
+        else:
+            total += row["rows"]
+    differences = {d.column: d for d in (*of_names, *of_values.values())}
     order = {name: place for place, name in enumerate(schema.names)}
-    more = sorted((d for d in differences.values() if d not in named), key=lambda d: order.get(d.column, -1))
-    return plan_of_counts(state, rows, by_leaf, [*named, *more], strategy=strategy, through_spark=True)
+    more = sorted((d for d in differences.values() if d not in of_names), key=lambda d: order.get(d.column, -1))
+    return plan_of_counts(state, total, by_leaf, [*of_names, *more], strategy=strategy, through_spark=True)
 
 
-_LOOKED = pa.schema([
+_LOOKED_AT = pa.schema([
     ("leaf", pa.string()), ("rows", pa.int64()), ("column", pa.string()), ("problem", pa.string()),
     ("change", pa.string()),
 ])  # fmt: skip
@@ -192,7 +193,7 @@ def _footers(files: Sequence[SourceFile]) -> dict[str, tuple[pa.Schema, int]]:
 
 
 def _read_alike(files: Sequence[SourceFile], footers: dict[str, tuple[pa.Schema, int]], schema: Schema) -> bool:
-    """Return whether Spark's own reader gives the rows of all files, with the types and values that the table has."""
+    """Return whether Spark's own reader gives the rows of all files with the table's types and values."""
     if not files or len(footers) < len({file.address for file in files}):
         return False
     first, *others = (schema for schema, _ in footers.values())
@@ -207,6 +208,7 @@ def _read_alike(files: Sequence[SourceFile], footers: dict[str, tuple[pa.Schema,
 
 
 def _alike(kind: pa.DataType) -> bool:
+    """Return whether Spark and Arrow read the same values of an Arrow type."""
     types = pa.types
     if types.is_list(kind):
         return _alike(kind.value_type)
@@ -224,7 +226,7 @@ def _alike(kind: pa.DataType) -> bool:
 def _by_tasks(
     spark: SparkSession, files: Sequence[SourceFile], footers: dict[str, tuple[pa.Schema, int]], schema: Schema
 ) -> Iterator[DataFrame]:
-    """Yield the rows of files, conformed, read in Python tasks; nothing when there is no file."""
+    """Yield a frame of the conformed rows of files, read by Python tasks; nothing when there is no file."""
     pieces = [piece for file in files for piece in _pieces(file, footers)]
     if not pieces:
         return
@@ -241,6 +243,7 @@ def _by_tasks(
 
 
 def _pieces(file: SourceFile, footers: dict[str, tuple[pa.Schema, int]]) -> Iterator[tuple[SourceFile, range | None]]:
+    """Yield the ranges of row groups of a file that tasks read; None for the whole file."""
     if file.address not in footers:
         yield file, None
         return
@@ -250,7 +253,7 @@ def _pieces(file: SourceFile, footers: dict[str, tuple[pa.Schema, int]]) -> Iter
         yield file, range(start, end) if count > 1 else None
 
 
-# What a Spark task tells the driver of the data file that it wrote: one row for each leaf that has rows of it.
+# How a Spark task reports to the driver the data file that it wrote: one row for each leaf with rows in it.
 
 
 def _fields(schema: Schema) -> list[Field]:
@@ -267,7 +270,7 @@ def result_ddl(schema: Schema) -> str:
 def result(
     file: DataFile | None, schema: Schema, leaf_rows: Mapping[int, int] | None = None, attempt: int = 0
 ) -> pa.RecordBatch:
-    """Return what a task tells: its file, None when it had no rows; and of how many rows of which leaf that is.
+    """Return the report of a task: its file, None when it had no rows, and how many rows of which leaf it has.
 
     Parameters
     ----------
@@ -276,9 +279,9 @@ def result(
     schema
         The table's schema.
     leaf_rows
-        By the place of each leaf in the tree's leaves; nothing where the driver knows it.
+        By the index of each leaf in the tree's leaves; None where the driver knows it.
     attempt
-        How often the task was begun before.
+        How often the task was started before.
     """
     row: dict[str, Any] = {"rows": 0, "attempt": attempt, "leaf": 0, "leaf_rows": 0}
     if file is not None:
@@ -291,7 +294,7 @@ def result(
 
 
 def data_file(row: Any, schema: Schema) -> DataFile | None:
-    """Return the file that a row of `result` is of; None when the task had no rows."""
+    """Return the file that a row of `result` reports; None when the task had no rows."""
     if not row["rows"]:
         return None
     least, greatest = (
@@ -317,7 +320,7 @@ def bulk_import(
 ) -> Snapshot:
     """Import data through Spark in one commit; nothing is added when any row does not fit the table.
 
-    The last line of the progress says how many rows a second, and which leaf got far more than its share.
+    The last line of the progress says how many rows a second were imported, and which leaf got far more than its share.
     """
     run_id, began = store.clock.new_id(), store.clock.now()
     reached = [store.storage, *(source.storage for source in sources if isinstance(source, SourceFile))]
@@ -346,11 +349,11 @@ def bulk_import(
         _discard(store, run_id, ["data"], keep=())
         raise
     _discard(store, run_id, sorted(crowded), keep={reference.filename for reference in references})
-    progress.finish("; ".join(_said(store, sources, references, began)))
+    progress.finish("; ".join(_summary(store, sources, references, began)))
     return made
 
 
-def _said(
+def _summary(
     store: StateStore, sources: Sequence[IngestSource], references: Sequence[FileReference], began: datetime
 ) -> Iterator[str]:
     """Yield the summary of an import, and what it changed."""
@@ -361,7 +364,7 @@ def _said(
 
 
 def _checked_frame(spark: SparkSession, sources: Sequence[IngestSource], schema: Schema) -> DataFrame:
-    """Return the rows to import; names and kinds of columns are checked before any is read, values by each task."""
+    """Return the rows to import; columns are checked before any row is read, values by each task."""
     frame = frame_of(spark, sources, schema)
     conform(frame.limit(0).toArrow(), schema)
     return cast_frame(frame, schema)
@@ -394,7 +397,7 @@ def _compacted(
     begun: Callable[[CompactionJob], None],
 ) -> tuple[CompactionJob, DataFile | None]:
     begun(job)
-    process = Processor.of(job.processing, schema)  # here, as an iterator may be known to the notebook alone
+    process = Processor.of(job.processing, schema)  # here: only the notebook may have an iterator's code
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
@@ -416,7 +419,7 @@ def _write(
     run_id: str,
     settings: IngestSettings,
 ) -> list[Any]:
-    """Write the rows to files of their leaves, and return what each task tells of its file."""
+    """Write the rows to files of their leaves, and return what each task reports about its file."""
     leaves, root = [leaf.id for leaf in tree.leaves], tree.root.id
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -427,7 +430,7 @@ def _write(
         if first is None:
             return
         folder = leaves[first.column(_LEAF)[0].as_py()] if settings.file_per_leaf else root
-        # A task may be tried again, or run twice at once: each attempt writes a file of its own.
+        # A task may be retried, or run twice at once: each attempt writes its own file.
         name = paths.data_file(folder, f"{run_id}-{Clock().new_id()}")
         counts: Counter[int] = Counter()
         rows = (_conformed(batch, schema, counts) for batch in chain([first], batches))
@@ -438,20 +441,20 @@ def _write(
     order = [f"`{name}`" for name in schema.sort_order]
     numbered = frame.withColumn(_LEAF, _leaf_number(tree, schema))
     parted = numbered.repartitionById(len(leaves), _LEAF) if settings.file_per_leaf else numbered.repartition(1)
-    told = parted.sortWithinPartitions(*order).mapInArrow(task, result_ddl(schema)).collect()
-    check_written(spark, storage, {row["filename"] for row in told if row["rows"]})
-    return told
+    reports = parted.sortWithinPartitions(*order).mapInArrow(task, result_ddl(schema)).collect()
+    check_written(spark, storage, {row["filename"] for row in reports if row["rows"]})
+    return reports
 
 
 def _conformed(batch: pa.RecordBatch, schema: Schema, counts: Counter[int]) -> pa.Table:
-    """Return a batch's rows without the number of their leaf, which is counted."""
+    """Return a batch's rows without the number of their leaf, and count the rows of each leaf."""
     for each in pc.value_counts(batch.column(_LEAF)).to_pylist():
         counts[each["values"]] += each["counts"]
     return conform(pa.Table.from_batches([batch]).drop_columns([_LEAF]), schema)
 
 
 def _leaf_number(tree: PartitionTree, schema: Schema) -> Column:
-    """Return the expression that walks the tree for a row and gives the place of its leaf in `tree.leaves`."""
+    """Return the expression that walks the tree for a row, to the index of its leaf in `tree.leaves`."""
     from pyspark.sql import functions as f
 
     places = {leaf.id: place for place, leaf in enumerate(tree.leaves)}
@@ -467,18 +470,19 @@ def _leaf_number(tree: PartitionTree, schema: Schema) -> Column:
 
 
 def _references(rows: Sequence[Any], schema: Schema, tree: PartitionTree) -> Iterator[tuple[FileReference, int]]:
-    """Yield the reference that each leaf gets, and how often the task that wrote its file was begun before."""
+    """Yield the reference that each leaf gets, and how often the task that wrote its file was started before."""
     of_file = attrgetter("filename")
     for _, group in groupby(sorted(rows, key=of_file), of_file):
-        told = list(group)
-        file = data_file(told[0], schema)
-        assert file is not None  # noqa: S101 - a task without rows tells nothing
-        for reference in references_to(file, {tree.leaves[row["leaf"]].id: row["leaf_rows"] for row in told}):
-            yield reference, told[0]["attempt"]
+        reports = list(group)
+        file = data_file(reports[0], schema)
+        assert file is not None  # noqa: S101 - a task without rows reports nothing
+        for reference in references_to(file, {tree.leaves[row["leaf"]].id: row["leaf_rows"] for row in reports}):
+            yield reference, reports[0]["attempt"]
 
 
 def _discard(store: StateStore, run_id: str, folders: Iterable[str], *, keep: Iterable[str]) -> None:
-    """Delete what tasks of an import wrote in some folders and the table does not have."""
-    found = [f.path for folder in folders for f in store.storage.list(folder) if f"/{run_id}-" in f.path]
-    if lost := set(found) - set(keep):
-        discard_files(store, lost)
+    """Delete the files that tasks of an import wrote to some folders and that the table does not have."""
+    written = [f.path for folder in folders for f in store.storage.list(folder) if f"/{run_id}-" in f.path]
+    if unused := set(written) - set(keep):
+        logger.info("deletes %d files of failed or repeated tasks of table %s", len(unused), store.table_id)
+        discard_files(store, unused)

@@ -1,4 +1,4 @@
-"""Tasks of Spark that read planned files for themselves, with our own kernel; no row passes through the driver."""
+"""Spark tasks that read planned files by themselves, with our own reader; no row passes through the driver."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PURPOSE: Final = "spark"
-"""What the leases of Spark's readers are for."""
+"""The purpose that the leases of Spark's readers state."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskLease:
-    """What keeps a version's files while a task reads them, in a process of its own.
+    """A lease that protects a version's files while a task reads them in its own process.
 
     Parameters
     ----------
@@ -54,13 +54,13 @@ class ReadTask(InputPartition):
     Parameters
     ----------
     groups
-        One after the other; rows of several groups never meet.
+        The groups of files, read one after the other; rows of several groups are never merged.
     processor
-        What is done with the rows of each.
+        What processes the rows of each.
     storage
         The table's folder.
     lease
-        What keeps the files meanwhile; None where somebody else holds them, or the read is short.
+        Protects the files during the read; None when another process does, or the read is short.
     """
 
     groups: tuple[FileGroup, ...]
@@ -69,7 +69,7 @@ class ReadTask(InputPartition):
     lease: TaskLease | None = None
 
     def rows(self, spark_schema: StructType) -> Iterator[pa.RecordBatch]:
-        """Yield the rows as Spark takes them: the columns of its schema, with the Arrow types that it has for them."""
+        """Yield the rows as Spark takes them: the columns of its schema, with Spark's Arrow types."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         schema = to_arrow_schema(spark_schema, timezone="UTC")
@@ -82,5 +82,5 @@ class ReadTask(InputPartition):
 
 
 def rows_of(partition: InputPartition, columns: StructType) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a task; Spark makes one of its own where there is nothing to read."""
+    """Yield the rows of a task; Spark makes a task of its own when there is nothing to read."""
     return partition.rows(columns) if isinstance(partition, ReadTask) else iter(())

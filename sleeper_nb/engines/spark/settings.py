@@ -1,4 +1,4 @@
-"""Settings of Spark: what a session of our own has, and what one that was there before has otherwise."""
+"""Settings of Spark: those of a session that is started here, and how those of an existing session differ."""
 
 from __future__ import annotations
 
@@ -15,24 +15,28 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
-"""Lets comparisons reach data sources in Python; Spark refuses a reader that could take them without it."""
+"""Lets comparisons reach data sources in Python; without it Spark refuses a reader that could take them."""
 
 _WANTED: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.execution.arrow.pyspark.enabled": "true"}
 _OURS_ONLY: Final = {JIT, ARCHIVE}
+_LOGGED: Final = (
+    "spark.master", "spark.driver.memory", JIT, ARCHIVE, "spark.sql.shuffle.partitions", "spark.local.dir", PUSHDOWN,
+)  # fmt: skip
+"""Settings whose values go into a log; of all others only the names, as a value may be a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoredSetting:
-    """A setting that was wanted, and that a session which was there before has otherwise.
+    """A setting that an existing session has with another value than the one wanted.
 
     Parameters
     ----------
     name
         The setting: ``"spark.sql.session.timeZone"``.
     wanted
-        The value that our own session would have.
+        The value that a session started here would have.
     actual
-        The value that the session has; None when it has none.
+        The session's value; None when it has none.
     """
 
     name: str
@@ -44,7 +48,7 @@ class IgnoredSetting:
 
 
 def ignored_settings(session: SparkSession, config: Mapping[str, str]) -> tuple[IgnoredSetting, ...]:
-    """Return what a session that was there before has otherwise than one of our own with some settings."""
+    """Return the settings in which an existing session differs from one that is started here with `config`."""
     ignored = []
     for name, wanted in {**_WANTED, **config}.items():
         actual = session.conf.get(name, None)
@@ -54,19 +58,26 @@ def ignored_settings(session: SparkSession, config: Mapping[str, str]) -> tuple[
 
 
 def own_settings(folder: Path, config: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of a session of our own, whose files are in a folder; what is given counts before them."""
+    """Return the settings of a session that is started here, whose files are in `folder`; `config` overrides them."""
     conf = {
         "spark.app.name": "sleeper_nb",
         "spark.master": "local[*]",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Spark's default would be a folder in the current one.
+        # Spark's default is a folder in the current one.
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         PUSHDOWN: "true",
         **_WANTED,
     }
     if is_local(config.get("spark.master")):
         conf["spark.driver.host"] = conf["spark.driver.bindAddress"] = "127.0.0.1"
-        # 200, Spark's default, is for clusters: each costs some milliseconds, even when empty.
+        # Spark's default of 200 is for clusters: each partition costs some milliseconds, even when empty.
         conf["spark.sql.shuffle.partitions"] = str(max(2, os.cpu_count() or 2))
     return {**conf, **config}
+
+
+def logged_settings(conf: Mapping[str, str]) -> str:
+    """Return settings for a log: some with their values, of all others only the names."""
+    shown = [f"{name}={conf[name]}" for name in _LOGGED if name in conf]
+    others = sorted(conf.keys() - set(_LOGGED))
+    return ", ".join([*shown, *([f"and {' '.join(others)}"] if others else [])])

@@ -1,13 +1,13 @@
-"""Spark's data source ``sleeper``: a table at any version as a DataFrame, and as a stream of what is appended to it.
+"""Spark's data source ``sleeper``: a table at any version as a DataFrame, and as a stream of its appends.
 
 ::
 
     spark.read.format("sleeper").option("table", "flights").option("scan.savepoint-id", "before-fix").load()
     spark.readStream.format("sleeper").option("table", "flights").option("scan.snapshot-id", 12).load()
 
-Spark asks other processes to plan and to read, so each opens the instance by itself; the class that is registered with
-a Spark session carries where it is. Tasks read with our own kernel, and so with the table's filters, iterator and
-aggregations, and hold the version's lease while they read for long.
+Spark plans and reads in other processes, so each opens the instance by itself; the class that is registered with a
+Spark session holds its place. Tasks use our own reader, which applies the table's filters, iterator and aggregations,
+and hold a lease of the version during long reads.
 """
 
 from __future__ import annotations
@@ -50,33 +50,29 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-
-# From the comparisons that Spark hands to a data source to regions of row keys, so that other files stay unread.
-
 MOST_REGIONS: Final = 100
-"""So many regions at most; a longer list of values counts as the range from its least to its greatest."""
+"""The most regions of a read; a longer list of values becomes the range from its least to its greatest."""
 
 
 def regions_of(filters: Sequence[Filter], schema: Schema) -> list[Region] | None:
-    """Return regions that hold every row that meets all filters.
+    """Return regions of row keys that hold every row which meets all filters, so that other files stay unread.
 
-    Comparisons of other columns, and with values that no key can have, are passed over: Spark applies every filter
-    itself once more.
+    Comparisons of other columns, or with values that no key can have, are ignored: Spark applies every filter again.
 
     Parameters
     ----------
     filters
-        As Spark hands them over: all of them must be met.
+        The filters that Spark passes; a row must meet all of them.
     schema
         The table's.
 
     Returns
     -------
     list[Region] | None
-        Regions that do not overlap, none when no key can meet the filters; None when they tell nothing.
+        Regions that do not overlap; an empty list when no key can meet the filters; None when all keys can.
     """
-    found = [Region.whole(schema)]
-    told = False
+    regions = [Region.whole(schema)]
+    is_bounded = False
     for each in filters:
         names = [key.name for key in schema.row_keys]
         attribute: tuple[str, ...] = getattr(each, "attribute", ())
@@ -86,23 +82,23 @@ def regions_of(filters: Sequence[Filter], schema: Schema) -> list[Region] | None
         ranges = _ranges(each, schema.row_keys[place])
         if ranges is None:
             continue
-        told = True
-        if len(found) * len(ranges) > MOST_REGIONS:
+        is_bounded = True
+        if len(regions) * len(ranges) > MOST_REGIONS:
             ranges = [Range(ranges[0].min, ranges[-1].max)]
-        wanted = [Region.whole(schema).narrowed(place, part) for part in ranges]
-        found = [both for region in found for part in wanted if (both := region.intersect(part)) is not None]
-    return found if told else None
+        parts = [Region.whole(schema).narrowed(place, each_range) for each_range in ranges]
+        regions = [both for region in regions for part in parts if (both := region.intersect(part)) is not None]
+    return regions if is_bounded else None
 
 
 def _ranges(each: Filter, key: Field) -> list[Range] | None:
-    """Return the ranges of a key in which a filter can be met, in order; None when it does not tell."""
+    """Return the ranges of a key in which a filter can be met, in order; None when it sets no bounds."""
     value: Any = getattr(each, "value", None)
     try:
         if isinstance(each, In):
             values = {check_key(key, one) for one in value if one is not None}
             return [_exactly(key, one) for one in sorted(values)]
         return None if value is None else _range(each, key, check_key(key, value))
-    except InvalidInput:  # of another type, which Spark compares by rules of its own
+    except InvalidInput:  # a value of another type, which Spark compares by its own rules
         return None
 
 
@@ -120,7 +116,7 @@ def _range(each: Filter, key: Field, value: KeyValue) -> list[Range] | None:
         case LessThanOrEqual():
             return [Range(None, after)]
         case StringStartsWith() if isinstance(value, str):
-            return [Range(value, _behind_prefix(value))]
+            return [Range(value, _after_prefix(value))]
     return None
 
 
@@ -128,25 +124,25 @@ def _exactly(key: Field, value: KeyValue) -> Range:
     return Range(value, key_after(key, value))
 
 
-def _behind_prefix(prefix: str) -> str | None:
-    """Return the least text behind all that begin with a prefix; None when there is none."""
+def _after_prefix(prefix: str) -> str | None:
+    """Return the least text after all texts with a prefix; None when there is none."""
     kept = prefix.rstrip("\U0010ffff")
     if not kept:
         return None
     last = ord(kept[-1])
-    # no character is between the two: they are halves of others
+    # no characters exist between these two code points: they are surrogates
     return kept[:-1] + chr(0xE000 if last == 0xD7FF else last + 1)
 
 
 class SleeperSource(DataSource):
-    """The data source; `register` makes the class that knows an instance.
+    """The data source; `register` makes the class for an instance.
 
     Options are those of `sleeper_nb.engines.spark.source_options.OPTIONS`: ``table``; at most one of
     ``scan.snapshot-id``, ``scan.savepoint-id`` (an id or a name), ``scan.timestamp`` and ``version`` (the words of
     ``VERSION AS OF``); ``warehouse``, ``instance``, ``region`` and ``endpoint-url`` for another instance; and those of
-    streams (`sleeper_nb.engines.spark.stream_reader`). A DataFrame stays at the version that was found when it was
-    loaded, and has that version's schema; a stream keeps the columns that it was started with. Filters, iterator and
-    aggregations are the table's of the moment of a query.
+    streams (`sleeper_nb.engines.spark.stream`). A DataFrame stays at the version of the moment it was loaded, and has
+    that version's schema; a stream keeps the columns that it was started with. Filters, iterator and aggregations are
+    those that the table has when a query runs.
     """
 
     place: ClassVar[InstancePlace]
@@ -155,7 +151,7 @@ class SleeperSource(DataSource):
     prunes: ClassVar[bool]
 
     loaded: int | None = None
-    """The snapshot that was found when Spark asked for the schema."""
+    """The snapshot that was current when Spark asked for the schema."""
 
     loaded_schema: int | None = None
     """The id of the schema that Spark was given; None when the user gave one."""
@@ -168,10 +164,10 @@ class SleeperSource(DataSource):
     @without_stack()
     def schema(self) -> str:
         """Return the columns of the version."""
-        asked = self.asked()
-        table = self.open(asked)
+        options = self.parsed_options()
+        table = self.open(options)
         try:
-            version = table.resolve(asked.version).version
+            version = table.resolve(options.version).version
             self.loaded, self.loaded_schema = version.number, version.schema_id
             return columns_text(table.store.schema(version.schema_id, version.schema_checksum).fields)
         finally:
@@ -179,23 +175,23 @@ class SleeperSource(DataSource):
 
     @without_stack()
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what plans and reads a batch."""
+        """Return the reader that plans and reads a batch."""
         return PruningReader(self, schema) if self.prunes else VersionReader(self, schema)
 
     @without_stack()
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """Return what plans and reads a stream."""
+        """Return the reader that plans and reads a stream."""
         from sleeper_nb.engines.spark.stream import AppendReader
 
         return AppendReader(self, schema)
 
-    def asked(self) -> SourceOptions:
-        """Return what the options say."""
+    def parsed_options(self) -> SourceOptions:
+        """Return the parsed options."""
         return SourceOptions.of(self.options, self.place)
 
-    def open(self, asked: SourceOptions) -> SourceTable:
-        """Open the table that was asked for."""
-        return type(self).opener(asked.place, asked.table)
+    def open(self, options: SourceOptions) -> SourceTable:
+        """Open the table that the options name."""
+        return type(self).opener(options.place, options.table)
 
 
 class VersionReader(DataSourceReader):
@@ -204,7 +200,7 @@ class VersionReader(DataSourceReader):
     Parameters
     ----------
     source
-        Knows what was asked for.
+        The data source, which knows the options.
     schema
         The columns that Spark wants.
     """
@@ -215,16 +211,15 @@ class VersionReader(DataSourceReader):
 
     @without_stack()
     def partitions(self) -> list[ReadTask]:
-        """Return the tasks: each reads some leaves, or some of a leaf's files where their rows need not meet."""
-        asked = self.source.asked()
-        table = self.source.open(asked)
+        """Return the tasks: each reads some leaves, or some of a leaf's files when their rows need not be merged."""
+        options = self.source.parsed_options()
+        table = self.source.open(options)
         try:
-            found = table.resolve(
-                asked.version if self.source.loaded is None else SnapshotReference(self.source.loaded)
-            )
-            state = table.store.load(found.version)
+            loaded = self.source.loaded
+            resolved = table.resolve(options.version if loaded is None else SnapshotReference(loaded))
+            state = table.store.load(resolved.version)
             plan = plan_scan(state, regions_of(self.filters, state.schema))
-            lease = table.handed_on(state.snapshot_id, plan.bytes)
+            lease = table.lease_for_tasks(state.snapshot_id, plan.bytes)
             return table.tasks(plan.leaves, state.schema, state.processing, self.source.parallelism, lease)
         finally:
             table.close()
@@ -235,23 +230,23 @@ class VersionReader(DataSourceReader):
 
 
 class PruningReader(VersionReader):
-    """Reads what comparisons of row keys leave of a version; other leaves and files are not opened."""
+    """Reads a version within comparisons of row keys; other leaves and files are not opened."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Note the filters, and return them all: Spark applies each by its own rules to the rows that it gets."""
+        """Remember the filters, and return them all: Spark applies each by its own rules to the rows that it gets."""
         self.filters = list(filters)
         return self.filters
 
 
 def register(spark: SparkSession, place: InstancePlace, opener: Opener, storage: Storage) -> None:
-    """Make ``format("sleeper")`` known to a Spark session, for tables of an instance; it takes another one's place.
+    """Make ``format("sleeper")`` known to a Spark session, for tables of an instance, instead of any other instance.
 
     Parameters
     ----------
     spark
-        The session. Comparisons reach the data source if `PUSHDOWN` is set in it by now.
+        The session. Comparisons reach the data source if `PUSHDOWN` is already set in it.
     place, storage
-        Where the instance is. On a local Spark this process's keys of now are handed over with it.
+        Where the instance is. A local Spark gets this process's current keys too.
     opener
         Opens tables in Spark's other processes.
     """
@@ -266,12 +261,12 @@ def source_of(place: InstancePlace, opener: Opener, parallelism: int, *, prunes:
     Parameters
     ----------
     place, opener
-        As of `register`.
+        As in `register`.
     parallelism
         How many tasks run at once.
     prunes
-        Whether Spark hands over comparisons.
+        Whether Spark passes comparisons.
     """
-    known = {"place": place, "opener": staticmethod(opener), "parallelism": parallelism, "prunes": prunes}
-    # A class that no module has travels to other processes by value, and what it knows with it.
-    return type("SourceOfInstance", (SleeperSource,), known)
+    attributes = {"place": place, "opener": staticmethod(opener), "parallelism": parallelism, "prunes": prunes}
+    # A class that is in no module is pickled by value, with its attributes.
+    return type("SourceOfInstance", (SleeperSource,), attributes)

@@ -22,14 +22,14 @@ PLACE: Final = ("warehouse", "instance", "region", "endpoint-url")
 VERSION: Final = ("scan.snapshot-id", "scan.savepoint-id", "scan.timestamp", "version")
 LIMITS: Final = ("maxSnapshotsPerTrigger", "maxFilesPerTrigger", "maxRowsPerTrigger")
 OPTIONS: Final = (TABLE, *PLACE, *VERSION, *LIMITS, SKIP_ROLLBACKS)
-"""Every option; Spark tells them in lower case."""
+"""Every option; Spark passes them in lower case."""
 _PATH: Final = "path"
 """What Spark calls the argument of ``load``."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstancePlace:
-    """Where an instance is, as `sleeper_nb.connect` takes it: what another process needs to open it by itself.
+    """Where an instance is, as `sleeper_nb.connect` takes it; all that another process needs to open it.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ class InstancePlace:
     instance
         Its name below the warehouse.
     region, endpoint_url
-        Of S3 and DynamoDB; found by that process when None. Keys are never part of it.
+        Of S3 and DynamoDB; the other process finds them when None. Keys are never part of this value.
     permissions
-        What the session's user allows the properties of its tables to name.
+        What the session's user lets the properties of its tables name.
     """
 
     warehouse: str
@@ -50,16 +50,16 @@ class InstancePlace:
     permissions: Permissions = NOTHING_ALLOWED
 
     def overridden(self, options: Mapping[str, str]) -> InstancePlace:
-        """Return the place with the parts that options name; what is allowed here is not allowed elsewhere."""
+        """Return the place with the parts that options name; permissions do not carry over to another instance."""
         names = dict(zip(PLACE, ("warehouse", "instance", "region", "endpoint_url"), strict=True))
-        here = {field: getattr(self, field) for field in names.values()}
-        there = here | {field: options[name] for name, field in names.items() if name in options}
-        return self if there == here else InstancePlace(**there)
+        own = {field: getattr(self, field) for field in names.values()}
+        other = own | {field: options[name] for name, field in names.items() if name in options}
+        return self if other == own else InstancePlace(**other)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a user asked the data source for.
+    """The options of one DataFrame or stream.
 
     Parameters
     ----------
@@ -68,11 +68,11 @@ class SourceOptions:
     table
         The name of the table.
     version
-        Which one; None for the current one.
+        Which version; None for the current one.
     limits
-        Of one batch of a stream.
+        The limits of one batch of a stream.
     skip_rollbacks
-        Whether a stream passes over rollbacks.
+        Whether a stream skips rollbacks.
     """
 
     place: InstancePlace
@@ -83,67 +83,67 @@ class SourceOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str], place: InstancePlace) -> SourceOptions:
-        """Read the options of a DataFrame; the instance is at `place` where they do not say otherwise.
+        """Read the options of a DataFrame; by default the instance is at `place`.
 
         Raises
         ------
         NotFound
-            When there is no such option; the nearest is named.
+            When an option does not exist; the nearest is named.
         InvalidInput
             When no table is named, several versions are, or a value cannot be read.
         """
-        given = {name.casefold(): text for name, text in options.items()}
         known = {name.casefold(): name for name in (*OPTIONS, _PATH)}
-        for name in given:
-            if name not in known:
-                raise _unknown(name)
-        said = {known[name]: text for name, text in given.items()}
-        named = said.get(TABLE, said.get(_PATH))
-        if not named:
+        values: dict[str, str] = {}
+        for name, text in options.items():
+            if name.casefold() not in known:
+                raise _unknown(name.casefold())
+            values[known[name.casefold()]] = text
+        table = values.get(TABLE, values.get(_PATH))
+        if not table:
             raise InvalidInput(
-                "the data source is not told which table", hint='write .option("table", "flights") before .load()'
+                "the data source needs to know which table", hint='write .option("table", "flights") before .load()'
             )
-        limits = BatchLimits(*(_count(said, name) for name in LIMITS))
-        return cls(place.overridden(said), named, _version(said), limits, _truth(said, SKIP_ROLLBACKS))
+        limits = BatchLimits(*(_count(values, name) for name in LIMITS))
+        return cls(place.overridden(values), table, _version(values), limits, _truth(values, SKIP_ROLLBACKS))
 
 
 def _unknown(name: str) -> NotFound:
-    """Return the error, which names the nearest option as it is written."""
-    spelt = {option.casefold(): option for option in OPTIONS}
-    near = difflib.get_close_matches(name, spelt, n=1)
-    hint = f"did you mean {spelt[near[0]]!r}?" if near else f"there are: {', '.join(OPTIONS)}"
+    """Return the error, which names the nearest option."""
+    spellings = {option.casefold(): option for option in OPTIONS}
+    near = difflib.get_close_matches(name, spellings, n=1)
+    hint = f"did you mean {spellings[near[0]]!r}?" if near else f"there are: {', '.join(OPTIONS)}"
     return NotFound(f"no option {name!r} of the data source", hint=hint)
 
 
-def _version(said: Mapping[str, str]) -> VersionReference | None:
-    asked = [name for name in VERSION if name in said]
-    if len(asked) > 1:
-        raise InvalidInput(f"{asked[0]} and {asked[1]} both name a version", hint="give one of them")
-    if not asked:
+def _version(values: Mapping[str, str]) -> VersionReference | None:
+    names = [name for name in VERSION if name in values]
+    if len(names) > 1:
+        raise InvalidInput(f"{names[0]} and {names[1]} both name a version", hint="give one of them")
+    if not names:
         return None
-    (name,) = asked
-    text = said[name].strip()
+    (name,) = names
+    text = values[name].strip()
     if name == "scan.timestamp":
         return parse_moment(text)
     if name == "scan.savepoint-id":
         return parse_version(f"savepoint.{text}")
-    found = parse_version(text)
-    if name == "scan.snapshot-id" and not isinstance(found, SnapshotReference):
+    reference = parse_version(text)
+    if name == "scan.snapshot-id" and not isinstance(reference, SnapshotReference):
         raise InvalidInput(f"{name} cannot be {text!r}", hint="give the number of a snapshot")
-    return found
+    return reference
 
 
-def _count(said: Mapping[str, str], name: str) -> int | None:
-    text = said.get(name)
+def _count(values: Mapping[str, str], name: str) -> int | None:
+    text = values.get(name)
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and int(text)):
-        raise InvalidInput(f"option {name} cannot be {text!r}", hint="give a whole number from 1 on")
+        raise InvalidInput(f"option {name} cannot be {text!r}", hint="give a whole number, at least 1")
     return int(text)
 
 
-def _truth(said: Mapping[str, str], name: str) -> bool:
-    text = said.get(name, "false").casefold()
+def _truth(values: Mapping[str, str], name: str) -> bool:
+    text = values.get(name, "false").casefold()
     if text not in {"true", "false"}:
-        raise InvalidInput(f"option {name} cannot be {text!r}", hint="it is true or false")
+        raise InvalidInput(f"option {name} cannot be {text!r}", hint="write true or false")
     return text == "true"

@@ -1,4 +1,4 @@
-"""A table as a process of Spark opened it: what the data source plans a read with."""
+"""A table that a process of Spark opened: the data source plans its reads with it."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class SourceTable:
     Parameters
     ----------
     name
-        The table's, as it is spelt.
+        The table's name.
     store
         Its versions.
     properties
-        Returns its properties of now.
+        Returns its current properties.
     leases
-        Those of this process; they are released with the instance.
+        The leases of this process; they are released with the instance.
     leases_elsewhere
-        Opens the leases of another process, there.
+        Opens the leases of another process, in that process.
     close
-        Lets go of the instance.
+        Closes the instance.
     """
 
     name: str
@@ -52,23 +52,23 @@ class SourceTable:
     leases_elsewhere: Callable[[], AbstractContextManager[Leases]]
     close: Callable[[], None]
 
-    def resolve(self, asked: VersionReference | None) -> Resolved:
-        """Return the version that a reference names; errors as `sleeper_nb.operations.versioning.versions.resolve`."""
-        return versions.resolve(self.store.catalog, self.store.table_id, self.name, asked)
+    def resolve(self, reference: VersionReference | None) -> Resolved:
+        """Return the version that a reference names; errors as `sleeper_nb.operations.versioning.resolve.resolve`."""
+        return versions.resolve(self.store.catalog, self.store.table_id, self.name, reference)
 
     def processing(self, schema: Schema, recorded: str | None) -> DataProcessing:
-        """Return what is done now with rows of a version that records how they are processed."""
+        """Return how the rows of a version are processed now; `recorded` is what the version says about it."""
         return DataProcessing.of(self.properties().processed_as(recorded), schema, self.store.clock.now())
 
     def guard(self, snapshot_id: int, size: int) -> ReadGuard:
-        """Return what keeps a version's files while this process, or one that lives as long, reads so many bytes."""
+        """Return what protects a version's files while this process, or one that lives as long, reads `size` bytes."""
         return ReadGuard(self.leases, self.store.table_id, snapshot_id, is_old=True, bytes=size, table=self.name)
 
-    def handed_on(self, snapshot_id: int, size: int) -> TaskLease | None:
-        """Return what keeps a version's files while tasks read them, when that takes long.
+    def lease_for_tasks(self, snapshot_id: int, size: int) -> TaskLease | None:
+        """Return a lease that protects a version's files while tasks read them; None when the read is short.
 
-        The process that plans ends before they begin: it takes a lease that ends by itself, and each task one of its
-        own.
+        The process that plans ends before the tasks begin: it takes a lease that expires by itself, and each task takes
+        one of its own.
         """
         if not self.guard(snapshot_id, size).is_long:
             return None
@@ -83,7 +83,7 @@ class SourceTable:
         parallelism: int,
         lease: TaskLease | None = None,
     ) -> list[ReadTask]:
-        """Return what Spark's tasks read of some leaves; a leaf may be there twice, then its parts never meet."""
+        """Return the tasks that read some leaves; a leaf can come twice, then its parts are never merged."""
         processor = Processor.of(self.processing(schema, recorded), schema)
         apart = processor.processing.only_filters
         parts = packed(groups_of(leaves, file_by_file=apart), parallelism)
@@ -93,4 +93,4 @@ class SourceTable:
 
 
 Opener = Callable[[InstancePlace, str], SourceTable]
-"""Opens a table of an instance by its name, in any process; importable, as it travels there."""
+"""Opens a table of an instance by its name, in any process; importable, as it is pickled."""

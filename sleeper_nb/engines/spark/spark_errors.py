@@ -1,7 +1,8 @@
-"""Errors in Spark's Python processes, shown by Spark without the stack of those processes."""
+"""Turn Spark's long errors into short ones of this package, also those that its Python workers send back."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -12,11 +13,11 @@ from typing import Final
 from sleeper_nb import errors
 from sleeper_nb.errors import EngineError, InvalidInput, NotFound, SleeperError
 
-# Turns Spark's long errors into short ones of this package.
+logger = logging.getLogger(__name__)
 
 _LONGEST: Final = 300
 
-# The last of a Python stack that a worker sends back: "sleeper_nb.errors.InvalidInput: message".
+# The end of a Python stack that a worker sends back: "sleeper_nb.errors.InvalidInput: message".
 _OURS: Final = re.compile(r"^(?:.*: )?sleeper_nb\.errors\.(\w+): (.*)(?:\n[ \t]*hint: (.*))?$", re.MULTILINE)
 _NO_MODULE: Final = re.compile(r"(?:ModuleNotFoundError|ImportError): (No module named '([\w.]+)'.*)")
 _STACK_END: Final = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt|Exit)\b(?:: .*)?)$", re.MULTILINE)
@@ -29,7 +30,7 @@ _SQLSTATE: Final = re.compile(r" ?SQLSTATE: \w{5}\.?")
 
 
 def explain(error: BaseException) -> SleeperError | None:
-    """Say in one line what went wrong in Spark.
+    """Return the error of ours, in one line, for an error of Spark.
 
     Parameters
     ----------
@@ -40,7 +41,7 @@ def explain(error: BaseException) -> SleeperError | None:
     -------
     SleeperError | None
         The error to raise with `error` as its cause; an error of this package that was raised in one of Spark's
-        Python workers comes back as itself. None for an error that is not Spark's.
+        Python workers is raised here as it was there. None for an error that is not Spark's.
     """
     if isinstance(error, SleeperError):
         return error
@@ -49,7 +50,7 @@ def explain(error: BaseException) -> SleeperError | None:
     if not (module in {"pyspark", "py4j"} or kinds & set(_NO_JVM)):
         return None
     text = _text(error)
-    return (
+    ours = (
         _from_worker(text)
         or _from_machine(text)
         or _from_statement(kinds, text)
@@ -59,26 +60,30 @@ def explain(error: BaseException) -> SleeperError | None:
             hint="the whole error is its __cause__; in a notebook, %sleeper why shows it",
         )
     )
+    # not its text, which may hold values of rows
+    logger.debug("Spark raised %s, which is shown as %s", type(error).__name__, type(ours).__name__)
+    return ours
 
 
 def _text(error: BaseException) -> str:
-    """Return everything that an error says; Spark's own text needs a JVM that may be gone."""
+    """Return the whole text of an error; Spark's own text needs a JVM, which may be gone."""
     try:
-        said = str(error)
+        text = str(error)
     except Exception:  # noqa: BLE001 - whatever the dead JVM's proxy raises
-        said = " ".join(str(argument) for argument in error.args)
-    return said or type(error).__name__
+        text = " ".join(str(argument) for argument in error.args)
+    return text or type(error).__name__
 
 
 def _from_worker(text: str) -> SleeperError | None:
-    if found := _OURS.search(text):
-        kind = getattr(errors, found[1], None)
+    """Return the error for what failed in one of Spark's Python workers; None when it failed elsewhere."""
+    if match := _OURS.search(text):
+        kind = getattr(errors, match[1], None)
         if isinstance(kind, type) and issubclass(kind, SleeperError):
-            return kind(found[2].strip(), hint=found[3].strip() if found[3] else None)
-    if found := _NO_MODULE.search(text):
-        package = found[2].partition(".")[0]
+            return kind(match[2].strip(), hint=match[3].strip() if match[3] else None)
+    if match := _NO_MODULE.search(text):
+        package = match[2].partition(".")[0]
         return EngineError(
-            f"Spark's Python workers fail to import: {found[1].strip()}",
+            f"Spark's Python workers cannot import a module: {match[1].strip()}",
             hint=f"install {package!r} in the Python of Spark's workers, and start a new session",
         )
     if "Traceback (most recent call last)" in text and (ends := _STACK_END.findall(text.partition("\n\tat ")[0])):
@@ -92,12 +97,12 @@ def _from_machine(text: str) -> SleeperError | None:
     if _NO_SPACE.search(text):
         return EngineError(
             "Spark ran out of disk space",
-            hint="free some, or give config={'spark.local.dir': '/a/larger/disk'} before Spark starts",
+            hint="free some, or set spark.local.dir to a folder on a larger disk before Spark starts",
         )
-    if found := _NO_MEMORY.search(text):
+    if match := _NO_MEMORY.search(text):
         return EngineError(
-            f"Spark ran out of memory: {_cut(found[1] or 'Java heap space')}",
-            hint="give config={'spark.driver.memory': '8g'} before Spark starts",
+            f"Spark ran out of memory: {_cut(match[1] or 'Java heap space')}",
+            hint="set spark.driver.memory, such as to 8g, before Spark starts",
         )
     return None
 
@@ -111,14 +116,14 @@ def _from_statement(kinds: set[str], text: str) -> SleeperError | None:
     if "ParseException" in kinds:
         where = re.search(r"\(line (\d+), pos (\d+)\)", text)
         place = f" (line {where[1]}, position {where[2]})" if where and where[0] not in message else ""
-        return InvalidInput(f"{message}{place}", hint="check the statement's spelling at that place")
+        return InvalidInput(f"{message}{place}", hint="check the statement's spelling there")
     if name.startswith("TABLE_OR_VIEW_NOT_FOUND"):
         missing = re.search(r"The table or view (\S+) cannot be found", text)
         return NotFound(
             f"no table or view {missing[1].replace('`', '')!r}" if missing else message, hint="check its spelling"
         )
     if near := re.search(r"Did you mean one of the following\? \[(.*?)\]", text):
-        # Spark names all of them in one long line; the first are the nearest.
+        # Spark lists all of them in one long line, nearest first.
         nearest = [candidate.replace("`", "") for candidate in near[1].split(", ")[:3]]
         return InvalidInput(message.partition(" Did you mean")[0], hint=f"did you mean {' or '.join(nearest)}?")
     return InvalidInput(message, hint="check the statement against the columns and types of its tables")
@@ -127,13 +132,13 @@ def _from_statement(kinds: set[str], text: str) -> SleeperError | None:
 def _from_connection(kinds: set[str]) -> SleeperError | None:
     if not kinds & set(_NO_JVM):
         return None
-    return EngineError("Spark's JVM does not answer", hint="run it again: a new Spark is started when its JVM is gone")
+    return EngineError("Spark's JVM does not answer", hint="run it again: Spark restarts when its JVM is gone")
 
 
 def _first_line(text: str) -> str:
-    """Return the first line that says something, without condition names, class names and SQL states."""
+    """Return the first line with content, without condition names, class names and SQL states."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    # Py4J begins with the call that failed, and goes on with what was wrong.
+    # Py4J's first line names the call that failed, its second what was wrong.
     if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
         lines = lines[1:]
     line = lines[0].removeprefix(": ") if lines else ""
@@ -146,14 +151,14 @@ def _cut(line: str) -> str:
 
 
 _HIDES_STACK = "SPARK_HIDE_TRACEBACK"
-"""The variable that PySpark reads when it writes down the error that ends one of its Python processes."""
+"""The variable that PySpark reads when it reports the error that ends one of its Python processes."""
 
 
 @contextmanager
 def without_stack() -> Iterator[None]:
-    """Have Spark show an error of this package by its message and hint alone; also used as a decorator.
+    """Make Spark show an error of this package by its message and hint alone; also used as a decorator.
 
-    A process of Spark ends with the error, so no other error loses its stack. In any other process it does nothing.
+    The process of Spark ends with the error, so no other error loses its stack. In other processes this does nothing.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""The files that a statement on Spark names: their formats, options and places."""
+"""What SQL on Spark may name: the settings that it may change, and the formats, options and paths of files."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from sleeper_nb.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-# The settings of Spark that a statement may change: those that change how a query runs, and not what it answers.
 
 CHANGEABLE: Final = frozenset(
     {
@@ -48,7 +45,9 @@ CHANGEABLE: Final = frozenset(
         "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes",
     }
 )
-"""Not among them: names of classes (a catalog, a cost evaluator), what makes a damaged file answer fewer rows
+"""The settings that a statement may change: those that change how a query runs, and not what it answers.
+
+Not among them: names of classes (a catalog, a cost evaluator), what makes a damaged file answer fewer rows
 (``spark.sql.files.ignoreCorruptFiles``), and what gives a query another meaning (``spark.sql.session.timeZone``,
 ``spark.sql.ansi.enabled``, ``spark.sql.caseSensitive``)."""
 
@@ -56,7 +55,7 @@ _TIME_ZONE: Final = "spark.sql.session.timeZone"
 
 
 def check_change(key: str | None) -> None:
-    """Make sure that SQL may change a setting, or take a change of it back.
+    """Make sure that SQL may change or reset a setting.
 
     Parameters
     ----------
@@ -95,23 +94,23 @@ _OPTIONS: Final = frozenset(
     pathGlobFilter recursiveFileLookup modifiedBefore modifiedAfter
     """.lower().split()
 )
-"""Options that say how a file is written, or which files are meant. Not among them: those that leave out files which
-cannot be read, and those that name another file."""
+"""Options that say how a file is written, or which files are meant. Not among them: those that skip files which cannot
+be read, and those that name another file."""
 
 
 def is_format(name: str) -> bool:
-    """Whether SQL may read files of a format."""
+    """Return whether SQL may read files of a format."""
     return name.lower() in _FORMATS
 
 
 def check_format(name: str) -> None:
-    """Raise unless SQL may read files of a format; others may connect to a database, or run a class."""
+    """Raise unless SQL may read files of a format; other formats may connect to a database, or run a class."""
     if not is_format(name):
         raise InvalidInput(f"SQL reads no files of format {name!r}", hint=f"formats are {', '.join(FORMATS)}")
 
 
 def check_options(session: SparkSession, options: Iterable[tuple[str, str]], *, local_files: bool) -> None:
-    """Raise when an option does more than say how a file is written, or its path may not be read."""
+    """Raise when an option does more than say how a file is written, or SQL may not read its path."""
     for name, value in options:
         if name.lower() not in _OPTIONS:
             hint = "read the file in Python: session.spark_session.read.option(…)"
@@ -126,7 +125,7 @@ def check_path(session: SparkSession, path: str, *, local_files: bool) -> None:
     Raises
     ------
     InvalidInput
-        SQL may read no files here, the path is elsewhere than on this machine, or a file is no data of the user's.
+        SQL may read no files here, the path is not on this machine, or a file is not the user's data.
     """
     if not local_files:
         raise no_local_files(path)
@@ -136,25 +135,25 @@ def check_path(session: SparkSession, path: str, *, local_files: bool) -> None:
 
 
 def _matching(session: SparkSession, path: str) -> Iterator[str]:
-    """Yield the local paths that Spark reads for a path: it has patterns, and a working folder, of its own."""
+    """Yield the local paths that Spark reads for a path: Spark has its own patterns and its own working folder."""
     from py4j.protocol import Py4JJavaError
 
     jvm: Any = session._jvm  # noqa: SLF001 - the only way to the JVM
     conf = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
     try:
-        there = jvm.org.apache.hadoop.fs.Path(path)
+        hadoop_path = jvm.org.apache.hadoop.fs.Path(path)
     except Py4JJavaError as error:
         raise InvalidInput(f"no path {path!r}", hint="write one: csv.`data.csv`") from error
-    scheme = there.toUri().getScheme() or jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(conf).getScheme()
+    scheme = hadoop_path.toUri().getScheme() or jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(conf).getScheme()
     if scheme != "file":
         hint = "read it in Python: session.spark_session.read"
-        raise InvalidInput(f"SQL reads files of this machine alone, not {path!r}", hint=hint)
-    found = there.getFileSystem(conf).globStatus(there)
-    yield from (each.getPath().toUri().getPath() for each in found or ())
+        raise InvalidInput(f"SQL reads only files of this machine, not {path!r}", hint=hint)
+    matches = hadoop_path.getFileSystem(conf).globStatus(hadoop_path)
+    yield from (each.getPath().toUri().getPath() for each in matches or ())
 
 
 def _below(path: str) -> Iterator[str]:
-    """Yield a path and, of a folder, all folders and links below it, which Spark reads too."""
+    """Yield a path and, for a folder, all folders and links below it, which Spark reads too."""
     yield path
     waiting, seen = [path], set()
     while waiting:
@@ -175,5 +174,5 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return list(entries)
-    except OSError:  # Spark cannot read it either, and says so
+    except OSError:  # Spark cannot read it either, and reports it
         return []

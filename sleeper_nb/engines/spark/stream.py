@@ -1,21 +1,21 @@
-"""A table as a stream: first its full state at a snapshot, then each append behind it, exactly once.
+"""A table as a stream: first its full state at a snapshot, then each later append, exactly once.
 
-What else happens to the table gives no rows: compaction, splitting, garbage collection, migration. A rollback cannot be
-followed, as rows that were given cannot be taken back: the stream stops there, or passes over it when it is told to
-(``streaming.skip-rollbacks``): then what the rollback removed stays given, and what it brought back is not given again.
+Other changes give no rows: compaction, splitting, garbage collection, migration. A stream cannot follow a rollback, as
+it cannot take rows back: it stops there. With ``streaming.skip-rollbacks`` it goes on: rows that the rollback removed
+stay in the output, and rows that it brought back are not repeated.
 
-The table's filters apply to all rows, by the age that they have when their batch is planned. Its aggregations, and its
-iterator, see the full state as a whole, and each append by itself: rows of equal keys that two commits added are not
-combined; that is for the query behind the stream.
+The table's filters apply to all rows, by their age when the batch is planned. Its aggregations and its iterator see the
+full state as a whole, and each append by itself: rows with equal keys from two commits are not combined; the query that
+reads the stream does that.
 
 Exactly once, in steps:
 
 1. A batch is the range between two offsets, which Spark writes into its checkpoint before the batch is planned.
 2. What a range appended never changes while its snapshots are retained (`sleeper_nb.operations.versioning.appends`), so
-   a batch that is planned again gives the same rows. If one of them has expired, planning raises: nothing is left out.
-   A batch that takes long to read holds leases of its snapshots, so that no file goes meanwhile.
-3. The end of a range is the start of the next; that of the first names the snapshot of its full state.
-4. An offset names the table by its id, so a table that was made anew under the same name is not taken for it.
+   a batch that is planned again gives the same rows. If a snapshot has expired, planning raises: no row is left out.
+   A batch that takes long to read holds leases of its snapshots, so that no file is deleted meanwhile.
+3. The end of a range is the start of the next; the first range's end names the snapshot of its full state.
+4. An offset names the table by its id, so a new table of the same name is not mistaken for it.
 """
 
 from __future__ import annotations
@@ -55,29 +55,27 @@ if TYPE_CHECKING:
 
     from sleeper_nb.engines.spark.source import SleeperSource
 
-
-# How far a stream has read a table: what Spark keeps in its checkpoint.
-
 FORMAT: Final = 1
+"""The version of the offsets in Spark's checkpoints."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offset:
-    """A place in the history of a table.
+    """How far a stream has read the history of a table; Spark keeps it in its checkpoint.
 
-    Spark asks a query that failed in its first batch where it begins once more, while the end of that batch stands in
-    the checkpoint. So the end says by itself which full state the batch begins with.
+    When a query failed in its first batch, Spark asks again where it begins, while the end of that batch is already in
+    the checkpoint. So the end states which full state the batch begins with.
 
     Parameters
     ----------
     table_id
         The table's id, which no other table ever has.
     full_state
-        The snapshot whose full state is given first.
+        The snapshot whose full state comes first.
     snapshot
-        The last snapshot whose rows were given; `full_state` at first.
+        The last snapshot whose rows have been read; `full_state` at first.
     full_state_done
-        Whether the full state was given.
+        Whether the full state has been read.
     """
 
     table_id: str
@@ -113,67 +111,68 @@ class Offset:
             numbers = int(body["fullState"]), int(body["snapshot"])
             found = cls(str(body["table"]), *numbers, full_state_done=bool(body["fullStateDone"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise StorageError(unreadable, hint="begin anew, with another checkpoint") from error
+            raise StorageError(unreadable, hint="start again with another checkpoint") from error
         if found.table_id != table_id:
             raise StateRuleBroken(
                 f"the stream's checkpoint is of another table, which had the name {table!r} before",
-                hint="begin anew, with another checkpoint",
+                hint="start again with another checkpoint",
             )
         return found
 
 
 _OURS: Final = ReadMaxFiles(2**31 - 1)
-"""Spark hands back only limits of its own kinds. Whichever it is, it stands for the options."""
+"""Spark passes back only limits of its own kinds; any of them means the limits of the options."""
 
 
 class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a table as a stream.
 
-    Options, beside those of a batch: ``maxSnapshotsPerTrigger``, ``maxFilesPerTrigger`` and ``maxRowsPerTrigger`` bound
-    a batch, in whole commits and at least one; with any of them the full state is a batch of its own.
+    It has three more options than a batch: ``maxSnapshotsPerTrigger``, ``maxFilesPerTrigger`` and
+    ``maxRowsPerTrigger`` limit a batch, in whole commits and at least one; with any of them the full state is its own
+    batch.
 
     Parameters
     ----------
     source
-        Knows what was asked for.
+        The data source, which knows the options.
     schema
         The columns that Spark wants.
     """
 
     def __init__(self, source: SleeperSource, schema: StructType) -> None:
-        self.source, self.columns, self.asked = source, schema, source.asked()
+        self.source, self.columns, self.options = source, schema, source.parsed_options()
         self._opened: SourceTable | None = None
         self._held = ExitStack()
         self._last: int | None = None
 
     @without_stack()
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's names, here and below
-        """Return where the stream begins: before the full state at the version that was asked for.
+        """Return where the stream begins: before the full state at the requested version.
 
         Raises
         ------
         NotFound
-            When there is no such version, or a snapshot behind it has expired.
+            When there is no such version, or a later snapshot has expired.
         """
         table = self._table
-        first = table.resolve(self.asked.version).snapshot_id
+        first = table.resolve(self.options.version).snapshot_id
         self._history(first, table.store.head().id)
         return Offset(table.store.table_id, first, first, full_state_done=False).to_dict()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return whether batches are bounded."""
-        return ReadAllAvailable() if self.asked.limits == BatchLimits() else _OURS
+        return ReadAllAvailable() if self.options.limits == BatchLimits() else _OURS
 
     @without_stack()
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Return where the next batch ends; `start` when nothing was committed behind it.
+        """Return where the next batch ends; `start` when nothing was committed after it.
 
         Raises
         ------
         NotFound
-            When a snapshot behind `start` has expired.
+            When a snapshot after `start` has expired.
         StateRuleBroken
-            When a rollback is to be passed over without leave, or the checkpoint is of another table.
+            When there is a rollback that may not be skipped, or the checkpoint is of another table.
         """
         began = self._offset(start)
         last = self._table.store.head().id if self._last is None else self._last
@@ -182,12 +181,12 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if bounded and not began.full_state_done:
             end = began.snapshot
         else:
-            end = end_of_batch(history, began.snapshot, self.asked.limits if bounded else BatchLimits())
+            end = end_of_batch(history, began.snapshot, self.options.limits if bounded else BatchLimits())
         return Offset(began.table_id, began.full_state, end, full_state_done=True).to_dict()
 
     @without_stack()
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Read nothing that is committed from now on."""
+        """Ignore commits from now on."""
         self._last = self._table.store.head().id
 
     @without_stack()
@@ -217,18 +216,18 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             tasks += table.tasks(leaves, schema, history[-1].processing, self.source.parallelism)
         return tasks
 
-    def _schema(self, of_files: TableState | Snapshot) -> Schema:
-        """Return what files that a version has are read with: the schema that Spark was given, where that is another.
+    def _schema(self, version: TableState | Snapshot) -> Schema:
+        """Return the schema with which to read the files of a version: the one that Spark was given, when that differs.
 
-        A table may be altered while a stream reads it; the stream keeps its columns.
+        A table can be altered while a stream reads it; the stream keeps its columns.
         """
         given = self.source.loaded_schema
-        if given is None or given == of_files.schema_id:
-            return self._table.store.schema(of_files.schema_id, of_files.schema_checksum)
+        if given is None or given == version.schema_id:
+            return self._table.store.schema(version.schema_id, version.schema_checksum)
         return for_later_files(self._table.store.schema(given))
 
     def commit(self, end: Mapping[str, Any]) -> None:  # noqa: ARG002 - Spark's signature
-        """Let go of the versions that a batch read."""
+        """Release the versions that a batch read."""
         self._held.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -236,7 +235,7 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return rows_of(partition, self.columns)
 
     def stop(self) -> None:
-        """Let go of the table."""
+        """Close the table."""
         self._held.close()
         if self._opened is not None:
             self._opened.close()
@@ -244,13 +243,13 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _table(self) -> SourceTable:
-        """The table, opened when it is first needed: before that, the reader travels to other processes."""
+        """The table, opened when it is first needed: until then the reader can be pickled."""
         if self._opened is None:
-            self._opened = self.source.open(self.asked)
+            self._opened = self.source.open(self.options)
         return self._opened
 
     def _hold(self, snapshots: Iterable[int], size: int) -> None:
-        """Keep the files of some versions until the batch has been read, when that takes long."""
+        """Protect the files of some versions until the batch has been read, when that takes long."""
         for snapshot in snapshots:
             self._held.enter_context(self._table.guard(snapshot, size).during(PURPOSE))
 
@@ -264,5 +263,5 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             after,
             until,
             table=self._table.name,
-            skip_rollbacks=self.asked.skip_rollbacks,
+            skip_rollbacks=self.options.skip_rollbacks,
         )
