@@ -189,7 +189,7 @@ def test_only_a_struct_of_key_and_value_is_a_pair_of_a_map(loaded: Any):
 @pytest.mark.parametrize("text", ["[" * 5000 + "]" * 5000, '{"k":0,"v":' + "[" * 5000 + "]" * 5000 + "}"])
 def test_json_that_is_nested_too_deep_is_refused(loaded: Any, tmp_path: Path, kind: str, text: str):
     (tmp_path / "in.json").write_text(text)
-    with pytest.raises(sl.InvalidInput, match="nested too deep"):
+    with pytest.raises(sl.InvalidInput, match="nested too deeply"):
         loaded(kind, tmp_path / "in.json")
 
 
@@ -204,7 +204,7 @@ def test_an_unknown_column_that_is_nested_too_deep_is_refused(loaded: Any, tmp_p
 
 
 def test_brackets_in_texts_are_no_nesting(loaded: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(json_files, "_lines", None)  # Arrow reads the block
+    monkeypatch.setattr(json_files, "_objects", None)  # Arrow reads the block
     lines = "".join(f'{{"k":{k},"v":"[{{\\"}} {{[["}}\n' for k in range(1000))
     (tmp_path / "in.json").write_text(lines)
     assert loaded("string", tmp_path / "in.json") == ['[{"} {[['] * 1000

@@ -208,14 +208,14 @@ def test_a_file_that_is_cut_anywhere_within_quotes_is_refused(tmp_path: Path, en
     quoted = text.count('"') % 2 == 1
     if not quoted:
         return
-    with pytest.raises(sl.InvalidInput, match=r"in.csv ends within quotes") as error:
+    with pytest.raises(sl.InvalidInput, match=r"in.csv ends inside quotes") as error:
         read(written(tmp_path, text), sl.Schema({"k": "string"}, {}, {"v": "string?"}))
     assert "\x1f" not in str(error.value)
 
 
 @pytest.mark.parametrize("text", ['k\n"a\n', 'k\n"a', 'k\na\n"'])
 def test_a_file_of_one_column_that_is_cut_within_quotes_is_refused(tmp_path: Path, text: str):
-    with pytest.raises(sl.InvalidInput, match="within quotes"):
+    with pytest.raises(sl.InvalidInput, match="inside quotes"):
         read(written(tmp_path, text), sl.Schema({"k": "string"}))
 
 
@@ -250,13 +250,13 @@ def test_a_bad_value_names_its_column_and_line(tmp_path: Path, name: str, text: 
     ("text", "words"),
     [
         ('{"k": "a"}\n{"k": ', "line 2"),
-        ('{"k": "a"}\n["b"]\n', "line 2: it is no object"),
-        ('{"k": "a", "k": "b"}\n', "line 1: a name is there twice"),
+        ('{"k": "a"}\n["b"]\n', "line 2: it is not an object"),
+        ('{"k": "a", "k": "b"}\n', "line 1: a name occurs twice"),
         ('[{"k": "a"},\n{"k": "b"}', "line 2: the array is not closed"),
         ('[{"k": "a"}, ]', "line 1: a value is missing"),
         ('[{"k": "a"} {"k": "b"}]', "line 1: a comma is missing"),
         ('[{"k": "a"}]\nmore', "line 1: something follows"),
-        ("[1]", "line 1: it is no object"),
+        ("[1]", "line 1: it is not an object"),
         ('{"k": "a"} {"k": "b"}\n', "line 1"),
     ],
 )  # fmt: skip
@@ -413,13 +413,13 @@ TEXTS = sl.Schema({"k": "string"}, {}, {"v": "string?"})
 def test_a_value_that_goes_on_after_its_closing_quote_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, line: int, block: int
 ):
-    feed = csv_files.Quotes.see
+    feed = csv_files.Quotes.check
     monkeypatch.setattr(
         csv_files.Quotes,
-        "see",
+        "check",
         lambda self, found: [feed(self, found[i : i + block]) for i in range(0, len(found), block)] and None,
     )
-    with pytest.raises(sl.InvalidInput, match=f"line {line}: a value goes on after its closing quote"):
+    with pytest.raises(sl.InvalidInput, match=f"line {line}: a value continues after its closing quote"):
         read(written(tmp_path, text), TEXTS)
 
 

@@ -63,6 +63,7 @@ from sleeper_nb.operations.loading.ingest import (
     IngestSettings,
     discard_files,
     load_summary,
+    plan_of_counts,
     references_to,
     rows_by_leaf,
     write_and_commit,
