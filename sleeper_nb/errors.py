@@ -158,24 +158,24 @@ class NotFound(SleeperError, LookupError):  # noqa: N818
             Text that follows the name: ``" of table 'flights'"``.
         """
         known = [str(candidate) for candidate in candidates]
-        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.6) or _with(str(name), known)
+        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.6) or _containing(str(name), known)
         if near:
             hint = "did you mean " + " or ".join(repr(n) for n in near) + "?"
         elif known:
-            hint = f"there are: {_listed(known)}"
+            hint = f"there are: {_joined(known)}"
         else:
             hint = f"there is no {kind} yet"
         return cls(f"no {kind} {str(name)!r}{where}", hint=hint)
 
 
-def _listed(names: list[str]) -> str:
+def _joined(names: list[str]) -> str:
     """Return the first names, as many as fit into one line, and how many more there are."""
     ends = itertools.accumulate(len(name) + 2 for name in names)
     fit = max(1, sum(end <= _LONGEST_LIST for end in itertools.islice(ends, 8)))
     return ", ".join(names[:fit]) + (f" and {len(names) - fit} more" if len(names) > fit else "")
 
 
-def _with(part: str, names: Iterable[str]) -> list[str]:
+def _containing(part: str, names: Iterable[str]) -> list[str]:
     """Return the first three names that contain a part of four characters or more, such as ``gc.delay``."""
     return [name for name in names if len(part) > 3 and part.casefold() in name.casefold()][:3]
 

@@ -295,10 +295,10 @@ class TableAt(Report):
     @checked
     def at_reference(self, asked: VersionReference | None) -> TableAt:
         """Return the table at a version whose reference is parsed already; at this one when None."""
-        found = self.resolved
+        version = self.resolved
         if asked is not None:
-            found = versions.resolve(self._opened.components.catalog, self._store.table_id, self.name, asked)
-        return TableAt(self._opened, found, self._read_with)
+            version = versions.resolve(self._store.catalog, self._store.table_id, self.name, asked)
+        return TableAt(self._opened, version, self._read_with)
 
     @property
     def answering(self) -> TableProperties:
@@ -459,9 +459,9 @@ class TableAt(Report):
         NotFound
             When there is no such system table; the hint names the nearest.
         """
-        found = definitions.system_table(suffix, self.name)
-        rows = rows_at(found, self._known)
-        return BoundSource(f"{self.name}{definitions.MARK}{found.name}", self.resolved, rows, self._store.storage)
+        table = definitions.system_table(suffix, self.name)
+        rows = rows_at(table, self._known)
+        return BoundSource(f"{self.name}{definitions.MARK}{table.name}", self.resolved, rows, self._store.storage)
 
     @checked
     def inspect(self, sql: str, params: Mapping[str, Any] | None = None) -> Answer:
@@ -495,7 +495,7 @@ class TableAt(Report):
         state = self.state
         files, size = files_of(state)
         offline = () if self.online else (("online", "no: no maintenance touches it"),)
-        done = self._done()
+        done = self._processing_texts()
         return Grid(
             ("", ""),
             (
@@ -527,13 +527,13 @@ class TableAt(Report):
             "rows": self.state.totals().rows,
             "bytes": size,
             **self.schema.to_dict(),
-            **({"processing": done} if (done := self._done()) else {}),
+            **({"processing": done} if (done := self._processing_texts()) else {}),
         }
 
     @property
     def is_processed(self) -> bool:
         """Whether queries filter, change or combine rows, so that they do not return them as the files have them."""
-        return bool(self._done())
+        return bool(self._processing_texts())
 
     @cached_property
     def _known(self) -> KnownAt:
@@ -548,7 +548,7 @@ class TableAt(Report):
         written = files.of_table(table_id)  # read now: the properties may have changed since this table was opened
         return property_state.waiting(written, self.state, self.name, files.path(table_id))
 
-    def _done(self) -> dict[str, str]:
+    def _processing_texts(self) -> dict[str, str]:
         """Return the texts of the properties that filter, change or combine rows, even when they are not valid."""
         return {name: text for name in PROCESSING_PROPERTIES if (text := self.answering.texts.get(name))}
 
@@ -653,8 +653,8 @@ class ChangedRows(Report):
 
     def count(self) -> int:
         """Return the number of rows; from metadata alone where that is enough."""
-        found = self.changes.count()._asdict()
-        count = sum(int(found[kind]) for kind in self.kinds)
+        counts = self.changes.count()._asdict()
+        count = sum(int(counts[kind]) for kind in self.kinds)
         return count if self.limit is None else min(count, self.limit)
 
     @checked
@@ -688,12 +688,11 @@ class ChangedRows(Report):
         return as_dict(self.to_arrow())
 
     def _read(self, limit: int | None) -> pa.Table:
-        found, left = [], limit
+        batches, left = [], limit
         if left != 0:
             for batch in self.changes.batches(self.kinds):
-                given = batch.slice(0, left)
-                found.append(given)
-                left = None if left is None else left - given.num_rows
+                batches.append(batch.slice(0, left))
+                left = None if left is None else left - batches[-1].num_rows
                 if left == 0:
                     break
-        return pa.Table.from_batches(found, self.changes.schema(self.kinds))
+        return pa.Table.from_batches(batches, self.changes.schema(self.kinds))

@@ -69,8 +69,8 @@ def test_a_type_that_is_only_imported_for_annotations_takes_every_value():
 
 
 VALUES = [
-    None, True, 1, 2**63, 1.5, "", "a", "é", "\ud800", "spark", b"x", Path(), np.int64(5), np.array([True])[0],
-    object(), [], ["a"], ["a", 5], ("a",), (), [None], {"a": "b"}, {"a": 5}, {"a"}, timedelta(1), iter("ab"),
+    None, True, 1, 2**63, 1.5, "", "a", "é", "\ud800", "spark", b"x", Path(), np.int64(5), object(),
+    np.array([True])[0], [], ["a"], ["a", 5], ("a",), (), [None], {"a": "b"}, {"a": 5}, {"a"}, timedelta(1), iter("ab"),
     datetime(2026, 1, 1, tzinfo=UTC),
 ]  # fmt: skip
 HINTS: list[Any] = [

@@ -75,12 +75,12 @@ def _plan(table: OpenTable, state: TableState, rows: Sequence[IngestSource], *, 
 
 
 def _ingest(
-    table: OpenTable, schema: Schema, given: Sequence[IngestSource], message: str | None, job_id: str | None
+    table: OpenTable, schema: Schema, data: Sequence[IngestSource], message: str | None, job_id: str | None
 ) -> Snapshot:
     def add() -> Snapshot:
         with finishing(table.components.progress) as progress:
             progress.update("reading")
-            rows, notes = sources.read_sources_with_notes(given, schema)
+            rows, notes = sources.read_sources_with_notes(data, schema)
             progress.update(f"writing {rows.num_rows:,} rows")
             snapshot = ingest.ingest_arrow(
                 table.store,
@@ -98,14 +98,14 @@ def _ingest(
     return add() if job_id is None else _once(table, "ingest", job_id, add)
 
 
-def _bulk_import(table: OpenTable, given: Sequence[IngestSource], message: str | None, job_id: str | None) -> Snapshot:
+def _bulk_import(table: OpenTable, data: Sequence[IngestSource], message: str | None, job_id: str | None) -> Snapshot:
     def add() -> Snapshot:
         from sleeper_nb.engines.spark import pipeline
 
         return pipeline.bulk_import(
             table.components.engines.spark(),
             table.store,
-            given,
+            data,
             message=message,
             author=table.components.author,
             job_id=job_id,

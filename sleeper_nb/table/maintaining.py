@@ -49,7 +49,7 @@ def compact(
     """Merge the files of leaves, and return when that is done."""
     _check_online(table, "compacted", dry_run=dry_run)
     with finishing(table.components.progress) as progress:
-        return _compact(table, strategy, engine, progress, unchecked, dry_run=dry_run, partition_id=partition)
+        return _compact(table, strategy, engine, progress, unchecked, dry_run=dry_run, partition=partition)
 
 
 def compact_in_background(
@@ -59,7 +59,7 @@ def compact_in_background(
     _check_online(table, "compacted", dry_run=dry_run)
     return table.components.background.start(
         f"compaction of {table.name}",
-        lambda watch: _compact(table, strategy, engine, watch, watch.check, dry_run=dry_run, partition_id=partition),
+        lambda watch: _compact(table, strategy, engine, watch, watch.check, dry_run=dry_run, partition=partition),
         table.entry.id,
     )
 
@@ -70,9 +70,15 @@ def _compact(
     engine: CompactionEngine,
     progress: Progress,
     check: Callable[[], None],
-    **options: Any,
+    *,
+    dry_run: bool,
+    partition: str | None = None,
+    skipped: Collection[str] = (),
 ) -> CompactionReport:
-    """Merge files; `check` is called with each job and batch, and ends the work when it raises."""
+    """Merge files; `check` is called with each job and batch, and ends the work when it raises.
+
+    Leaves whose ids are `skipped` are left out.
+    """
     tracker = JobTracker(table.store, table.components.author)
 
     def begin(job: CompactionJob) -> None:
@@ -88,7 +94,9 @@ def _compact(
         author=table.components.author,
         tracker=tracker,
         processing=table.processing_of(table.store.load()),
-        **options,
+        dry_run=dry_run,
+        partition_id=partition,
+        but=skipped,
     )
 
 
@@ -176,7 +184,7 @@ def maintain(table: OpenTable, *, dry_run: bool) -> MaintenanceReport:
 def _steps(table: OpenTable) -> tuple[MaintenanceStep, ...]:
     def compact_others(dry_run: bool, split_leaves: Collection[str]) -> CompactionReport:
         with finishing(table.components.progress) as progress:
-            return _compact(table, None, "auto", progress, unchecked, dry_run=dry_run, but=split_leaves)
+            return _compact(table, None, "auto", progress, unchecked, dry_run=dry_run, skipped=split_leaves)
 
     return maintenance.steps_of(
         table.store,

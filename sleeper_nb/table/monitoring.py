@@ -45,8 +45,8 @@ def release_lease(table: OpenTable, lease_id: str) -> Lease:
 
 def status(table: OpenTable) -> TableStatus:
     """Return the status of a table, with what its property file says that the same version does not do."""
-    found = table_status(table.store, table.name, Housekeeping.of(table.properties))
-    return replace(found, notes=property_notes(table, table.store.load(found.snapshot)))
+    current = table_status(table.store, table.name, Housekeeping.of(table.properties))
+    return replace(current, notes=property_notes(table, table.store.load(current.snapshot)))
 
 
 def check(table: OpenTable, *, deep: bool) -> CheckReport:
