@@ -96,7 +96,7 @@ def _compact(
         processing=table.processing_of(table.store.load()),
         dry_run=dry_run,
         partition_id=partition,
-        but=skipped,
+        excluded=skipped,
     )
 
 
