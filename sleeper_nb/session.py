@@ -218,7 +218,7 @@ class Administration(ABC):
         if force and not dry_run:
             deletion.finish_deletions(*of, self.components.clock)
         entry = self._entry(name)
-        plan = deletion.plan_deletion(*of, entry, self.components.clock)
+        plan = deletion.plan_table_deletion(*of, entry, self.components.clock)
         if dry_run:
             return plan
         if not force:
@@ -392,7 +392,7 @@ class Declaring(Administration):
         tables = [self.table(entry.name) for entry in self.components.catalog.tables()]
         there = {t.name.casefold(): applying.Existing(t.name, t.schema, t.properties) for t in tables}
         plans = tuple(
-            applying.plan(
+            applying.plan_table(
                 each,
                 there.get(each.name.casefold()),
                 lambda new: self._checked(new.name, new.schema, new.split_points, None, new.properties),
@@ -454,7 +454,7 @@ class Declaring(Administration):
     def _told(self, names: Iterable[str], footer: str) -> Listing[property_listing.PropertyValue]:
         self._check_open()
         values = property_listing.instance_values(self.components.property_files.instance, names)
-        return property_listing.listing(values, f"properties of instance {self.instance}", footer)
+        return property_listing.list_values(values, f"properties of instance {self.instance}", footer)
 
 
 T = TypeVar("T")

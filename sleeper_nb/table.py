@@ -117,8 +117,8 @@ class Oversight:
     @checked
     def property_values(self, names: Iterable[str] = ()) -> Listing[property_listing.PropertyValue]:
         """Return the properties with their values, their defaults, and who set them; all when none is named."""
-        values = property_listing.values_of(self.properties, names)
-        return property_listing.listing(values, f"properties of {self.name}")
+        values = property_listing.table_values(self.properties, names)
+        return property_listing.list_values(values, f"properties of {self.name}")
 
     @checked
     def set_properties(self, changes: Mapping[str, str | None]) -> Listing[property_listing.PropertyValue]:
@@ -178,8 +178,10 @@ class Oversight:
         """
         files = self._components.property_files
         path = files.path(self.entry.id)
-        hand = property_state.edited(files.content(self.entry.id), files.recorded(self.entry.id), self.name, path)
-        found = property_state.waiting(files.of_entry(self.entry), self._store.load(), self.name, path)
+        hand = property_state.manual_edit_note(
+            files.content(self.entry.id), files.recorded(self.entry.id), self.name, path
+        )
+        found = property_state.pending_settings(files.of_entry(self.entry), self._store.load(), self.name, path)
         return (*([hand] if hand else []), *found)
 
     def _property_findings(self) -> Iterator[findings.Finding]:
@@ -213,7 +215,7 @@ class Oversight:
         """Raise before versions or files are deleted by properties that may be damaged, such as those of a cut file."""
         files = self._components.property_files
         path, recorded = files.path(self.entry.id), files.recorded(self.entry.id)
-        note = property_state.edited(files.content(self.entry.id), recorded, self.name, path)
+        note = property_state.manual_edit_note(files.content(self.entry.id), recorded, self.name, path)
         if note is not None and not dry_run:
             raise ConfirmationNeeded(
                 f"{path} was changed by hand, or damaged: nothing is deleted by what it says",
@@ -502,7 +504,7 @@ class Loading(Oversight):
 
     def _saved_if_due(self, loaded: Snapshot) -> Snapshot:
         path = self._components.property_files.path(self.entry.id)
-        for note in property_state.waiting(self.properties, self._store.load(), self.name, path):
+        for note in property_state.pending_settings(self.properties, self._store.load(), self.name, path):
             self._components.progress.finish(f"note: {note}")
         interval = self.properties[SAVEPOINT_INTERVAL]
         return periodic.saved_if_due(self._store, loaded, interval, self._components.author)

@@ -539,7 +539,7 @@ class TableAt(Report):
             return ()
         files, table_id = self._components.property_files, self._store.table_id
         written = files.of_table(table_id)  # the file of now: this handle may be older than the last change
-        return property_state.waiting(written, self.state, self.name, files.path(table_id))
+        return property_state.pending_settings(written, self.state, self.name, files.path(table_id))
 
     def _done(self) -> dict[str, str]:
         """Return the properties of the table's processing; as they are written, as they may be what is wrong."""

@@ -119,7 +119,7 @@ def test_unknown_property_names_the_nearest(session):
 def test_a_table_that_exists_stays_as_it_is(session, trips):
     trips.ingest(rows("rome"))
     for name in ("trips", "TRIPS"):  # SQL would not tell them apart
-        with pytest.raises(sl.AlreadyExists, match="is there already"):
+        with pytest.raises(sl.AlreadyExists, match="already exists"):
             session.create_table(name, SCHEMA)
     assert trips.scan().count() == 1
     assert len(list((Path(session.location) / "config" / "tables").iterdir())) == 1

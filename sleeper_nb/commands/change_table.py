@@ -288,11 +288,11 @@ def _changes(words: list[str], unset: list[str]) -> dict[str, str | None]:
 
 
 def _described(words: list[str], unset: list[str]) -> PropertyGuide:
-    from sleeper_nb.operations.administration.property_listing import guide
+    from sleeper_nb.operations.administration.property_listing import describe_properties
 
     if unset or any("=" in text for text in words):
         raise InvalidInput("--describe changes nothing", hint="leave it out, or the values")
-    return guide(words)
+    return describe_properties(words)
 
 
 CONFIGURING_COMMANDS = (

@@ -120,7 +120,7 @@ CREATING_COMMANDS = (
 
 
 def _templates(context: Context, arguments: Namespace) -> Answer:
-    from sleeper_nb.operations.administration import property_listing as templates
+    from sleeper_nb.operations.administration import table_templates as templates
 
     folder = Path(arguments.folder).expanduser() / templates.FOLDER
     texts = {
@@ -142,7 +142,7 @@ def _templates(context: Context, arguments: Namespace) -> Answer:
 
 def _add(context: Context, arguments: Namespace) -> Table:
     from sleeper_nb.model.properties import TABLE_SCHEMA, TableProperties
-    from sleeper_nb.operations.administration import property_listing as templates
+    from sleeper_nb.operations.administration import table_templates as templates
 
     folder = Path(templates.FOLDER)
     schema_path = arguments.schema or folder / templates.SCHEMA

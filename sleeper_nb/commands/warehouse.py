@@ -145,7 +145,7 @@ def _instances(context: Context, _arguments: Namespace) -> Listing[InstanceSumma
     from sleeper_nb.operations.administration.instances import (
         InstanceSummary,
         instance_names,
-        listing,
+        list_instances,
     )
 
     found = []
@@ -158,7 +158,7 @@ def _instances(context: Context, _arguments: Namespace) -> Listing[InstanceSumma
         found.append(InstanceSummary(name, tuple(entry.name for entry in tables), rows))
         if not is_open:
             session.close()
-    return listing(tuple(found), context.warehouse().root)
+    return list_instances(tuple(found), context.warehouse().root)
 
 
 def _add(context: Context, arguments: Namespace) -> Answer:
