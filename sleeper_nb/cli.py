@@ -114,10 +114,10 @@ def _open(invocation: Invocation, home: Home, context: Context) -> Session:
     instance, folder = _instance(invocation), home.folder
     if "instance_id" in vars(invocation.arguments):
         from sleeper_nb.operations.administration.instances import (
-            check_there,  # heavy: it brings pyarrow
+            check_instance_exists,  # heavy: it brings pyarrow
         )
 
-        check_there(_place(home), instance)
+        check_instance_exists(_place(home), instance)
     elif invocation.command.warehouse == "open" and folder is not None and not (folder / instance).is_dir():
         where = f"sleeper --warehouse FOLDER {invocation.command.name} …, or make one: sleeper use {home.warehouse}"
         raise NotFound(f"no warehouse at {home.warehouse} with an instance {instance!r}", hint=where)

@@ -546,7 +546,7 @@ class TableAt(Report):
             return ()
         files, table_id = self._opened.components.property_files, self._store.table_id
         written = files.of_table(table_id)  # read now: the properties may have changed since this table was opened
-        return property_state.waiting(written, self.state, self.name, files.path(table_id))
+        return property_state.pending_settings(written, self.state, self.name, files.path(table_id))
 
     def _processing_texts(self) -> dict[str, str]:
         """Return the texts of the properties that filter, change or combine rows, even when they are not valid."""

@@ -47,7 +47,7 @@ def test_a_renamed_table_keeps_its_rows_history_and_savepoints(session, trips):
 def test_a_table_gets_no_name_that_another_has_and_its_own_in_another_case(session, trips):
     session.create_table("other", KEYED)
     for taken in ("other", "OTHER"):
-        with pytest.raises(sl.AlreadyExists, match="is there already"):
+        with pytest.raises(sl.AlreadyExists, match="already exists"):
             session.rename_table("trips", taken)
     with pytest.raises(sl.InvalidInput, match="is not a valid"):
         session.rename_table("trips", "2 trips")
@@ -71,7 +71,7 @@ def test_without_force_the_plan_is_shown_and_nothing_goes(session, trips):
     )
     said = repr(plan)
     assert "would delete table trips for good" in said
-    assert "2 savepoints would go too, for good" in said
+    assert "2 savepoints would be deleted, too" in said
     assert "ada: sql of snapshot 1" in said
     assert "nothing was changed; force=True does it" in said
     assert files_in(session) == before

@@ -59,7 +59,7 @@ def test_a_schema_that_was_edited_in_the_properties_file_counts_from_then_on(ses
     assert session.table("trips").schema == KEYED
     plan = session.reinitialise_table("trips", dry_run=True)
     assert plan.new_schema
-    assert "the changed one of the properties file" in repr(plan)
+    assert "the new one of the properties file" in repr(plan)
     assert session.reinitialise_table("trips", force=True).new_schema
     again = session.table("trips")
     assert (again.schema, again.snapshots()[0].schema_id) == (other, 2)
@@ -96,7 +96,7 @@ def test_other_row_keys_come_with_new_partitions(session, trips):
     assert keys_in(again.scan(version="savepoint.kept").to_arrow()) == ["a", "z"]
     both = "select count(*) from trips union all select count(*) from trips version as of 'savepoint.kept'"
     assert session.sql(both, engine="duckdb").to_pandas().iloc[:, 0].tolist() == [2, 2]
-    with pytest.raises(sl.InvalidInput, match="other row keys"):
+    with pytest.raises(sl.InvalidInput, match="different row keys"):
         again.diff("kept", 4)
     with pytest.raises(sl.InvalidInput, match="other row keys"):
         again.scan(version="savepoint.kept", schema="current").to_arrow()

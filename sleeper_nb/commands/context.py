@@ -108,9 +108,9 @@ class Context:
         warehouse = session.warehouse()
         place = f"{warehouse.root}/{instance_id}"
         if place not in self.others or self.others[place].closed:
-            from sleeper_nb.operations.administration.instances import check_there
+            from sleeper_nb.operations.administration.instances import check_instance_exists
 
-            check_there(warehouse, instance_id)
+            check_instance_exists(warehouse, instance_id)
             self.others[place] = self.connect(warehouse.root, instance_id)
         return self.others[place]
 

@@ -33,7 +33,7 @@ TABLE_NAME = positional("table_name", "its table", metavar="TABLE-NAME")
     warehouse="place",
 )
 def instances(context: Context, _arguments: Namespace) -> Listing[InstanceSummary]:
-    from sleeper_nb.operations.administration.instances import InstanceSummary, instance_names, listing
+    from sleeper_nb.operations.administration.instances import InstanceSummary, instance_names, list_instances
 
     summaries = []
     for name in instance_names(context.warehouse()):
@@ -45,7 +45,7 @@ def instances(context: Context, _arguments: Namespace) -> Listing[InstanceSummar
         summaries.append(InstanceSummary(name, tuple(entry.name for entry in entries), rows))
         if not is_open:
             session.close()
-    return listing(tuple(summaries), context.warehouse().root)
+    return list_instances(tuple(summaries), context.warehouse().root)
 
 
 @command(
@@ -75,12 +75,12 @@ def create_instance(context: Context, arguments: Namespace) -> Answer:
     warehouse="none",
 )  # fmt: skip
 def templates(context: Context, arguments: Namespace) -> Answer:
-    from sleeper_nb.operations.administration import property_listing
+    from sleeper_nb.operations.administration import table_templates
 
-    folder = Path(arguments.folder).expanduser() / property_listing.FOLDER
+    folder = Path(arguments.folder).expanduser() / table_templates.FOLDER
     texts = {
-        folder / property_listing.TABLE_PROPERTIES: property_listing.table_properties_template(),
-        folder / property_listing.SCHEMA: property_listing.schema_template(),
+        folder / table_templates.TABLE_PROPERTIES: table_templates.table_properties_template(),
+        folder / table_templates.SCHEMA: table_templates.schema_template(),
     }
     existing = [path for path in texts if path.exists()]
     if existing and not arguments.force:
@@ -109,18 +109,18 @@ def templates(context: Context, arguments: Namespace) -> Answer:
 )  # fmt: skip
 def add_table(context: Context, arguments: Namespace) -> Table:
     from sleeper_nb.model.properties import TABLE_SCHEMA, TableProperties
-    from sleeper_nb.operations.administration import property_listing
+    from sleeper_nb.operations.administration import table_templates
 
-    folder = Path(property_listing.FOLDER)
-    schema_path = arguments.schema or folder / property_listing.SCHEMA
-    properties_path = arguments.properties or folder / property_listing.TABLE_PROPERTIES
+    folder = Path(table_templates.FOLDER)
+    schema_path = arguments.schema or folder / table_templates.SCHEMA
+    properties_path = arguments.properties or folder / table_templates.TABLE_PROPERTIES
     properties = TableProperties.from_text(_read_file(properties_path, "properties"), str(properties_path))
     if TABLE_SCHEMA in properties.texts:
         raise InvalidInput(
             f"{properties_path} sets {TABLE_SCHEMA}, but the schema is read from {schema_path}",
             hint=f"put the schema into {schema_path}, and remove the line from {properties_path}",
         )
-    schema = property_listing.read_schema(_read_file(schema_path, "schema"), str(schema_path))
+    schema = table_templates.read_schema(_read_file(schema_path, "schema"), str(schema_path))
     session = context.instance(arguments.instance_id)
     return session.create_table(arguments.table_name, schema, properties=properties.texts)
 

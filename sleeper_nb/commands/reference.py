@@ -16,7 +16,7 @@ from sleeper_nb.engines.spark.sql_rules import CHANGEABLE, FORMATS
 from sleeper_nb.errors import ConfirmationNeeded
 from sleeper_nb.model.properties import Property
 from sleeper_nb.model.schema import SIMPLE_TYPES
-from sleeper_nb.operations.administration.property_listing import DEFAULTS_NOTE, groups
+from sleeper_nb.operations.administration.property_listing import DEFAULTS_NOTE, property_groups
 from sleeper_nb.operations.loading.casts import KINDS, fit
 
 CAST_TARGETS = (*SIMPLE_TYPES, "decimal", "list", "map")
@@ -171,7 +171,7 @@ def _casts() -> Iterator[str]:
 
 def _properties() -> Iterator[str]:
     yield f"{DEFAULTS_NOTE}\n"
-    for title, known in groups():
+    for title, known in property_groups():
         yield f"### Properties: {title}"
         yield from _table(("property", "type", "default", "effect"), map(_property, known))
 

@@ -85,11 +85,11 @@ def _parse_changes(words: list[str], unset: list[str]) -> dict[str, str | None]:
 
 
 def _describe_properties(words: list[str], unset: list[str]) -> PropertyGuide:
-    from sleeper_nb.operations.administration.property_listing import guide
+    from sleeper_nb.operations.administration.property_listing import describe_properties
 
     if unset or any("=" in text for text in words):
         raise InvalidInput("--describe changes nothing", hint="leave out --describe, or the values")
-    return guide(words)
+    return describe_properties(words)
 
 
 @command(

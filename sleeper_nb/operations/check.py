@@ -49,6 +49,7 @@ from sleeper_nb.storage.places import StoredFile
 logger = logging.getLogger(__name__)
 
 ORPHAN_AGE = timedelta(days=3)
+"""The default age from which a file that no version names counts as an orphan."""
 
 _METADATA = ("statestore", paths.SAVEPOINTS, paths.SCHEMAS)
 

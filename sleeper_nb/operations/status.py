@@ -1,4 +1,4 @@
-"""Status: where a table's metadata is, how much there is of everything, what waits, and what to do next."""
+"""Status of a table: where its metadata is kept, how much it holds, what waits for maintenance, and what to do next."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ from sleeper_nb.storage.places import StoredFile
 
 @dataclass(frozen=True, slots=True)
 class Housekeeping:
-    """What a table's properties say of its upkeep.
+    """The limits from a table's properties at which maintenance is due.
 
     Parameters
     ----------
     batch_size
-        So many files in one leaf are worth a compaction.
+        How many files in one leaf make a compaction job.
     splitting_threshold
-        So many rows in one leaf are too many.
+        At how many rows a leaf is split.
     gc_delay
-        How long a file stays after nothing refers to it.
+        How long a file is kept after nothing refers to it.
     retention
-        How long snapshots stay.
+        How long snapshots are retained.
     save_every
-        How old the last periodic savepoint becomes before another is made; None makes none.
+        The age of the last periodic savepoint at which another is due; None for never.
     """
 
     batch_size: int
@@ -61,7 +61,7 @@ class Housekeeping:
 
     @classmethod
     def of(cls, properties: TableProperties) -> Housekeeping:
-        """Return what a table's properties say."""
+        """Return the limits that a table's properties set."""
         return cls(
             properties["sleeper.table.compaction.files.batch.size"],
             properties[SPLITTING_THRESHOLD],
@@ -83,7 +83,7 @@ _METHODS = {
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Something to do next: a command without its table, and why."""
+    """A next step: a command without its table, and the reason."""
 
     command: str
     why: str
@@ -95,38 +95,38 @@ class Advice:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TableStatus(Report):
-    """How a table is.
+    """The status of a table.
 
     Parameters
     ----------
     state_store, catalog
-        The classes that keep its metadata and its consistency.
+        The classes of the state store, which keeps the metadata, and of the catalog.
     snapshot
-        The current one.
+        The current snapshot.
     files, references
-        Data files of the current snapshot, and the uses that partitions make of them.
+        Data files of the current snapshot, and the references of partitions to them.
     leaves, rows, bytes
         Leaf partitions, rows, and bytes of the data files.
     metadata_files, metadata_bytes
-        In the table's folders of metadata, of all versions.
+        Metadata files of all versions, and their size.
     snapshots, savepoints
-        Versions that are kept.
+        How many are retained.
     log_length
         Transactions of the log between the newest full metadata and the current snapshot.
     claims
-        Compaction jobs that run, or whose process died less than 20 minutes ago.
+        Compaction jobs that are running, or whose process died less than 20 minutes ago.
     claimed
-        The files that each of them has claimed, and until when.
+        The claim of each of these jobs: its files, and when it ends.
     waiting_files, waiting_bytes, waiting_metadata
-        What is out of use but still there: data files, their bytes, and metadata files.
+        Unused data files that still exist, their size, and unused metadata files.
     next_steps
-        What to do, the most useful first.
+        What to do next, the most useful first.
     prefix
-        What is typed before a command; empty in Python.
+        The text before a command; empty in Python.
     online
-        Whether maintenance may work on it.
+        Whether maintenance may change the table.
     notes
-        What the file of its properties says that does not count, and whether it was changed by hand.
+        Settings in the properties file that are not in effect, and whether the file was changed by hand.
     """
 
     table: str
@@ -154,7 +154,7 @@ class TableStatus(Report):
     claimed: tuple[FileClaim, ...] = ()
 
     def grid(self) -> Grid:
-        """Return one row a fact, and below them what to do next."""
+        """Return a row for each fact, then what to do next."""
         now = self.snapshot
         waiting = f"{counted(self.waiting_files, 'data file')}, {Bytes(self.waiting_bytes)}"
         waiting += f"; {counted(self.waiting_metadata, 'metadata file')}"
@@ -170,7 +170,7 @@ class TableStatus(Report):
             ("out of use", waiting),
         ]
         if not self.online:
-            rows.insert(0, ("online", "no: no maintenance touches it"))
+            rows.insert(0, ("online", "no: maintenance is refused"))
         rows += [("properties", note) for note in self.notes]
         steps = [(step.action(self.table).text(self.prefix), step.why) for step in self.next_steps]
         nothing = "nothing to do until the claims of compaction jobs end" if self.claims else "nothing to do"
@@ -178,14 +178,15 @@ class TableStatus(Report):
         return Grid(("", ""), tuple(rows), f"status of {self.table}")
 
 
-def table_status(store: StateStore, name: str, keeping: Housekeeping) -> TableStatus:
-    """Return how a table is at its current snapshot. Nothing is changed, and no data file is opened."""
-    return store.on_head(lambda _: _status(store, name, keeping))
+def table_status(store: StateStore, name: str, limits: Housekeeping) -> TableStatus:
+    """Return the status of a table at its current snapshot. Nothing is changed, and no data file is opened."""
+    return store.on_head(lambda _: _status(store, name, limits))
 
 
-def _status(store: StateStore, name: str, keeping: Housekeeping) -> TableStatus:
+def _status(store: StateStore, name: str, limits: Housekeeping) -> TableStatus:
+    """Return the status, from catalog rows of one moment; raise when the head changes while they are read."""
     catalog, table_id, now = store.catalog, store.table_id, store.clock.now()
-    (metadata, snapshots), around = steady(
+    (metadata, snapshots), catalogued = steady(
         lambda: (_metadata_files(store), catalog.snapshots(table_id)),
         lambda: (
             store.head(),
@@ -196,7 +197,7 @@ def _status(store: StateStore, name: str, keeping: Housekeeping) -> TableStatus:
             catalog.garbage(table_id),
         ),
     )
-    head, online, savepoints, leases, claims, garbage = around
+    head, online, savepoints, leases, claims, garbage = catalogued
     state = store.load(head)
     kept = versions_kept(snapshots, savepoints, leases, now)
     files, size = files_of(state)
@@ -221,7 +222,7 @@ def _status(store: StateStore, name: str, keeping: Housekeeping) -> TableStatus:
         waiting_files=waiting,
         waiting_bytes=waiting_bytes,
         waiting_metadata=sum(not is_data_file(path) for path, _ in garbage),
-        next_steps=_next_steps(state, keeping, now, snapshots, savepoints, kept, claims, garbage, online=online),
+        next_steps=_next_steps(state, limits, now, snapshots, savepoints, kept, claims, garbage, online=online),
         online=online,
     )
 
@@ -232,7 +233,7 @@ def _metadata_files(store: StateStore) -> tuple[StoredFile, ...]:
 
 def _next_steps(
     state: TableState,
-    keeping: Housekeeping,
+    limits: Housekeeping,
     now: datetime,
     snapshots: Sequence[Snapshot],
     savepoints: Sequence[Savepoint],
@@ -244,13 +245,13 @@ def _next_steps(
 ) -> tuple[Advice, ...]:
     claimed = {(claim.partition_id, name) for claim in claims for name in claim.filenames}
     return advise(
-        keeping,
-        big=sum(held.rows >= keeping.splitting_threshold for held in state.files.by_partition().values()),
-        full=full_leaves(state, claimed, keeping.batch_size),
-        expired=len(plan_expiry(snapshots, keeping.retention, now)),
-        files=len(collectable_files(state, kept, now, keeping.gc_delay)) + len(leftover_files(state, garbage)),
-        metadata=sum(now - since >= keeping.gc_delay and not is_data_file(path) for path, since in garbage),
-        unsaved=is_due(savepoints, snapshots[0], keeping.save_every, now),
+        limits,
+        big=sum(held.rows >= limits.splitting_threshold for held in state.files.by_partition().values()),
+        full=full_leaves(state, claimed, limits.batch_size),
+        expired=len(plan_expiry(snapshots, limits.retention, now)),
+        files=len(collectable_files(state, kept, now, limits.gc_delay)) + len(leftover_files(state, garbage)),
+        metadata=sum(now - since >= limits.gc_delay and not is_data_file(path) for path, since in garbage),
+        unsaved=is_due(savepoints, snapshots[0], limits.save_every, now),
         online=online,
     )
 
@@ -258,13 +259,13 @@ def _next_steps(
 def full_leaves(state: TableState, claimed: set[tuple[str, str]], batch_size: int) -> int:
     """Return how many leaves have files for a compaction job that no other job has claimed. Pure."""
     counts = state.files.active["partition_id"].value_counts().to_pylist()
-    taken = Counter(partition_id for partition_id, _ in claimed)
-    free = {count["values"]: count["counts"] - taken[count["values"]] for count in counts}
-    return sum(free.get(leaf.id, 0) >= batch_size for leaf in state.tree.leaves)
+    files = {count["values"]: count["counts"] for count in counts}
+    claimed_files = Counter(partition_id for partition_id, _ in claimed)
+    return sum(files.get(leaf.id, 0) - claimed_files[leaf.id] >= batch_size for leaf in state.tree.leaves)
 
 
 def advise(
-    keeping: Housekeeping,
+    limits: Housekeeping,
     *,
     big: int = 0,
     full: int = 0,
@@ -274,11 +275,27 @@ def advise(
     unsaved: bool = False,
     online: bool = True,
 ) -> tuple[Advice, ...]:
-    """Return what to do next, the most useful first. Pure."""
+    """Return what to do next, the most useful first. Pure.
+
+    Parameters
+    ----------
+    limits
+        The table's limits.
+    big, full
+        Leaves to split, and leaves to compact.
+    expired
+        Snapshots that can expire.
+    files, metadata
+        Data files and metadata files that garbage collection can delete.
+    unsaved
+        Whether a periodic savepoint is due.
+    online
+        Whether maintenance may change the table.
+    """
     steps = (
-        (not online, Advice("online", "it is offline: what follows is refused until then")),
-        (big, Advice("split", f"{_leaves(big)} {counted(keeping.splitting_threshold, 'row')} or more")),
-        (full, Advice("compact", f"{_leaves(full)} {keeping.batch_size} files or more")),
+        (not online, Advice("online", "it is offline: the steps below are refused until then")),
+        (big, Advice("split", f"{_leaves(big)} {counted(limits.splitting_threshold, 'row')} or more")),
+        (full, Advice("compact", f"{_leaves(full)} {limits.batch_size} files or more")),
         (unsaved, Advice("maintain", "a periodic savepoint is due")),
         (expired, Advice("expire", f"{counted(expired, 'snapshot')} can be forgotten")),
         (

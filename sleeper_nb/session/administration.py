@@ -96,7 +96,7 @@ def delete(tables: OpenTables, name: str, *, force: bool, dry_run: bool) -> Dele
     if force and not dry_run:
         deletion.finish_deletions(catalog, files, clock)
     entry = tables.entry(name)
-    plan = deletion.plan_deletion(catalog, files, entry, clock)
+    plan = deletion.plan_table_deletion(catalog, files, entry, clock)
     if dry_run:
         return plan
     if not force:
@@ -170,7 +170,7 @@ def apply(
         table = tables.open_present(entry)
         existing[table.name.casefold()] = declaring.Existing(table.name, table.store.load().schema, table.properties)
     plans = tuple(
-        declaring.plan(
+        declaring.plan_table(
             each,
             existing.get(each.name.casefold()),
             lambda new: _planned(tables, new.name, new.schema, new.split_points, None, new.properties),

@@ -389,7 +389,7 @@ class Session:
     def _property_values(self, names: Iterable[str], footer: str) -> Listing[PropertyValue]:
         self._check_open()
         values = property_listing.instance_values(self.components.property_files.instance, names)
-        return property_listing.listing(values, f"properties of instance {self.instance}", footer)
+        return property_listing.list_values(values, f"properties of instance {self.instance}", footer)
 
     @checked
     def allow(self, iterators: IteratorNames = (), data_paths: Iterable[str | Path] = ()) -> None:

@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 
 def property_values(table: OpenTable, names: Iterable[str]) -> Listing[PropertyValue]:
     """Return some properties of a table, or all when no name is given."""
-    values = property_listing.values_of(table.properties, names)
-    return property_listing.listing(values, f"properties of {table.name}")
+    values = property_listing.table_values(table.properties, names)
+    return property_listing.list_values(values, f"properties of {table.name}")
 
 
 def set_properties(table: OpenTable, changes: Mapping[str, str | None]) -> OpenTable:
@@ -83,7 +83,7 @@ def property_notes(table: OpenTable, state: TableState) -> tuple[str, ...]:
     """Return what the property file says that a version does not do, and whether the file was edited by hand."""
     files = table.components.property_files
     edited = _note_of_edit(table)
-    waiting = property_files.waiting(files.of_entry(table.entry), state, table.name, table.properties_path)
+    waiting = property_files.pending_settings(files.of_entry(table.entry), state, table.name, table.properties_path)
     return waiting if edited is None else (edited, *waiting)
 
 
@@ -112,7 +112,9 @@ def check_not_edited(table: OpenTable) -> None:
 
 def _note_of_edit(table: OpenTable) -> str | None:
     files, table_id = table.components.property_files, table.entry.id
-    return property_files.edited(files.content(table_id), files.recorded(table_id), table.name, table.properties_path)
+    return property_files.manual_edit_note(
+        files.content(table_id), files.recorded(table_id), table.name, table.properties_path
+    )
 
 
 def alter(table: OpenTable, changes: Sequence[SchemaChange], *, dry_run: bool, message: str | None) -> AlterReport:

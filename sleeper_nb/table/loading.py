@@ -50,7 +50,7 @@ def load(
         return _plan(table, state, rows, through_spark=through_spark)
     if through_spark:
         logger.info("table %s: loading through Spark (%d bytes of files)", table.name, size)
-    notes = property_files.waiting(table.properties, state, table.name, table.properties_path)
+    notes = property_files.pending_settings(table.properties, state, table.name, table.properties_path)
     with _table_named_in_hints(table.name):
         if through_spark:
             loaded = _bulk_import(table, rows, message, job_id)

@@ -234,7 +234,7 @@ def test_several_sources_are_one_commit_or_none(trips, shell, fail):
         ("%sleeper compare trips 1", "no command 'compare'", "did you mean 'diff'?"),
         ("%sleeper history trips@2", "this works on the current version, not on '2'", "leave out @2"),
         ("%%sleeper tables\nx", "tables takes no lines below it", "write %sleeper tables"),
-        (CREATE, "table 'trips' is there already", "choose another name"),
+        (CREATE, "table 'trips' already exists", "choose another name"),
     ],
 )
 def test_errors_fail_the_cell_in_a_few_lines(trips, fail, cell, message, hint):

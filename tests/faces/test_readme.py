@@ -48,7 +48,7 @@ SHOWN = {
     "%sleeper timeline flights": ["Timeline(table='flights'"],
     "%sleeper sql --engine duckdb --dry-run": ["no row was read", "flights at snapshot"],
     "%sleeper sql --engine duckdb --plot bar": ["flights by origin", "EWR"],
-    "%sleeper alter flights": ["delay int?", "note string?", "older versions keep theirs"],
+    "%sleeper alter flights": ["delay int?", "note string?", "older versions keep their schemas"],
     "%sleeper scan flights@half-year --schema current": ["delay", "note"],
     "%sleeper properties flights sleeper.table.gc": ["30", "15"],
     "%sleeper properties flights": ["default", "set by"],

@@ -176,7 +176,7 @@ def test_a_dry_run_says_the_same_and_writes_nothing(store: StateStore):
     assert done.changed == planned.changed
     assert repr(planned).splitlines()[0] == "would alter table"
     assert "value string?" in repr(done)
-    assert "schema 2; older versions keep theirs" in done._repr_html_()
+    assert "schema 2; older versions keep their schemas" in done._repr_html_()
 
 
 def test_a_change_that_cannot_be_leaves_nothing(store: StateStore):
@@ -455,7 +455,7 @@ def test_the_command_does_what_python_does(tmp_path: Path):
         assert (tmp_path / "x.csv").read_text().startswith('"k","n","c","note","p"')
         run("alter trips --drop-column c --drop-column note")
         for wrong, words in (
-            ("alter trips", "no change of the columns was given\nhint: .*--add-column"),
+            ("alter trips", "no change of columns was given\nhint: .*--add-column"),
             ("alter trips --add-column note", 'has no type\nhint: write --add-column "note string\\?"'),
             ("alter trips --add-column ''", "has no type"),
             ("alter trips --add-column 'x int'", 'must be nullable.*\nhint: write "x int\\?"'),

@@ -79,7 +79,7 @@ def test_properties_that_differ_are_changed_and_others_are_left(session, file):
     session.create_table("mine", sl.Schema({"k": "int"}))
     planned = session.apply(file, dry_run=True)
     assert f"{DELAY}=30 (was 5)" in repr(planned)
-    assert "not declared, so left alone: mine" in repr(planned)
+    assert "not declared, so not changed: mine" in repr(planned)
     assert "nothing was changed" in repr(planned)
     assert session.table("trips").properties[DELAY] == 5
     assert session.apply(file).to_dict()["tables"] == {"trips": "change", "sales": "nothing"}
@@ -112,7 +112,7 @@ def test_a_table_that_cannot_be_as_declared_stops_all(session, file, there, says
         same = {"schema": "city STRING KEY, pickup TIMESTAMP SORT, fare DOUBLE NULL"}
         declared = {"tables": {"trips": {**same, **there}, "sales": {"schema": "id LONG KEY"}}}
     before = state_of(session)
-    with pytest.raises(InvalidInput, match="'trips' cannot be as declared") as error:
+    with pytest.raises(InvalidInput, match="'trips' cannot be made as declared") as error:
         session.apply(declared)
     assert hint in error.value.hint
     assert state_of(session) == before
@@ -137,16 +137,16 @@ def test_a_table_that_cannot_be_as_declared_stops_all(session, file, there, says
         ("# none\n", "declares no table"),
         ("[tables.t]\nschema = 'k INT KEY'\nsplitpoints = [1]\n", "line 3 of .*no setting 'splitpoints'"),
         ("[tables.t]\nschema = 'k SOON KEY'\n", "line 1 of .*table 't'.*no field type 'SOON'"),
-        ("[tables.t]\nschema = 'k INT KEY'\nvalues = {a = 'int'}\n", "columns are needed, once"),
-        ("[tables.t]\n", "columns are needed, once"),
+        ("[tables.t]\nschema = 'k INT KEY'\nvalues = {a = 'int'}\n", "give the columns exactly once"),
+        ("[tables.t]\n", "give the columns exactly once"),
         ("[tables.t]\nrow-keys = {k = 'double'}\n", "cannot be a double"),
-        ("[tables.t]\nschema = 'k INT KEY'\nsplit-points = 5\n", "no list"),
+        ("[tables.t]\nschema = 'k INT KEY'\nsplit-points = 5\n", "not a list"),
         ("[tables.t]\nschema = 'k INT KEY'\n[tables.t.properties]\nsnapshot.time-retained = '7'\n", "line 4 of"),
         ("[tables.t]\nschema = 'k INT KEY'\n[tables.t.properties]\n'snapshot.time' = '7 d'\n", "line 4 of .*no prop"),
-        ("[tables.t]\nschema = 'k INT KEY'\n[tables.t.properties]\na = [1]\n", "no text or number"),
-        ("[tables.t]\nschema = 'k INT KEY'\n[tables.T]\nschema = 'k INT KEY'\n", "one name"),
+        ("[tables.t]\nschema = 'k INT KEY'\n[tables.t.properties]\na = [1]\n", "not a string or integer"),
+        ("[tables.t]\nschema = 'k INT KEY'\n[tables.T]\nschema = 'k INT KEY'\n", "differ only in case"),
         ("tables = 3\n", "declares no table"),
-        ("[tables]\nt = 3\n", "line 2 of .*no table"),
+        ("[tables]\nt = 3\n", "line 2 of .*not a table"),
     ],
 )
 def test_a_file_that_is_wrong_is_named_with_its_line(text, said):
@@ -166,7 +166,7 @@ def test_a_file_that_is_wrong_is_named_with_its_line(text, said):
 )
 def test_what_a_new_table_cannot_have_is_found_before_any_is_made(session, wrong):
     good = {"schema": "k STRING KEY"}
-    with pytest.raises(InvalidInput, match="'bad' cannot be as declared"):
+    with pytest.raises(InvalidInput, match="'bad' cannot be made as declared"):
         session.apply({"tables": {"good": good, "bad": {**good, **wrong}}})
     with pytest.raises(InvalidInput, match="is not a valid table name"):
         session.apply({"tables": {"good": good, "1": good}})

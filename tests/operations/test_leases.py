@@ -81,6 +81,25 @@ def test_a_catalog_that_fails_once_costs_no_lease(store: StateStore, clock: Manu
         assert held(store) == [(1, QUARTER)]
 
 
+def test_a_lease_that_was_lost_or_could_not_be_renewed_is_logged(
+    store: StateStore, clock: ManualClock, caplog: pytest.LogCaptureFixture
+):
+    trapped = TrappedCatalog(store.catalog, Trap(1, lose_answer, only=("renew_lease",)))
+    leases = Leases(trapped, clock, None, QUARTER)  # type: ignore[arg-type] - a catalog but for its failures
+    release = leases.hold(store.table_id, 1, "scan")
+    leases.renew()
+    (lease,) = store.catalog.leases(store.table_id)
+    store.catalog.release_lease(store.table_id, lease)
+    leases.renew()
+    release()
+    table = f"table {store.table_id}: the lease on snapshot 1"
+    logged = [(record.levelname, record.getMessage()) for record in caplog.records if "lease" in record.name]
+    assert logged == [
+        ("WARNING", f"{table} could not be renewed: the connection broke"),
+        ("WARNING", f"{table} was lost"),
+    ]
+
+
 def test_what_has_expired_cannot_be_held(store: StateStore, leases: Leases):
     ingest(store, rows_of("a"))
     forget_all_but_newest(store)

@@ -94,14 +94,14 @@ def test_where_it_is_already_and_an_unknown_class_change_nothing(
 ):
     store = a_table_with_a_past(tmp_path, here, clock=clock)
     head, files = store.head(), on_disk(store)
-    with pytest.raises(sl.InvalidInput, match=f"is in {here} already"):
+    with pytest.raises(sl.InvalidInput, match=f"is already in {here}"):
         migrate_state_store(store, here)
     with pytest.raises(sl.NotFound, match="no state store 'S4StateStore'"):
         migrate_state_store(store, "S4StateStore")
     assert (store.head(), on_disk(store)) == (head, files)
     other = reopened(store)
     migrate_state_store(other, there)
-    with pytest.raises(sl.InvalidInput, match=f"is in {there} already"):
+    with pytest.raises(sl.InvalidInput, match=f"is already in {there}"):
         migrate_state_store(store, there)
 
 

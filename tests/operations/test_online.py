@@ -55,7 +55,7 @@ def test_it_is_shown_where_tables_are(trips: sl.Table, tmp_path: Path):
         assert not again.online
         assert "offline" in repr(session.tables())
         assert "no maintenance touches it" in repr(again.at(2))
-        assert "no maintenance touches it" in repr(again.status())
+        assert "maintenance is refused" in repr(again.status())
         assert again.status().next_steps[0].command == "online"
         trips.set_online()
         assert again.online

@@ -171,7 +171,9 @@ def test_a_load_that_was_done_before_and_a_dry_run_save_nothing(session: sl.Sess
 
 
 @pytest.mark.parametrize("call", ["savepoints", "reserve_savepoint_id", "add_savepoint", "write"])
-def test_a_savepoint_that_cannot_be_made_neither_fails_nor_repeats_the_load_and_is_told(session: sl.Session, call: str):
+def test_a_savepoint_that_cannot_be_made_neither_fails_nor_repeats_the_load_and_is_told(
+    session: sl.Session, call: str, caplog: pytest.LogCaptureFixture
+):
     table, trap = made(session), Trap(1, lose_answer, only=(call,))
     store = table.store
     catalog, storage = store.catalog, store.storage
@@ -181,6 +183,8 @@ def test_a_savepoint_that_cannot_be_made_neither_fails_nor_repeats_the_load_and_
     assert isinstance(loaded, LoadedAndSaved)
     assert (loaded.id, loaded.savepoint) == (2, None)
     assert "the savepoint that was due could not be created: the connection broke" in repr(loaded)
+    logged = [record.getMessage() for record in caplog.records if record.name.endswith("periodic_savepoints")]
+    assert logged == [f"table {table.entry.id}: periodic savepoint of snapshot 2 failed: the connection broke"]
     assert (table.scan().count(), saved(table)) == (1, [])
     table.ingest(ROME)
     assert saved(table) == [3]

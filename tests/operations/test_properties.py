@@ -85,7 +85,7 @@ def test_an_instance_without_a_file_of_properties_can_be_told_some(tmp_path):
          "no property 'sleeper.storage.sinc'", "did you mean 'sleeper.storage.sync'?"),
         (DELAY, "5", NotFound, f"no property '{DELAY}' of an instance",
          (f"it belongs to a table: table.set_properties({{{DELAY!r}: …}}); "
-         "sleeper.default.table.gc.delay.minutes is the default of all tables")),
+         "sleeper.default.table.gc.delay.minutes sets the default of all tables")),
         ("sleeper.table.aggregations", None, NotFound, "no property 'sleeper.table.aggregations' of an instance",
          "it belongs to a table: table.set_properties({'sleeper.table.aggregations': …})"),
     ],
@@ -149,7 +149,7 @@ def test_a_file_that_cannot_be_read_is_named_with_its_line(session, trips):
     with pytest.raises(InvalidInput, match=rf"line 2 of .*{path.name}: property"):
         session.table("trips")
     path.write_bytes(b"snapshot.num-retained.min=\xff\n")
-    with pytest.raises(InvalidInput, match="no UTF-8"):
+    with pytest.raises(InvalidInput, match="not UTF-8"):
         session.table("trips")
 
 
@@ -168,14 +168,14 @@ def test_an_instance_chooses_the_state_store_of_new_tables(tmp_path):
 
 
 def test_each_property_is_described_once_in_80_columns():
-    guide = property_listing.guide()
+    guide = property_listing.describe_properties()
     assert set(guide.to_dict()) == {*PROPERTIES, *INSTANCE_PROPERTIES}
     assert sum(len(known) for _, known in guide.described) == len(PROPERTIES) + len(INSTANCE_PROPERTIES)
     assert max(map(len, repr(guide).splitlines())) <= 80
     text = " ".join(repr(guide).split())
     for each in (*PROPERTIES.values(), *INSTANCE_PROPERTIES.values()):
         assert all(said in text for said in (each.name, each.kind, each.effect, each.default)), each.name
-    assert list(property_listing.guide([DELAY]).to_dict()) == [DELAY]
+    assert list(property_listing.describe_properties([DELAY]).to_dict()) == [DELAY]
     with pytest.raises(NotFound) as caught:
-        property_listing.guide(["sleeper.table.gc.delay"])
+        property_listing.describe_properties(["sleeper.table.gc.delay"])
     assert DELAY in (caught.value.hint or "")

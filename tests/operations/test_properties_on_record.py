@@ -75,7 +75,7 @@ def test_a_line_that_was_taken_out_by_hand_changes_no_answer_and_is_told(session
         assert str(file_of(session)) in said
     assert not table.check().ok
     table.ingest(ROWS)
-    assert any("sum(visits) is in effect" in line for line in lines.lines)
+    assert any("the value in effect is sum(visits)" in line for line in lines.lines)
     assert visits(table) == [4]
 
 

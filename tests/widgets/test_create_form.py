@@ -41,7 +41,7 @@ def test_it_begins_with_a_table_that_can_be_made(session):
 def test_what_is_typed_is_in_the_cell_and_what_is_wrong_is_said_at_once(session):
     form = create_form(session)
     form._name.value = "TRIPS"
-    assert messages(form) == ["table 'TRIPS' is there already"]
+    assert messages(form) == ["table 'TRIPS' already exists"]
     form._name.value = "visits"
     first, second = form._columns
     first.name.value, first.type.value = "city", "string"

@@ -1,7 +1,11 @@
-"""Alter: columns are added, renamed and dropped by one commit of a new schema; no data file is read or written."""
+"""Alter a table: add, rename and drop columns, or change types, by committing a new schema.
+
+No data file is read or written.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,10 +19,12 @@ from sleeper_nb.operations.administration.schema_commit import SchemaCommit
 from sleeper_nb.report import Grid, Report
 from sleeper_nb.state_store.state_store_base import StateStore
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AlterReport(Report):
-    """What became of the columns of a table; of a dry run, what would.
+    """How the columns of a table changed; of a dry run, how they would change.
 
     Parameters
     ----------
@@ -37,23 +43,28 @@ class AlterReport(Report):
 
     @property
     def dry_run(self) -> bool:
-        """Whether nothing was done."""
+        """Whether nothing was changed."""
         return self.snapshot is None
 
     @property
     def changed(self) -> tuple[tuple[Field | None, Field | None], ...]:
-        """The fields before and after, where they differ; None before one that was added, and after one that went."""
-        old, new = ({field.column: field for field in schema.fields} for schema in (self.before, self.after))
-        pairs = ((old.get(column), new.get(column)) for column in dict.fromkeys((*old, *new)))
-        return tuple((was, now) for was, now in pairs if was != now)
+        """The fields that differ, as pairs (before, after); None before an added column, and after a dropped one."""
+        old = {field.column: field for field in self.before.fields}
+        new = {field.column: field for field in self.after.fields}
+        pairs = [(old.get(column), new.get(column)) for column in old | new]
+        return tuple((before, after) for before, after in pairs if before != after)
 
     def grid(self) -> Grid:
-        """Return one row a column that changes."""
-        done = self.snapshot
-        title = f"snapshot {done.id}: altered {self.table}" if done else f"would alter {self.table}"
-        footer = f"schema {done.schema_id}; older versions keep theirs" if done else "nothing was changed"
-        rows = tuple(tuple("" if f is None else f"{f.name} {f.text}" for f in pair) for pair in self.changed)
+        """Return a row for each column that changes."""
+        made = self.snapshot
+        title = f"snapshot {made.id}: altered {self.table}" if made else f"would alter {self.table}"
+        footer = f"schema {made.schema_id}; older versions keep their schemas" if made else "nothing was changed"
+        rows = tuple((_column_text(before), _column_text(after)) for before, after in self.changed)
         return Grid(("before", "after"), rows, title, footer)
+
+
+def _column_text(field: Field | None) -> str:
+    return "" if field is None else f"{field.name} {field.text}"
 
 
 def alter(
@@ -66,36 +77,39 @@ def alter(
     author: str | None = None,
     message: str | None = None,
 ) -> AlterReport:
-    """Give a table another schema by one commit, planned anew when another one alters it meanwhile.
+    """Commit a changed schema; when another session alters the table in the meantime, plan again on its schema.
 
     Parameters
     ----------
     store, name
         The table.
     changes
-        In order; see `sleeper_nb.model.evolution.evolved`.
+        Applied in order; see `sleeper_nb.model.evolution.evolved`.
     processing
-        What the table's properties do with rows, which must stay possible.
-    dry_run, author, message
-        As of every change; the message tells the changes when None.
+        How the table's properties process rows; the changes must not break it.
+    dry_run
+        Only return the plan.
+    author, message
+        Of the commit; with None, the message lists the changes.
 
     Raises
     ------
     InvalidInput, NotFound, AlreadyExists
-        When there is no change, or one that cannot be; nothing is changed.
+        When there is no change, or an impossible one; nothing is changed.
     """
     if not changes:
         hint = ("add one: ", Action('--add-column "note string?"', "add_columns={'note': 'string?'}"))
-        raise InvalidInput("no change of the columns was given", hint=hint)
+        raise InvalidInput("no change of columns was given", hint=hint)
     check_processing(processing, changes)
     before = store.load()
     after = evolved(before.schema, changes, before.schema_id + 1)
     if dry_run:
         return AlterReport(name, before.schema, after, None)
-    planned = SchemaCommit(
+    schema_commit = SchemaCommit(
         store,
         lambda state, schema_id: evolved(state.schema, changes, schema_id),
         lambda _, schema_id, schema: SetSchema(schema_id, schema),
     )
-    old, made, snapshot = planned.commit(author=author, message=message)
-    return AlterReport(name, old.schema, made.schema, snapshot)
+    old, change, snapshot = schema_commit.commit(author=author, message=message)
+    logger.info("table %r: snapshot %d has schema %d", name, snapshot.id, snapshot.schema_id)
+    return AlterReport(name, old.schema, change.schema, snapshot)

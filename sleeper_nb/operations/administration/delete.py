@@ -1,17 +1,20 @@
-"""Deletion of a table, for good: its rows, its metadata, its snapshots and savepoints.
+"""Delete a table permanently: its rows, metadata, snapshots and savepoints.
 
-Why nobody ever sees a half-deleted table, in steps:
+Why no session ever sees a half-deleted table, in steps:
 
-1. The catalog forgets the table in one step, which frees its name, and keeps its id among those that were deleted.
-   From then on no commit, savepoint or lease of it can win; who reads it is told so by the first file that is missing.
-2. Its folder goes, then what its state store keeps elsewhere, then its properties, which say where the folder was.
+1. The catalog forgets the table in one step, which frees its name, and keeps its id in a list of deleted tables. From
+   then on no commit, savepoint or lease of the table can succeed; a reader fails at the first missing file, with an
+   error that says why.
+2. The table's folder is deleted, then what its state store keeps elsewhere, then its properties, which say where the
+   folder was.
 3. The catalog forgets the id.
 
-A crash in between leaves an id with the catalog. Whoever deletes next, or maintains the instance, does the rest.
+A crash in between leaves the id in the list. The next deletion, or the next maintenance of the instance, completes it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -20,36 +23,39 @@ from sleeper_nb.catalog.catalog_base import Catalog, TableEntry, steady
 from sleeper_nb.clock import Clock
 from sleeper_nb.errors import Action, StorageError
 from sleeper_nb.model.jobs import Lease
+from sleeper_nb.model.savepoints import savepoint_label
 from sleeper_nb.operations.administration.property_files import PropertyFiles
 from sleeper_nb.operations.upkeep.full_disk import freeing_space
 from sleeper_nb.report import Bytes, Grid, Report, cell_text, counted, nothing_done
 from sleeper_nb.state_store.registry import erase_state
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DeletionReport(Report):
-    """What went with a table; of a plan, what would go.
+    """What was deleted with a table; of a plan, what would be deleted.
 
     Parameters
     ----------
     table
-        Its name.
+        The table's name.
     rows
-        Of the current version, in files.
+        Rows in the files of the current version.
     files, bytes
-        All in its folder: data and metadata of every version.
+        All files in the table's folder, data and metadata of every version, and their size.
     snapshots
         How many are retained.
     savepoints
         The name of each, or its id; oldest first.
     leases
-        Of those who read the table now.
+        The leases of current readers.
     dry_run
         Whether this is a plan.
     again
-        What is typed to do it: the whole line, where a command was asked for the plan.
+        How to do what was planned: the whole line, where a command made the plan.
     instance
-        Whose table it is, where that is not the one that is open.
+        The table's instance, if it is not the open one.
     """
 
     table: str
@@ -66,14 +72,14 @@ class DeletionReport(Report):
 
     @property
     def summary(self) -> str:
-        """What goes, in one line."""
+        """What is deleted, in one line."""
         parts = [counted(self.rows, "row"), f"{counted(self.files, 'file')} ({Bytes(self.bytes)})"]
         parts += [counted(self.snapshots, "snapshot"), counted(len(self.savepoints), "savepoint")]
-        named = f" ({', '.join(self.savepoints)})" if self.savepoints else ""
-        return f"{', '.join(parts[:-1])} and {parts[-1]}{named}"
+        names = f" ({', '.join(self.savepoints)})" if self.savepoints else ""
+        return f"{', '.join(parts[:-1])} and {parts[-1]}{names}"
 
     def grid(self) -> Grid:
-        """Return what goes, a row for each kind of it."""
+        """Return what is deleted, a row for each kind."""
         rows: list[tuple[object, ...]] = [
             ("rows", cell_text(self.rows)),
             ("files", cell_text(self.files)),
@@ -81,26 +87,28 @@ class DeletionReport(Report):
             ("snapshots", cell_text(self.snapshots)),
             ("savepoints", ", ".join(self.savepoints) or "none"),
         ]
-        rows += [("reader", f"{e.author or 'somebody'}: {e.purpose} of snapshot {e.snapshot_id}") for e in self.leases]
+        for lease in self.leases:
+            reader = lease.author or "an unnamed reader"
+            rows.append(("reader", f"{reader}: {lease.purpose} of snapshot {lease.snapshot_id}"))
         verb = "would delete" if self.dry_run else "deleted"
         footer = ""
         if self.dry_run:
             footer = nothing_done(Action(self.again, "force=True"), self.prefix)
             if self.savepoints:
-                footer = f"{counted(len(self.savepoints), 'savepoint')} would go too, for good\n{footer}"
-        of = f" of instance {self.instance}" if self.instance else ""
-        return Grid(("", ""), tuple(rows), f"{verb} table {self.table}{of} for good", footer)
+                footer = f"{counted(len(self.savepoints), 'savepoint')} would be deleted, too\n{footer}"
+        instance = f" of instance {self.instance}" if self.instance else ""
+        return Grid(("", ""), tuple(rows), f"{verb} table {self.table}{instance} for good", footer)
 
 
-def plan_deletion(catalog: Catalog, files: PropertyFiles, entry: TableEntry, clock: Clock) -> DeletionReport:
-    """Return what the deletion of a table takes away; its metadata is not read, so it may be damaged.
+def plan_table_deletion(catalog: Catalog, files: PropertyFiles, entry: TableEntry, clock: Clock) -> DeletionReport:
+    """Return what deleting a table would delete. The table's metadata is not read, so it may be damaged.
 
     Parameters
     ----------
     catalog, clock
         The instance's.
     files
-        The properties of the instance's tables, which say where each one lies.
+        The properties of the instance's tables, which say where each table's folder is.
     entry
         The table.
     """
@@ -115,23 +123,24 @@ def plan_deletion(catalog: Catalog, files: PropertyFiles, entry: TableEntry, clo
         files=len(stored),
         bytes=sum(file.bytes for file in stored),
         snapshots=len(snapshots),
-        savepoints=tuple(point.name or str(point.id) for point in savepoints),
+        savepoints=tuple(map(savepoint_label, savepoints)),
         leases=tuple(lease for lease in leases if not lease.has_ended(now)),
         dry_run=True,
     )
 
 
 def delete_table(catalog: Catalog, files: PropertyFiles, entry: TableEntry, clock: Clock) -> None:
-    """Delete a table for good; parameters as of `plan_deletion`.
+    """Delete a table permanently; parameters as of `plan_table_deletion`.
 
     Raises
     ------
     NotFound
-        When it was renamed or deleted meanwhile; nothing was changed.
+        When it was renamed or deleted in the meantime; nothing was changed.
     StorageError
-        When files could not be deleted. The table is gone all the same, and the next run deletes the rest.
+        When files could not be deleted. The table is deleted all the same, and the next run deletes the files.
     """
     freeing_space(catalog, lambda: catalog.delete_table(entry.id, entry.name))
+    logger.info("table %r (%s): deleted from the catalog", entry.name, entry.id)
     try:
         _remove(catalog, files, [entry.id], clock)
     except StorageError as error:
@@ -142,16 +151,20 @@ def delete_table(catalog: Catalog, files: PropertyFiles, entry: TableEntry, cloc
 
 
 def finish_deletions(catalog: Catalog, files: PropertyFiles, clock: Clock) -> int:
-    """Delete what runs that did not end have left of deleted tables; return of how many tables."""
-    left = catalog.deleted()
-    _remove(catalog, files, left, clock)
-    return len(left)
+    """Complete the deletions that were interrupted; return of how many tables."""
+    table_ids = catalog.deleted()
+    if table_ids:
+        logger.info("completing the interrupted deletion of %d tables", len(table_ids))
+    _remove(catalog, files, table_ids, clock)
+    return len(table_ids)
 
 
 def _remove(catalog: Catalog, files: PropertyFiles, table_ids: Iterable[str], clock: Clock) -> None:
+    """Do steps 2 and 3 of a deletion."""
     for table_id in table_ids:
         place = files.place_of(table_id)
         place.delete_all(table_id)
         erase_state(table_id, catalog, place.below(table_id), clock)
         files.remove(table_id)
         freeing_space(catalog, partial(catalog.forget_deleted, table_id))
+        logger.debug("table %s: deleted its folder, state and properties", table_id)

@@ -1,7 +1,12 @@
-"""The files of properties of an instance and its tables: read whole, and changed whole."""
+"""The properties files of an instance and its tables: read and replaced as a whole.
+
+Some settings in a table's file are not in effect until a command accepts them, because versions record how their rows
+are processed; `pending_settings` and `manual_edit_note` describe such a file.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -22,14 +27,16 @@ from sleeper_nb.model.properties import (
     TableProperties,
 )
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.administration.property_listing import check_of_instance
+from sleeper_nb.operations.administration.property_listing import check_instance_property
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage, open_near
 from sleeper_nb.storage.local import LocalPlace
 from sleeper_nb.storage.places import lies_within, linked_in
 
+logger = logging.getLogger(__name__)
+
 _ONCE = (
-    "the split points were read when the table was created",
+    "split points are read only when the table is created",
     (Action("split {table} --at KEY", "table.split_partitions(at=KEY)"), ", or reinitialise the table"),
 )
 _MIGRATE = Action("migrate {table} --to {value}", "session.migrate_state_store('{table}', '{value}')")
@@ -38,33 +45,34 @@ _RENAME = Action("rename {table} {value}", "session.rename_table('{table}', '{va
 _ONLINE = Action("online {table}", "table.set_online()")
 _OFFLINE = Action("offline {table}", "table.set_online(False)")
 _FIXED: dict[str, tuple[str, HintParts]] = {
-    STATE_STORE: ("metadata is moved, with its history", (_MIGRATE,)),
+    STATE_STORE: ("the metadata must be moved, with its history", (_MIGRATE,)),
     SPLITS_FILE: _ONCE,
     SPLITS_BASE64: _ONCE,
-    DATA_PATH: ("the files of the table are where they were written", ("create a table there, and load it",)),
+    DATA_PATH: ("the table's files stay where they were written", ("create a table there, and load it",)),
     TABLE_SCHEMA: (
-        "rows were written in the schema that the table has",
+        "rows were written in the table's current schema",
         (_ALTER, " changes columns; or edit the file of its properties and reinitialise the table"),
     ),
     "sleeper.table.name": ("the catalog keeps it", (_RENAME,)),
     "sleeper.table.online": ("the catalog keeps it", (_ONLINE, ", or ", _OFFLINE)),
     "sleeper.table.id": ("the id of a table never changes", ("leave it out",)),
 }
+"""For each property that cannot be set: why, and what to do instead."""
 
 
 class PropertyFiles:
-    """The properties of the tables of an instance, as their files say now.
+    """The properties of the tables of an instance, as their files are now.
 
     Parameters
     ----------
     storage
         The instance's folder.
     instance
-        What the instance sets; its defaults count where a table sets nothing.
+        The instance's properties; its defaults apply where a table sets nothing.
     permissions
-        What the user allows the properties to name.
+        Code and places outside the warehouse that the user allows properties to name.
     catalog
-        Keeps the checksum of each file as a command wrote it last. None keeps none.
+        Keeps the checksum of each file as a command last wrote it; with None, no checksums are kept.
     """
 
     def __init__(
@@ -93,7 +101,7 @@ class PropertyFiles:
         if entry.properties_checksum is not None and TABLE_SCHEMA not in found.texts:
             raise InvalidInput(
                 f"{self.path(entry.id)} was emptied or cut: it does not set {TABLE_SCHEMA}, which every table has",
-                hint=f"restore it from a copy, or write {TABLE_SCHEMA}= and the JSON of the schema in one line into it",
+                hint=f"restore it from a copy, or add a line {TABLE_SCHEMA}= with the JSON of the schema",
             )
         return found
 
@@ -106,51 +114,52 @@ class PropertyFiles:
         return self._storage.read(paths.table_properties(table_id))
 
     def recorded(self, table_id: str) -> str | None:
-        """Return the checksum of the file of a table's properties, as a command wrote it last."""
+        """Return the checksum of a table's properties file as a command last wrote it; None when there is none."""
         entry = None if self._catalog is None else self._catalog.entry(table_id)
         return None if entry is None else entry.properties_checksum
 
     def accept(self, table_id: str) -> None:
-        """Record the file of a table's properties as it is."""
+        """Record the current content of a table's properties file, as if a command had written it."""
         if self._catalog is not None:
             self._catalog.note_properties(table_id, checksum_of(self.content(table_id)))
 
     def _replace(self, table_id: str, before: str, after: str) -> None:
-        """Write the file; a change by hand that it had stays one, and is told of until it is accepted."""
+        """Write the file. If it was changed by hand before, it counts as changed by hand until it is accepted."""
         was_recorded = self.recorded(table_id) in (None, checksum_of(before.encode()))
         self._storage.write(paths.table_properties(table_id), after.encode())
         if was_recorded and self._catalog is not None:
-            self._note(self._catalog, table_id, before, after)
+            self._record(self._catalog, table_id, before, after)
 
-    def _note(self, catalog: Catalog, table_id: str, before: str, after: str) -> None:
-        """Record a file that was changed; when that fails, the file is what it was before."""
+    def _record(self, catalog: Catalog, table_id: str, before: str, after: str) -> None:
+        """Record a changed file; when that fails, restore the file."""
         checksum = checksum_of(after.encode())
         try:
             catalog.note_properties(table_id, checksum)
-        except StorageError:
+        except StorageError as error:
             if self.recorded(table_id) == checksum:
                 return  # only the answer was lost
+            logger.warning("table %s: its properties file is restored after an error: %s", table_id, error.message)
             self._storage.write(paths.table_properties(table_id), before.encode())
             raise
 
     def storage_of(self, table_id: str, properties: TableProperties) -> Storage:
-        """Return where a table's data and metadata are: ``sleeper.table.data.path``, or with the others.
+        """Return the folder of a table's data and metadata: below ``sleeper.table.data.path``, or in the instance.
 
         Raises
         ------
         NotAllowed
-            When that is outside the warehouse, by its address or by a link, and the user has not allowed the place.
+            When it is outside the warehouse, by its address or through a link, and the user has not allowed the place.
         """
-        found = self._place(properties).below(table_id)
-        if found.local:
+        storage = self._place(properties).below(table_id)
+        if storage.local:
             for folder in ("", *paths.FOLDERS):
-                self._check_place(found.locate(folder))
-            for linked in linked_in(found.locate("data")):
+                self._check_place(storage.locate(folder))
+            for linked in linked_in(storage.locate("data")):
                 self._check_place(linked)
-        return found
+        return storage
 
     def place_of(self, table_id: str) -> Storage:
-        """Return the folder that a table's folder is in; the instance's when the table's file is gone already."""
+        """Return the folder that contains a table's folder; the instance's when the table's file is already deleted."""
         try:
             return self._place(self.of_table(table_id))
         except NotFound:
@@ -167,7 +176,8 @@ class PropertyFiles:
     def check_splits_file(self, properties: TableProperties) -> None:
         """Raise `NotAllowed` when a table's properties name a split points file outside the warehouse.
 
-        They may have come with the warehouse; a file that a call or a command names is the user's own choice.
+        The properties may come with a warehouse from elsewhere; a file named in a call or a command is the user's own
+        choice.
         """
         file = properties[SPLITS_FILE]
         if file and not self._may_use(file):
@@ -181,7 +191,7 @@ class PropertyFiles:
             )
 
     def check_own_places(self) -> None:
-        """Raise `NotAllowed` when a link leads the instance's catalog or properties out of the warehouse."""
+        """Raise `NotAllowed` when the instance's catalog or properties are links to places outside the warehouse."""
         for path in (paths.CATALOG, *paths.CONFIG) if self._storage.local else ():
             self._check_place(self._storage.locate(path))
 
@@ -208,27 +218,27 @@ class PropertyFiles:
     def change(
         self, table_id: str, changes: Mapping[str, str | None], check: Callable[[TableProperties], object]
     ) -> TableProperties:
-        """Set properties of a table, or unset those that are None, and return all; other lines of its file stay.
+        """Set properties of a table, or unset those that are None, and return all. Other lines of its file are kept.
 
-        The file is replaced as a whole; of two changes at once, the later one may take back the earlier.
+        The file is replaced as a whole: of two changes at the same time, the later may undo the earlier.
 
         Parameters
         ----------
         table_id
             The table.
         changes
-            What `check_changes` has let pass.
+            Values that passed `check_changes`.
         check
-            Raises when the properties do not fit the table. Nothing is changed then.
+            Raises when the properties do not fit the table; nothing is changed then.
         """
         path = paths.table_properties(table_id)
         before = read_text(self._storage, path)
         after = changed(before, changes)
-        found = self._parsed(after, path)
-        check(found)
+        properties = self._parsed(after, path)
+        check(properties)
         if after != before:
             self._replace(table_id, before, after)
-        return found
+        return properties
 
     def change_instance(self, changes: Mapping[str, str | None]) -> None:
         """Set properties of the instance, or unset those that are None; otherwise as `change`.
@@ -236,67 +246,67 @@ class PropertyFiles:
         Raises
         ------
         InvalidInput, NotFound
-            When a value is ill-typed, or no instance has such a property. Nothing is changed then.
+            When a value has the wrong type, or instances have no such property; nothing is changed then.
         """
         for name in changes:
-            check_of_instance(name)
+            check_instance_property(name)
         InstanceProperties({name: text for name, text in changes.items() if text is not None})
         path = paths.INSTANCE_PROPERTIES
         try:
             before = read_text(self._storage, path)
-        except NotFound:  # an instance that was never told anything
+        except NotFound:  # no property of the instance was ever set
             before = ""
         after = changed(before, changes)
-        found = InstanceProperties.from_text(after, self._storage.locate(path))  # or raises, of what else stands there
-        TableProperties({}, found.table_defaults).check_together()
+        parsed = InstanceProperties.from_text(after, self._storage.locate(path))  # raises for other bad lines, too
+        TableProperties({}, parsed.table_defaults).check_together()
         if after != before:
             self._storage.write(path, after.encode())
-        told = {**self.instance.texts, **changes}
-        self.instance = InstanceProperties({name: text for name, text in told.items() if text is not None})
+        texts = {**self.instance.texts, **changes}
+        self.instance = InstanceProperties({name: text for name, text in texts.items() if text is not None})
 
     def _parsed(self, content: str, path: str) -> TableProperties:
         source = self._storage.locate(path)
         return self._whole(TableProperties.from_text(content, source), source)
 
     def _whole(self, properties: TableProperties, source: str) -> TableProperties:
-        found = replace(properties, defaults=self.instance.table_defaults, permissions=self.permissions)
-        found.check_together(source)
-        return found
+        whole = replace(properties, defaults=self.instance.table_defaults, permissions=self.permissions)
+        whole.check_together(source)
+        return whole
 
 
 def read_text(storage: Storage, path: str) -> str:
-    """Return the text of a file of properties.
+    """Return the text of a properties file.
 
     Raises
     ------
     InvalidInput
-        When it is no UTF-8.
+        When it is not UTF-8.
     """
     try:
         return storage.read(path).decode()
     except UnicodeDecodeError as error:
         hint = r"save it as UTF-8, or write \u00e9 for é"
-        raise InvalidInput(f"{storage.locate(path)} is no UTF-8", hint=hint) from error
+        raise InvalidInput(f"{storage.locate(path)} is not UTF-8", hint=hint) from error
 
 
 def check_changes(table: str, before: TableProperties, changes: Mapping[str, str | None]) -> None:
-    """Raise unless properties of a table may have these values from now on.
+    """Raise unless the properties of a table may be set to these values.
 
     Parameters
     ----------
     table
-        Its name, for hints.
+        The table's name, for hints.
     before
-        What counts now.
+        The current properties.
     changes
-        New values by name; None unsets one.
+        New values by name; None unsets a property.
 
     Raises
     ------
     InvalidInput
-        When a value is ill-typed, or a property is never changed by itself: the hint says what to type instead.
+        When a value has the wrong type, or the property cannot be set: the hint says what to do instead.
     NotFound
-        When there is no such property; the nearest is named.
+        When there is no such property; the hint names the nearest.
     """
     for name, text in changes.items():
         known = name in before.defined
@@ -321,41 +331,38 @@ def accepting(table: str) -> Action:
     return Action(f"properties {table} --accept", "table.accept_properties()")
 
 
-# What the file of a table's properties says that does not count, or was not written by a command. Pure.
-
-
-def waiting(properties: TableProperties, state: TableState, table: str, path: str) -> tuple[str, ...]:
-    """Return what the file of a table's properties says that the current version does not do.
+def pending_settings(properties: TableProperties, state: TableState, table: str, path: str) -> tuple[str, ...]:
+    """Return a note for each setting of a table's properties file that is not in effect. Pure.
 
     Parameters
     ----------
     properties
-        As the file says.
+        The properties as the file sets them.
     state
         The current version.
     table, path
         The table's name, and the address of the file.
     """
     notes = []
-    now = properties.processed_as(state.processing)
+    in_effect = properties.processed_as(state.processing)
     for name in PROCESSING_PROPERTIES:
-        said, counts = properties.text(name), now.text(name)
-        if said != counts:
-            which = f"says {name}={said}" if said else f"does not set {name}"
+        in_file, effective = properties.text(name), in_effect.text(name)
+        if in_file != effective:
+            setting = f"sets {name}={in_file}" if in_file else f"does not set {name}"
             notes.append(
-                f"{path} {which}, but {counts or 'nothing'} is in effect. To use the file: properties {table} "
-                f"--accept, or in Python table.accept_properties(). To keep {counts or 'nothing'}: properties {table} "
-                f"'{name}={counts}'"
+                f"{path} {setting}, but the value in effect is {effective or 'empty'}. To put the file into effect: "
+                f"properties {table} --accept, or in Python table.accept_properties(). To restore the file: "
+                f"properties {table} '{name}={effective}'"
             )
     schema = properties[TABLE_SCHEMA]
     if schema not in (None, state.schema):
-        notes.append(f"{path} has another {TABLE_SCHEMA} than the table, which gets it when you reinitialise it")
+        notes.append(f"{path} has another {TABLE_SCHEMA} than the table: reinitialise {table} puts it into effect")
     return tuple(notes)
 
 
-def edited(content: bytes, recorded: str | None, table: str, path: str) -> str | None:
-    """Return what is said of a file that is not as a command wrote it last; None when it is, or none is known."""
+def manual_edit_note(content: bytes, recorded: str | None, table: str, path: str) -> str | None:
+    """Return a note when a properties file differs from what a command last wrote; None when it does not. Pure."""
     if recorded is None or checksum_of(content) == recorded:
         return None
     accept = f"properties {table} --accept, or in Python table.accept_properties()"
-    return f"{path} was changed by hand, or damaged: look through it, then accept it: {accept}"
+    return f"{path} was changed by hand, or damaged: check it, then accept it: {accept}"

@@ -1,16 +1,17 @@
-"""Reinitialising: delete a table's contents in one commit, and with it, perhaps, make its partitions and schema anew.
+"""Reinitialise a table: delete its contents in one commit, optionally with new partitions and a new schema.
 
-1. A changed schema is written under an id that nobody has taken.
-2. One commit makes every file unused, with the tree and the schema that the table has from then on. So the table is
-   never without partitions, and who reads an older version goes on.
-3. The older snapshots are forgotten. Savepoints stay, with the files of their versions.
-4. Garbage collection deletes, after its delay, what no savepoint and no reader keeps.
+1. A new schema is written under an unused id.
+2. One commit makes every file unused, and sets the new partition tree and schema. So the table is never without
+   partitions, and readers of older versions continue.
+3. The older snapshots are forgotten. Savepoints are kept, with the files of their versions.
+4. Garbage collection deletes, after its delay, the files that no savepoint and no reader keeps.
 
-A crash leaves the table as it was, or empty; running it again does the rest.
+A crash leaves the table as it was, or empty; running it again completes it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,7 @@ from sleeper_nb.errors import Action, ConfirmationNeeded
 from sleeper_nb.model.files import data_files
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.savepoints import savepoint_label
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
@@ -35,28 +37,30 @@ from sleeper_nb.report import (
 )
 from sleeper_nb.state_store.state_store_base import StateStore
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """What a table has from its reinitialising on.
+    """The schema and the partitions that a table gets when it is reinitialised.
 
     Parameters
     ----------
     schema
-        Its schema, when that is another than it has now; None when it stays.
+        The new schema; None to keep the current one.
     points
-        Values of the first row key at which new partitions are cut; None when the partitions stay.
+        Values of the first row key at which the key space is split; None to keep the current partitions.
     """
 
     schema: Schema | None = None
     points: Sequence[KeyValue] | None = None
 
-    def leaves_alone(self, state: TableState) -> bool:
-        """Return whether a table is what it would be already."""
+    def changes_nothing(self, state: TableState) -> bool:
+        """Return whether the table is empty already and keeps its schema and partitions."""
         return self.points is None and self.schema is None and not state.totals().files
 
     def change(self, store: StateStore, state: TableState, schema_id: int) -> ClearTable:
-        """Return the change of a state; the id is that of the new schema, if there is one."""
+        """Return the change of a state; the id is for the new schema, if there is one."""
         tree = None
         if self.points is not None:
             tree = PartitionTree.from_split_points(self.schema or state.schema, self.points, store.clock.new_id)
@@ -65,7 +69,7 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ReinitialiseReport(Report):
-    """What a reinitialising did; of a plan, what it would do.
+    """What reinitialising did; of a plan, what it would do.
 
     Parameters
     ----------
@@ -74,11 +78,11 @@ class ReinitialiseReport(Report):
     snapshot
         The new snapshot; None for a plan, and when the table was empty already.
     rows, files, bytes
-        That the table had; data files.
+        Rows and data files that the table had, and the size of the files.
     snapshots
-        Older ones, which are forgotten.
+        How many older snapshots are forgotten.
     savepoints
-        The name of each, or its id; they stay, and can be read.
+        The name of each, or its id; they are kept and can be read.
     partitions_before, partitions_after
         Leaf partitions.
     new_schema
@@ -86,9 +90,9 @@ class ReinitialiseReport(Report):
     dry_run
         Whether this is a plan.
     again
-        What is typed to do it: the whole line, where a command was asked for the plan.
+        How to do what was planned: the whole line, where a command made the plan.
     instance
-        Whose table it is, where that is not the one that is open.
+        The table's instance, if it is not the open one.
     """
 
     table: str
@@ -107,17 +111,17 @@ class ReinitialiseReport(Report):
     prefix: str = ""
 
     def grid(self) -> Grid:
-        """Return what goes and what stays."""
+        """Return what is deleted and what is kept."""
         rows: tuple[tuple[object, ...], ...] = (
             ("rows", cell_text(self.rows)),
             ("data files", f"{self.files:,}, {Bytes(self.bytes)}"),
             ("older snapshots", cell_text(self.snapshots)),
             ("leaf partitions", f"{self.partitions_before:,}, then {self.partitions_after:,}"),
-            ("schema", "the changed one of the properties file" if self.new_schema else "stays"),
+            ("schema", "the new one of the properties file" if self.new_schema else "stays"),
             ("savepoints", f"{', '.join(self.savepoints)}: stay, and can be read" if self.savepoints else "none"),
         )
-        of = f" of instance {self.instance}" if self.instance else ""
-        title = f"{'would delete' if self.dry_run else 'deleted'} all contents of table {self.table}{of}"
+        instance = f" of instance {self.instance}" if self.instance else ""
+        title = f"{'would delete' if self.dry_run else 'deleted'} all contents of table {self.table}{instance}"
         if self.dry_run:
             footer = nothing_done(Action(self.again, "force=True"), self.prefix)
         else:
@@ -134,22 +138,22 @@ def reinitialise(
     Parameters
     ----------
     store, name
-        The table's.
+        The table's store and name.
     fresh
-        What it has from then on.
+        The new schema and partitions.
     force
-        Do it.
+        Confirms the deletion.
     dry_run
         Only return what would be done.
     author
-        Who history says it was.
+        The author of the commit.
 
     Raises
     ------
     ConfirmationNeeded
         When neither `force` nor `dry_run` is set; nothing was changed.
     StateRuleBroken
-        When the row keys would change and the partitions stay; nothing was changed.
+        When the row keys would change but the partitions would not; nothing was changed.
     """
     kept = retained(store.catalog, store.table_id)
     state = store.load(kept.current)
@@ -158,40 +162,52 @@ def reinitialise(
     if dry_run:
         return plan
     if not force:
-        gone = f"{counted(plan.rows, 'row')} and {counted(plan.snapshots, 'snapshot')}"
-        staying = f"; {counted(len(plan.savepoints), 'savepoint')} ({', '.join(plan.savepoints)}) would stay"
-        message = f"this deletes all contents of table {name!r}: {gone}{staying if plan.savepoints else ''}"
+        deleted = f"{counted(plan.rows, 'row')} and {counted(plan.snapshots, 'snapshot')}"
+        staying = ""
+        if plan.savepoints:
+            staying = f"; {counted(len(plan.savepoints), 'savepoint')} ({', '.join(plan.savepoints)}) would stay"
+        message = f"this deletes all contents of table {name!r}: {deleted}{staying}"
         raise ConfirmationNeeded(message, hint=CONFIRM, plan=plan)
-    cleared, made = _clear(store, fresh, state, author)
-    current = cleared.snapshot_id if made is None else made.id
-    older = [snapshot.id for snapshot in store.catalog.snapshots(store.table_id) if snapshot.id < current]
+    cleared, snapshot = _clear(store, fresh, state, author)
+    current = cleared.snapshot_id if snapshot is None else snapshot.id
+    older = [each.id for each in store.catalog.snapshots(store.table_id) if each.id < current]
     store.catalog.expire_snapshots(store.table_id, older, store.clock.now())
-    # Read only now: no savepoint of a version that was forgotten can be made from here on.
+    # Read only now: from here on, no savepoint of a forgotten version can be created.
     saved = [point for point in store.catalog.savepoints(store.table_id) if point.saved_snapshot_id < current]
     done = _plan(name, fresh, cleared, Retained(kept.snapshots, tuple(saved)))
-    return replace(done, snapshot=made, snapshots=len(older), dry_run=False)
+    logger.info(
+        "table %r: reinitialised at snapshot %d; %d rows deleted, %d snapshots expired, %d savepoints kept",
+        name,
+        current,
+        done.rows,
+        len(older),
+        len(saved),
+    )
+    return replace(done, snapshot=snapshot, snapshots=len(older), dry_run=False)
 
 
 def _clear(
     store: StateStore, fresh: Fresh, state: TableState, author: str | None
 ) -> tuple[TableState, Snapshot | None]:
     """Return the state that was cleared, and the new snapshot; None when the table was empty already."""
-    if fresh.leaves_alone(state):
+    if fresh.changes_nothing(state):
         return state, None
     if fresh.schema is not None:
         schema = fresh.schema
-        planned = SchemaCommit(store, lambda *_: schema, lambda now, schema_id, _: fresh.change(store, now, schema_id))
-        cleared, _, made = planned.commit(author=author)
-        return cleared, made
+        schema_commit = SchemaCommit(
+            store, lambda *_: schema, lambda current, schema_id, _: fresh.change(store, current, schema_id)
+        )
+        cleared, _, snapshot = schema_commit.commit(author=author)
+        return cleared, snapshot
     cleared = state
 
-    def change(now: TableState) -> ClearTable:
+    def change(current: TableState) -> ClearTable:
         nonlocal cleared
-        cleared = now
-        return fresh.change(store, now, now.schema_id)
+        cleared = current
+        return fresh.change(store, current, current.schema_id)
 
-    made = store.commit(change, author=author)
-    return cleared, made
+    snapshot = store.commit(change, author=author)
+    return cleared, snapshot
 
 
 def _plan(name: str, fresh: Fresh, state: TableState, kept: Retained) -> ReinitialiseReport:
@@ -203,8 +219,8 @@ def _plan(name: str, fresh: Fresh, state: TableState, kept: Retained) -> Reiniti
         rows=state.totals().rows,
         files=files,
         bytes=size,
-        snapshots=len(kept.snapshots) - fresh.leaves_alone(state),
-        savepoints=tuple(point.name or str(point.id) for point in kept.savepoints),
+        snapshots=len(kept.snapshots) - (1 if fresh.changes_nothing(state) else 0),
+        savepoints=tuple(map(savepoint_label, kept.savepoints)),
         partitions_before=leaves,
         partitions_after=leaves if fresh.points is None else len(fresh.points) + 1,
         new_schema=fresh.schema is not None,

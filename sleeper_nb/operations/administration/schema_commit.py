@@ -1,7 +1,8 @@
-"""Committing another schema: its file is written before the commit, and deleted when the commit fails."""
+"""Commit a changed schema: its file is written before the commit, and deleted again when the commit fails."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -13,20 +14,22 @@ from sleeper_nb.model.transactions import Transaction
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 
+logger = logging.getLogger(__name__)
+
 C = TypeVar("C", bound=Transaction)
 
 
 class SchemaCommit(Generic[C]):
-    """A change with a new schema, planned again on each schema that a try of its commit finds.
+    """A change with a new schema, which is planned again when another commit has changed the schema.
 
     Parameters
     ----------
     store
-        The table's.
+        The table's store.
     make
-        Returns the schema for a state and the id that the schema will have.
+        Returns the new schema, from a state and the id of the new schema.
     change
-        Returns the change of a state, for the new schema and its id.
+        Returns the change, from a state, the id of the new schema, and the new schema.
     """
 
     def __init__(
@@ -42,19 +45,22 @@ class SchemaCommit(Generic[C]):
     def commit(self, *, author: str | None, message: str | None = None) -> tuple[TableState, C, Snapshot]:
         """Commit the change; return the state that it changed, the change, and the new snapshot."""
         try:
-            snapshot = self._store.commit(self._on, author=author, message=message)
+            snapshot = self._store.commit(self._plan, author=author, message=message)
         except OutcomeUnknown:
-            raise  # the schema may be the table's: it must stay
-        except SleeperError:  # no other error: after an interrupt another thread may still commit it
+            raise  # the table may use the schema: its file must stay
+        except SleeperError:  # only these: after an interrupt, another thread may still commit the schema
             self._discard()
             raise
         assert self._planned is not None  # noqa: S101 - a commit has planned
         return *self._planned, snapshot
 
-    def _on(self, state: TableState) -> C:
+    def _plan(self, state: TableState) -> C:
+        """Return the change of a state; write the schema's file when the state has another schema than before."""
         if self._written is None or self._planned is None or state.schema_id != self._planned[0].schema_id:
             written = self._store.history.new_schema(lambda schema_id: self._make(state, schema_id), state.schema_id)
-            self._discard()  # the one that lost against another schema
+            if self._written is not None:
+                logger.info("table %s: another commit changed the schema; planning again", self._store.table_id)
+                self._discard()
             self._written = written
         change = self._change(state, *self._written)
         self._planned = state, change
