@@ -244,7 +244,7 @@ def test_moments_are_drawn_as_they_are_written_whatever_their_unit_and_the_zone_
     moments = pa.array([datetime(2026, 1, 1, 12), datetime(2026, 1, 1, 18)], pa.timestamp(unit))  # noqa: DTZ001
     made = chart(pa.table({"at": moments, "v": [1, 2]}), "line")
     assert labels(made, "X")[0] == "12 PM"
-    assert specification(made)["encoding"]["x"]["scale"]["type"] == "utc"
+    assert {layer["encoding"]["x"]["scale"]["type"] for layer in specification(made)["layer"]} == {"utc"}
     assert points_of(made)[0]["label"] == "2026-01-01 12:00:00"
 
 

@@ -26,6 +26,7 @@ from sleeper_nb.report import Data, Grid, cell_text, counted, values_of
 if TYPE_CHECKING:
     from altair import Axis as AltairAxis
     from altair import Chart as AltairChart
+    from altair import LayerChart as AltairLayers
     from altair import X as AltairX
     from altair import Y as AltairY
 
@@ -42,7 +43,8 @@ _MOST_BARS, _MOST_NEIGHBOURS = 60, 300
 _WIDTH, _HEIGHT = 720, 300  # px, of the whole picture
 _MOST_PICTURE = 48_000  # bytes
 _MOST_LABEL, _MOST_NOTE = 80, 100  # characters
-_SEEN_POINTS = 50  # a line of more points has no dots
+_SEEN_POINTS = 50  # a line of more points has no visible dots
+_DOT = 60  # square px: what the mouse has to meet
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _NOT_DRAWN = "null or not finite"
 _TOO_LARGE = "too large to draw"
@@ -123,8 +125,8 @@ class Chart:
         return f"{self.y} by {self.x}"
 
     @property
-    def altair(self) -> AltairChart:
-        """A new `altair.Chart` of the points, to change or save; its columns are ``x``, ``y`` and ``label``.
+    def altair(self) -> AltairChart | AltairLayers:
+        """A new chart of Altair, to change or save; its columns are ``x``, ``y`` and ``label``. A line has two layers.
 
         Altair displays a chart with scripts from the internet, unless ``altair.renderers.enable("mimetype")`` was run.
         """
@@ -138,7 +140,7 @@ class Chart:
         heights = [max(p.y for p in self.points[i : i + step]) for i in range(0, len(self.points), step)]
         drawn = "".join(_BLOCKS[round((len(_BLOCKS) - 1) * _share(y, low, high))] for y in heights)
         ends = f"{self.points[0].label} … {self.points[-1].label}"
-        return "\n".join([self.title, drawn, ends, " · ".join((self._range(), *self.notes))])
+        return "\n".join([self.title, drawn, ends, " · ".join((self.range_text(), *self.notes))])
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: ARG002
         """Return the chart for notebooks: as Vega-Lite, as a picture of that, and as text.
@@ -155,7 +157,8 @@ class Chart:
         bundle["image/png"] = base64.b64encode(picture.png).decode()
         return bundle, {"image/png": {"width": picture.width, "height": picture.height}}
 
-    def _range(self) -> str:
+    def range_text(self) -> str:
+        """Return ``flights from 25 to 29``."""
         values = [point.y for point in self.points]
         return f"{self.y} from {cell_text(min(values))} to {cell_text(max(values))}"
 
@@ -353,35 +356,39 @@ def _span(values: Sequence[float]) -> tuple[float, float]:
 # From points to Vega-Lite, and to a picture of it.
 
 
-def _altair_chart(made: Chart) -> AltairChart:
+def _altair_chart(made: Chart) -> AltairChart | AltairLayers:
     """Return the chart with tooltips; along numbers and times it can be moved and zoomed."""
     import altair as alt
 
     points = list(_thinned(made.points)) if made.kind == "line" else made.points
     data = alt.InlineData(values=_rows(points, is_named_once=made.x_type == "label"))
-    notes = (made._range(), *made.notes) if points else ("no rows", *made.notes)  # noqa: SLF001 - of this module
-    title = alt.TitleParams(text=clip(made.title, _MOST_NOTE), subtitle=_lines(notes), anchor="start")
+    notes = (made.range_text(), *made.notes) if points else ("no rows", *made.notes)
+    frame: dict[str, Any] = {
+        "data": data,
+        "title": alt.TitleParams(text=clip(made.title, _MOST_NOTE), subtitle=_lines(notes), anchor="start"),
+        "width": _WIDTH,
+        "height": _HEIGHT,
+        "autosize": alt.AutoSizeParams(type="fit", contains="padding"),
+        "description": clip(made.title, _MOST_NOTE),
+    }
     tips = [alt.Tooltip(field="label", type="nominal", title=_tip_name(made.x)),
             alt.Tooltip(field="y", type="quantitative", title=_tip_name(made.y), format=",.6~g")]  # fmt: skip
     x, y = _x_axis(made, points), _y_axis(made)
-    base = alt.Chart(
-        data, title=title, width=_WIDTH, height=_HEIGHT, description=clip(made.title, _MOST_NOTE),
-        autosize=alt.AutoSizeParams(type="fit", contains="padding"),
-    )  # fmt: skip
-    if made.kind == "line":
-        is_dotted = len(points) <= _SEEN_POINTS
-        dots = alt.OverlayMarkDef(filled=True, size=25) if is_dotted else alt.OverlayMarkDef(opacity=0, size=60)
-        drawn: AltairChart = base.mark_line(point=dots).encode(x=x, y=y, tooltip=tips)
-    elif made.x_type == "label":
-        drawn = base.mark_bar().encode(x=x, y=y, tooltip=tips)
-    else:
-        drawn = base.mark_bar().encode(x=x, x2=alt.X2(field="end"), y=y, tooltip=tips)
+    drawn: AltairChart
     if made.x_type == "label":
+        drawn = alt.Chart(**frame).mark_bar().encode(x=x, y=y, tooltip=tips)
         return drawn
     # With names: Altair's own count up, so that no two saves of a notebook would be the same.
     zoom = alt.selection_interval("zoom", bind="scales", encodings=["x"])
-    zoomable: AltairChart = drawn.properties(name="chart").add_params(zoom)
-    return zoomable
+    if made.kind == "hist":
+        bars = alt.Chart(**frame, name="chart").mark_bar()
+        drawn = bars.encode(x=x, x2=alt.X2(field="end"), y=y, tooltip=tips).add_params(zoom)
+        return drawn
+    # Two plain layers: JupyterLab 4 fails on a selection in a line that has points of its own.
+    is_dotted = len(points) <= _SEEN_POINTS
+    line = alt.Chart().mark_line().encode(x=x, y=y)
+    dots = alt.Chart(name="chart").mark_point(filled=True, size=_DOT, opacity=1 if is_dotted else 0)
+    return alt.layer(line, dots.encode(x=x, y=y, tooltip=tips).add_params(zoom), **frame)
 
 
 def _rows(points: Sequence[Point], *, is_named_once: bool) -> list[dict[str, Any]]:

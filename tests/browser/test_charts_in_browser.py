@@ -11,7 +11,7 @@ from tests.browser.notebooks import SETUP
 pytestmark = pytest.mark.browser
 MAGICS = "%load_ext sleeper_nb\n%sleeper use $session"
 BARS = "%sleeper sql --engine duckdb --plot bar SELECT carrier, count(*) AS n FROM flights GROUP BY carrier ORDER BY 1"
-LINE = "%sleeper sql --engine duckdb --plot line SELECT * FROM (VALUES (0, 2), (1, 1), (2, 2)) t(at, v)"
+LINE = "%sleeper sql --engine duckdb --plot line SELECT * FROM (VALUES (0, 2), (1, 1), (2, 2)) t(n, v)"
 HIST = "%sleeper sql --engine duckdb --plot hist SELECT range AS v FROM range(1000)"
 INK = """canvas => {  // how many of its pixels are not those of its corner
     const {data} = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
@@ -26,16 +26,17 @@ INK = """canvas => {  // how many of its pixels are not those of its corner
 def test_a_chart_is_drawn_with_tooltips_and_nobody_is_asked(in_theme, line):
     opened = in_theme(SETUP, MAGICS, line)
     canvas = opened.page.locator(".jp-RenderedVegaLite canvas")
-    expect(canvas).to_be_visible()
+    expect(canvas).to_be_visible(timeout=30_000)
     canvas.scroll_into_view_if_needed()
     opened.shot(f"chart-{line.split()[5]}", canvas)
     assert canvas.evaluate(INK) > 2000
     box = canvas.bounding_box()
     before = canvas.evaluate("canvas => canvas.toDataURL()")
     tip = opened.page.locator("#vg-tooltip-element.visible")
-    rows = range(42, 60) if line == LINE else (80,)  # of the line, where its middle point is; of bars, near their foot
-    for across, down in ((x, y) for y in rows for x in range(44, 62)):
+    rows = range(46, 56) if line == LINE else (80,)  # around the middle point of the line; near the foot of the bars
+    for down, across in ((y, x / 10) for y in rows for x in range(490, 550, 5)):
         opened.page.mouse.move(box["x"] + box["width"] * across / 100, box["y"] + box["height"] * down / 100)
+        opened.page.wait_for_timeout(30)
         if tip.count():
             break
     expect(tip).to_be_visible()
