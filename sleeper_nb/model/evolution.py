@@ -1,13 +1,13 @@
 """How a schema changes while its data files stay: columns are added, renamed and dropped. Pure.
 
-Why old files read right, in steps:
+Why old files can still be read:
 
-1. A data file names its columns as its writer's schema did, and each field knows the name of its column there. So a
-   rename changes the field alone.
-2. No column's name is ever used for another one: those of dropped fields stay in the schema as retired, and whoever
-   adds a column under a name that files have gets another name there. So files of all ages mix.
+1. A data file has the column names of its writer's schema, and each field knows the name of its column in files. So a
+   rename changes only the field.
+2. A column name in files is never used for another column: the names of dropped fields stay in the schema as retired,
+   and a new field whose name files already have gets another name in files. So files of all ages can be mixed.
 3. An added column is nullable, and null in every file that does not have it.
-4. Row keys and sort keys stay, and with them the order of rows in every file, and the partitions.
+4. Row keys and sort keys do not change, and so neither do the order of rows in files and the partitions.
 """
 
 from __future__ import annotations

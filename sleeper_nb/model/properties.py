@@ -1,4 +1,7 @@
-"""The properties of tables and instances: names, types, defaults and effects; and the values that somebody set."""
+"""The properties of tables and instances: names, types, defaults and effects; and the values that are set.
+
+The effects are shown to users: by ``%sleeper properties``, in templates and in REFERENCE.md.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property: `parse` turns its text into a value and raises ValueError for a text that is none."""
+    """One property: `parse` turns its text into a value, or raises ValueError.
+
+    `kind` is what to write as its value, and `effect` what the value does, both for users.
+    """
 
     name: str
     default: str
@@ -43,14 +49,14 @@ def _whole(least: int, most: int = 2**31 - 1) -> Callable[[str], int]:
         if not _INTEGER.fullmatch(text):  # int() takes other digits too, and underscores
             raise ValueError(text)
         if len(text) > _MOST_DIGITS or not least <= int(text) <= most:
-            raise OutOfRangeError(f"it is a whole number from {least} to {most}")
+            raise OutOfRangeError(f"it must be a whole number from {least} to {most}")
         return int(text)
 
     return parse
 
 
 class OutOfRangeError(ValueError):
-    """A number that a property cannot be; the message says which it can."""
+    """A number outside the range of a property; the message names the range."""
 
 
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
@@ -72,13 +78,13 @@ def _truth(text: str) -> bool:
 
 
 def _line(text: str) -> str:
-    if len(text.splitlines()) > 1 or text != text.strip():  # it could not be read from its file again
+    if len(text.splitlines()) > 1 or text != text.strip():  # it would not survive a round trip through its file
         raise ValueError(text)
     return text
 
 
 def _address(text: str) -> str:
-    if not re.match(r"/|s3://.", text):  # what is relative would be another place in another folder
+    if not re.match(r"/|s3://.", text):  # a relative path would be another place in another folder
         raise ValueError(text)
     return _line(text)
 
@@ -122,64 +128,66 @@ PROPERTIES: dict[str, Property] = {
         Property(STATE_STORE, "S3StateStore", _one_of(*STATE_STORES),
                  ", ".join(STATE_STORES), "where the table's metadata is kept"),
         Property("sleeper.table.statestore.commit.max.attempts", "40", _whole(1), _COUNT,
-                 "how often a commit that lost against another writer is tried in all"),
+                 "the most attempts of a commit that loses against other writers"),
         Property("sleeper.table.statestore.commit.first.retry.wait.ceiling.ms", "20", _whole(0), "milliseconds",
-                 "the longest wait before the second try; it doubles with each"),
+                 "the longest wait before the second attempt; it doubles with each attempt"),
         Property("sleeper.table.statestore.commit.max.retry.wait.ceiling.ms", "2000", _whole(0), "milliseconds",
-                 "the longest wait before any try"),
+                 "the longest wait before any attempt"),
         Property("sleeper.table.gc.delay.minutes", "15", _whole(0), "whole minutes",
-                 "how long a file stays after nothing refers to it"),
+                 "how long a file is kept after the last reference to it is gone"),
         Property("sleeper.table.compaction.strategy.class", "size-ratio", _one_of("size-ratio", "basic", "all"),
                  "size-ratio, basic or all", "which files compaction merges"),
-        Property("sleeper.table.compaction.files.batch.size", "12", _whole(2), _COUNT, "files of a compaction job"),
+        Property("sleeper.table.compaction.files.batch.size", "12", _whole(2), _COUNT,
+                 "the most files in one compaction job"),
         Property("sleeper.table.compaction.strategy.sizeratio.ratio", "3", _whole(1), _COUNT,
-                 "files merge when all but the largest have so many times its rows"),
+                 "files are merged when the others together have this many times the rows of the largest"),
         Property("sleeper.table.compaction.strategy.sizeratio.max.concurrent.jobs.per.partition", "2147483647",
-                 _whole(1), _COUNT, "jobs of the size-ratio strategy that merge files of one partition at a time"),
+                 _whole(1), _COUNT, "the most jobs of the size-ratio strategy on one partition at a time"),
         Property("sleeper.table.compaction.job.creation.limit", "100000", _whole(1), _COUNT,
-                 "compaction jobs of the table that are under way at a time"),
+                 "the most compaction jobs of the table at a time"),
         Property(SPLITTING_THRESHOLD, "1000000000", _whole(2, 2**63 - 1), _COUNT,
-                 "a leaf partition with so many rows is split"),
+                 "a leaf partition with this many rows is split"),
         Property("sleeper.table.parquet.rowgroup.rows.max", "100000", _whole(1), _COUNT,
-                 "rows of a row group of a data file, at most"),
-        Property("sleeper.table.parquet.page.size", "131072", _whole(1024, 2**30), "bytes, 1024 and more",
-                 "how large a page of a data file grows, of its dictionaries too; a lookup reads whole pages"),
+                 "the most rows in a row group of a data file"),
+        Property("sleeper.table.parquet.page.size", "131072", _whole(1024, 2**30), "bytes, at least 1024",
+                 "the size of the pages of data files, including dictionaries; a lookup reads whole pages"),
         Property("sleeper.table.parquet.compression.codec", "zstd", _one_of(*CODECS), ", ".join(CODECS),
-                 "how data files are compressed"),
+                 "the compression of data files"),
         Property("sleeper.table.parquet.writer.version", "v2", _one_of("v1", "v2"), "v1 or v2",
-                 "the version of the pages of data files"),
+                 "the version of the data page format"),
         Property("sleeper.table.parquet.dictionary.encoding.rowkey.fields", "false", _truth, "true or false",
-                 "whether row keys are written with dictionaries"),
+                 "whether row keys are dictionary-encoded"),
         Property("sleeper.table.parquet.dictionary.encoding.sortkey.fields", "true", _truth, "true or false",
-                 "whether sort keys are written with dictionaries, where these stay small"),
+                 "whether sort keys are dictionary-encoded while the dictionaries stay small"),
         Property("sleeper.table.parquet.dictionary.encoding.value.fields", "true", _truth, "true or false",
-                 "whether values are written with dictionaries, where these stay small"),
-        Property(SAVEPOINT_INTERVAL, "", _or_nothing(_lasting), f"{DURATION}, longer than 0; or nothing",
-                 "how old the last periodic savepoint becomes before a load, or maintenance, makes another"),
+                 "whether values are dictionary-encoded while the dictionaries stay small"),
+        Property(SAVEPOINT_INTERVAL, "", _or_nothing(_lasting), f"{DURATION}, longer than 0; or empty",
+                 "a load or maintenance creates a periodic savepoint when the last one is this old; never if empty"),
         Property(SAVEPOINTS_RETAINED, "2147483647", _whole(1), _COUNT,
-                 "maintenance leaves no more periodic savepoints than this; those made by hand stay"),
-        Property(SAVEPOINT_TIME, "", _or_nothing(parse_duration), f"{DURATION}; or nothing",
-                 "maintenance deletes a periodic savepoint when it and what the next saves are older; never if empty"),
+                 "maintenance keeps at most this many periodic savepoints; savepoints made by hand are kept"),
+        Property(SAVEPOINT_TIME, "", _or_nothing(parse_duration), f"{DURATION}; or empty",
+                 "a periodic savepoint is deleted when it and the next one's version are older; never if empty"),
         Property("snapshot.time-retained", "7 d", parse_duration, DURATION,
-                 "any moment that is no older can be read: a snapshot expires when its successor is older"),
-        Property(RETAINED_MIN, "10", _whole(1), _COUNT, "so many of the newest snapshots always stay"),
-        Property(RETAINED_MAX, "2147483647", _whole(1), f"{_COUNT}, no less than {RETAINED_MIN}",
-                 "never more snapshots than this stay"),
+                 "how far back the table can be read: a snapshot expires when its successor is older than this"),
+        Property(RETAINED_MIN, "10", _whole(1), _COUNT, "this many of the newest snapshots are always kept"),
+        Property(RETAINED_MAX, "2147483647", _whole(1), f"{_COUNT}, at least {RETAINED_MIN}",
+                 "at most this many snapshots are kept"),
         Property(FILTERS, "", parse_filters, "ageOff(field,milliseconds), several separated by commas",
-                 "rows that queries and compactions drop"),
+                 "which rows queries and compactions drop"),
         Property(ITERATOR, "", _line, "an entry point's name, or package.module:function",
                  "the Python function that changes rows in queries and compactions"),
-        Property(ITERATOR_CONFIG, "", _line, "text of one line", "what the iterator is told"),
-        Property(AGGREGATIONS, "", parse_aggregations, "sum(a),max(b), one of each value field",
+        Property(ITERATOR_CONFIG, "", _line, "text of one line", "the configuration passed to the iterator"),
+        Property(AGGREGATIONS, "", parse_aggregations, "such as sum(a),max(b), one for each value field",
                  "how rows of equal keys are combined in queries and compactions"),
         Property(INGEST_STRATEGY, ONE_FILE_PER_LEAF, _one_of(ONE_FILE_PER_LEAF, ONE_REFERENCE_PER_LEAF),
                  f"{ONE_FILE_PER_LEAF} or {ONE_REFERENCE_PER_LEAF}",
-                 "whether an ingest writes a file for each leaf, or one file that several leaves refer to"),
+                 "whether an ingest writes one file for each leaf, or one file that several leaves refer to"),
         Property(SPLITS_FILE, "", str, "path or s3:// address",
-                 "the file of the split points that the table was created with, one a line; empty for none"),
-        Property(DATA_PATH, "", _or_nothing(_address), "absolute folder, or s3:// address; or nothing",
-                 "where a folder of its own has the table's data and metadata; in its instance's if nothing"),
-        Property(SPLITS_BASE64, "false", _truth, "true or false", "whether strings in that file are in base64"),
+                 "the file with the split points for a new table, one on each line; empty for none"),
+        Property(DATA_PATH, "", _or_nothing(_address), "absolute folder, or s3:// address; or empty",
+                 "the place of the folder with the table's data and metadata; in the instance's folder if empty"),
+        Property(SPLITS_BASE64, "false", _truth, "true or false",
+                 "whether strings in the file of split points are in base64"),
         Property(TABLE_SCHEMA, "", _or_nothing(_schema), "JSON of a schema, in one line",
                  "the table's schema; edit it here, then reinitialise the table, which deletes its contents"),
     )
@@ -193,13 +201,13 @@ INSTANCE_PROPERTIES: dict[str, Property] = {
     p.name: p
     for p in (
         Property(LOCAL_FILES, "true", _truth, "true or false",
-                 "whether SQL may read files of this machine, such as 'data.csv'; it never writes any"),
+                 "whether SQL may read files of this machine, such as 'data.csv'; SQL never writes files"),
         Property(SYNC, "true", _truth, "true or false",
-                 "whether a commit in a folder waits for the disk; if not, a power cut can cost the last commits"),
+                 "whether a commit in a folder waits for the disk; if not, a power cut can lose the last commits"),
         Property(TRANSACTION_ITEMS, "100", _whole(5, 100), "whole number from 5 to 100",
-                 "items of a DynamoDB transaction; (items − 3) / 2 is the most files that one compaction job merges"),
+                 "the most items in a DynamoDB transaction; a compaction job merges at most (items − 3) / 2 files"),
         Property(OWN_TABLES, "shared", _one_of("shared", "own"), "shared or own",
-                 "whether new tables of DynamoDBStateStore share three DynamoDB tables or have three each"),
+                 "whether new tables of DynamoDBStateStore share three DynamoDB tables, or each has three of its own"),
     )
 }  # fmt: skip
 
@@ -209,20 +217,20 @@ _OF_ONE_TABLE = (TABLE_SCHEMA, DATA_PATH, FILTERS, ITERATOR, ITERATOR_CONFIG, AG
 
 
 def default_name(name: str) -> str:
-    """Return the property of an instance that counts where a table does not set `name`: Sleeper's names."""
+    """Return the instance property that applies where a table does not set `name`; the names are Sleeper's."""
     return TABLE_DEFAULTS + name.removeprefix("sleeper.table.")
 
 
 DEFAULTED: dict[str, str] = {default_name(name): name for name in PROPERTIES if name not in _OF_ONE_TABLE}
-"""The properties of an instance that are defaults of its tables, each with the table's property."""
+"""The instance properties that are defaults of tables, each with the table's property."""
 
 Origin = Literal["table", "instance", "default"]
-"""Who set a value: the table, its instance, or nobody."""
+"""Where a value is set: by the table, by its instance, or nowhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Properties:
-    """The values that were set; all others have their default.
+    """The values that are set; all others have their default.
 
     Parameters
     ----------
@@ -234,7 +242,7 @@ class _Properties:
     Raises
     ------
     InvalidInput, NotFound
-        When a value is ill-typed, or a name unknown: the nearest one is named.
+        When a value is invalid, or a name unknown; the message names the nearest one.
     """
 
     texts: Mapping[str, str]
@@ -254,11 +262,11 @@ class _Properties:
             raise NotFound.of("property", name, cls.defined)
         try:
             return cls.defined[name].parse(text)
-        except SleeperError as error:  # it says more than its kind does
+        except SleeperError as error:  # its message is more precise than `kind`
             raise type(error)(f"property {name}: {error.message}", hint=error.hint_parts) from error
         except ValueError as error:
             shown = repr(text) if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]!r}…"
-            hint = str(error) if isinstance(error, OutOfRangeError) else f"it is {cls.defined[name].kind}"
+            hint = str(error) if isinstance(error, OutOfRangeError) else f"it must be {cls.defined[name].kind}"
             raise InvalidInput(f"property {name} cannot be {shown}", hint=hint) from error
 
     def __getitem__(self, name: str) -> Any:
@@ -267,19 +275,16 @@ class _Properties:
         return self.parsed[key] if key in self.parsed else self.defined[name].parse(text)
 
     def text(self, name: str) -> str:
-        """Return the text of the value that counts."""
+        """Return the text of the value that applies."""
         return self.texts.get(name, self.defined[name].default)
 
     def to_text(self) -> str:
-        """Return the content of a ``.properties`` file: what is set, each line ``name=value``."""
+        """Return the content of a ``.properties`` file with the values that are set, ``name=value`` on each line."""
         return "".join(f"{line_of(name, text)}\n" for name, text in sorted(self.texts.items()))
 
     @classmethod
     def from_text(cls, content: str, source: str = "the properties") -> Self:
-        """Read the content of a ``.properties`` file (`sleeper_nb.model.properties_text`).
-
-        Errors name the line and the `source`, a file for instance.
-        """
+        """Read the content of a ``.properties`` file; errors name the line and the `source`, such as the file."""
         texts, parsed = {}, {}
         for entry in entries(content, source):
             try:
@@ -292,9 +297,10 @@ class _Properties:
 
 @dataclass(frozen=True, slots=True)
 class TableProperties(_Properties):
-    """The values that a table sets; see `PROPERTIES`. Where it sets none, the `defaults` of its instance count.
+    """The values that a table sets; see `PROPERTIES`. Where it sets none, the `defaults` of its instance apply.
 
-    `permissions` say whether the code that they name may run; they are the session's, never the warehouse's.
+    `permissions` decide whether code that the properties name may run; they come from the session, never from the
+    warehouse.
     """
 
     defaults: Mapping[str, str] = field(default_factory=dict)
@@ -303,33 +309,33 @@ class TableProperties(_Properties):
     defined: ClassVar[Mapping[str, Property]] = PROPERTIES
 
     def text(self, name: str) -> str:
-        """Return the text of the value that counts: the table's, its instance's, or the default."""
+        """Return the text of the value that applies: the table's, its instance's, or the default."""
         return self.texts.get(name, self.defaults.get(name, self.defined[name].default))
 
     def check_together(self, source: str = "") -> None:
-        """Raise `InvalidInput` when values that are right by themselves contradict each other.
+        """Raise `InvalidInput` when valid values contradict each other.
 
         Parameters
         ----------
         source
-            The file that they are in, for the message.
+            The file that holds them, for the message.
         """
         least, most = self[RETAINED_MIN], self[RETAINED_MAX]
         if most < least:
+            place = f"{source}: " if source else ""
             raise InvalidInput(
-                f"{f'{source}: ' * bool(source)}property {RETAINED_MAX} is {most}, less than {RETAINED_MIN}, "
-                f"which is {least}",
+                f"{place}property {RETAINED_MAX} is {most}, less than {RETAINED_MIN}, which is {least}",
                 hint=f"set {RETAINED_MIN} to {most} or less, or {RETAINED_MAX} to {least} or more",
             )
 
     @property
     def processing(self) -> str:
-        """What is set of how rows are processed, as lines of a properties file; a version of a table records it."""
+        """The settings of row processing as lines of a properties file; each version of a table records them."""
         names = (name for name in PROCESSING_PROPERTIES if self.texts.get(name))
         return TableProperties({name: self.texts[name] for name in names}).to_text()
 
     def processed_as(self, recorded: str | None) -> TableProperties:
-        """Return the properties with the processing that a version records (`processing`); None records nothing."""
+        """Return the properties with the `processing` that a version recorded; None where it recorded nothing."""
         if recorded is None:
             return self
         others = {name: text for name, text in self.texts.items() if name not in PROCESSING_PROPERTIES}
@@ -337,12 +343,12 @@ class TableProperties(_Properties):
         return replace(self, texts={**others, **texts})
 
     def origin(self, name: str) -> Origin:
-        """Return who set the value that counts."""
+        """Return where the value that applies is set."""
         return "table" if name in self.texts else "instance" if name in self.defaults else "default"
 
 
 class InstanceProperties(_Properties):
-    """The values that an instance sets; see `INSTANCE_PROPERTIES`, and `DEFAULTED` for those of its tables."""
+    """The values that an instance sets; see `INSTANCE_PROPERTIES`, and `DEFAULTED` for the defaults of tables."""
 
     __slots__ = ()
     defined = INSTANCE_PROPERTIES | {
@@ -351,10 +357,10 @@ class InstanceProperties(_Properties):
 
     @property
     def table_defaults(self) -> dict[str, str]:
-        """What tables have where they set nothing, by the names of their properties."""
+        """The values that tables have where they set none, by the names of table properties."""
         return {DEFAULTED[name]: text for name, text in self.texts.items() if name in DEFAULTED}
 
 
 def schema_line(schema: Schema) -> str:
-    """Return a schema as the value of ``sleeper.table.schema``: its JSON in one line."""
+    """Return a schema as the value of ``sleeper.table.schema``: JSON in one line."""
     return json.dumps(json.loads(schema.to_json()))

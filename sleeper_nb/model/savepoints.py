@@ -1,4 +1,4 @@
-"""Savepoints as values: what one saves, its JSON, and the files that list what it keeps."""
+"""Savepoints as values: what a savepoint saves, its JSON, and the files that list its data files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PROPOSED = frozenset({"id", "savedSnapshotId", "schemaId", "fullManifestList", 
 
 
 class FileIO(Protocol):
-    """What reads a file: a table's folder, for instance (`sleeper_nb.storage.filesystem.Storage`)."""
+    """Reads files, such as those of a table's folder (`sleeper_nb.storage.filesystem.Storage`)."""
 
     @property
     def root(self) -> str: ...  # noqa: D102 - its own absolute path or address
@@ -33,7 +33,7 @@ class FileIO(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ManifestFileMeta:
-    """A file that lists data files of a version, under the names of Paimon's specification of manifests.
+    """A file that lists data files of a version; the field names are those of Paimon's manifest specification.
 
     Parameters
     ----------
@@ -42,11 +42,11 @@ class ManifestFileMeta:
     file_size
         Its bytes.
     num_added_files
-        Data files that the version reads; one that several partitions share counts once.
+        Data files that the version reads; a file that several partitions share counts once.
     num_deleted_files
-        Data files that only older versions read, and that are listed until garbage collection has taken them.
+        Data files that only older versions read; they are listed until garbage collection deletes them.
     schema_id
-        The schema of the keys in it.
+        The schema of the keys in the file.
     """
 
     file_name: str
@@ -57,25 +57,25 @@ class ManifestFileMeta:
 
 
 class ReadsManifests(Protocol):
-    """What tells of the files that list a version's data files (`sleeper_nb.storage.manifest_list.ManifestList`)."""
+    """Reads the list of a version's manifests (`table.savepoint_manager.manifest_list`)."""
 
     def read(self, savepoint: Savepoint) -> tuple[ManifestFileMeta, ...]: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
 class SavedLog:
-    """The transactions that lead from an older version, whose files are listed, to the one that is saved.
+    """The transactions from an older version, whose files are listed, to the saved one.
 
     Parameters
     ----------
     path
-        The file with them, one a line as in the transaction log, below the table's folder.
+        The file with the transactions, one on each line as in the transaction log, below the table's folder.
     after
         The snapshot before the first of them.
     schema_id
         The schema of that snapshot.
     checksum, schema_checksum
-        Of the file, and of the schema's; None where none was recorded.
+        Checksums of the file and of the schema's file; None where none was recorded.
     """
 
     path: str
@@ -93,42 +93,42 @@ _LATER = {
     "filesChecksum": "files_checksum", "partitionsChecksum": "partitions_checksum",
     "schemaChecksum": "schema_checksum", "processing": "processing",
 }  # fmt: skip
-"""The JSON names of fields that savepoints of older releases do not have."""
+"""The JSON names of fields that are missing in savepoints of older releases."""
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class Savepoint(Report):
-    """A version that is kept until it is deleted, whatever expires (the proposal of savepoints for Paimon).
+    """Pins a version: it never expires until the savepoint is deleted (the proposal of savepoints for Paimon).
 
     Parameters
     ----------
     id
-        1, 2, 3 …; the id of a deleted savepoint is never given again.
+        1, 2, 3 …; the id of a deleted savepoint is never used again.
     saved_snapshot_id, schema_id
-        What it saves.
+        The saved snapshot, and its schema.
     full_manifest_list
-        The Parquet file that lists every file of the version, below the table's folder; when there is a `log`, that of
-        the version from which the log goes on.
+        The Parquet file that lists every file of the version, below the table's folder; with a `log`, the list of the
+        version at which the log starts.
     partitions_path
-        The Parquet file with the partitions, of the same version.
+        The Parquet file with the partitions of the same version.
     record_count
         Rows of the table at the version.
     save_time
         When the savepoint was made, UTC, to the millisecond.
     name, message, author
-        What the user said of it, and who.
+        The user's name and message for it, and who created it.
     snapshot_time
-        When the saved snapshot was committed, UTC: ``TIMESTAMP AS OF`` falls back on it.
+        When the saved snapshot was committed, UTC: ``TIMESTAMP AS OF`` uses it after the snapshot has expired.
     periodic
-        Whether ``savepoint.create-interval`` made it. Only such a one is ever deleted by maintenance, as
-        ``savepoint.num-retained.max`` and ``savepoint.time-retained`` say.
+        Whether ``savepoint.create-interval`` created it. Maintenance deletes only such savepoints, according to
+        ``savepoint.num-retained.max`` and ``savepoint.time-retained``.
     log
-        What was committed between the lists and the saved version; None when there is nothing. So a savepoint of a
-        table with a million files costs what one with ten does, on `TransactionLogStateStore` too.
+        The commits between the listed version and the saved one; None when they are the same. So a savepoint of a table
+        with a million files costs as little as one with ten, on `TransactionLogStateStore` too.
     files_checksum, partitions_checksum, schema_checksum
-        Of the two lists and of the schema's file; None where none was recorded.
+        Checksums of the two lists and of the schema's file; None where none was recorded.
     processing
-        As of the snapshot: how its rows are processed.
+        How its rows are processed, as in the snapshot.
     """
 
     id: int
@@ -161,9 +161,9 @@ class Savepoint(Report):
 
     @property
     def reference(self) -> str:
-        """What means it behind ``@``: its name, or ``savepoint.<id>``.
+        """How to refer to it after ``@``: its name, or ``savepoint.<id>``.
 
-        ``savepoint.<name>``, where the name alone means another version, as names of older releases may.
+        ``savepoint.<name>`` where the name alone means another version, which names of older releases can.
         """
         if self.name is not None and _meaning(self.name) == SavepointReference(self.name):
             return self.name
@@ -172,15 +172,14 @@ class Savepoint(Report):
     def data_manifests(self, manifest_list: ReadsManifests) -> tuple[ManifestFileMeta, ...]:
         """Return the files that list all data files of the savepoint.
 
-        Paimon's list names many manifests, each of a part of the files. Here one Parquet file lists them all: the one
-        that `full_manifest_list` names. Its rows are those of the system table ``files``
-        (`sleeper_nb.model.file_reference.files_schema`), for any tool that reads Parquet. When the savepoint has a
-        `log`, that is the second: what it adds and takes away.
+        Paimon's list names many manifests, each with a part of the files. Here one Parquet file, `full_manifest_list`,
+        lists all of them, with the rows of the system table ``files`` (`sleeper_nb.model.files.files_schema`), for any
+        tool that reads Parquet. A savepoint with a `log` has that as its second file: what it adds and removes.
 
         Parameters
         ----------
         manifest_list
-            What looks into the table's folder: ``table.savepoint_manager.manifest_list``.
+            Reads the table's folder: ``table.savepoint_manager.manifest_list``.
         """
         return manifest_list.read(self)
 
@@ -211,12 +210,12 @@ class Savepoint(Report):
         """Read what `to_json` wrote, or a savepoint of the proposal, which has five fields.
 
         The proposal's fields are ``id``, ``savedSnapshotId``, ``schemaId``, ``fullManifestList`` and ``recordCount``.
-        Of such a savepoint no time is known: it has 1970-01-01, and no file of partitions.
+        The times of such a savepoint are unknown and become 1970-01-01; it has no file of partitions.
 
         Raises
         ------
         InvalidInput
-            When a field is missing or of a wrong type.
+            When a field is missing or has a wrong type.
         """
         try:
             body = json.loads(text)
@@ -240,27 +239,26 @@ class Savepoint(Report):
                 **{field: body.get(name) for name, field in _LATER.items()},
             )
         except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-            hint = "was the file savepoint-<id> changed by hand?"
+            hint = "the file savepoint-<id> may have been changed by hand"
             raise InvalidInput(f"not a savepoint: {error!r}", hint=hint) from error
 
     @classmethod
     def from_path(cls, files: FileIO, path: str) -> Savepoint:
         """Read a savepoint's file.
 
-        The file tells what was saved. Whether the savepoint still counts, its row in the catalog says:
-        `SavepointManager`.
+        The file holds what was saved; whether the savepoint still exists is in the catalog: see `SavepointManager`.
 
         Parameters
         ----------
         files
-            What reads it: ``table.savepoint_manager.files``, or any `Storage`.
+            Reads the file: ``table.savepoint_manager.files``, or any `Storage`.
         path
             The file's qualified path (``SavepointManager.savepoint_path``), or its path below the root of `files`.
 
         Raises
         ------
         NotFound, InvalidInput
-            When there is no such file, or it holds no savepoint.
+            When there is no such file, or it does not hold a savepoint.
         """
         return cls.from_json(files.read(path.removeprefix(f"{files.root}/")).decode(errors="replace"))
 
@@ -289,14 +287,19 @@ def savepoints_by_snapshot(savepoints: Iterable[Savepoint]) -> dict[int, tuple[S
 
 
 def _saved_log(log: Mapping[str, Any]) -> SavedLog:
-    told = str(log["path"]), int(log["after"]), int(log["schemaId"])
-    return SavedLog(*told, log.get("checksum"), log.get("schemaChecksum"))
+    return SavedLog(
+        path=str(log["path"]),
+        after=int(log["after"]),
+        schema_id=int(log["schemaId"]),
+        checksum=log.get("checksum"),
+        schema_checksum=log.get("schemaChecksum"),
+    )
 
 
 def is_file_of(savepoint: Savepoint, content: bytes) -> bool:
-    """Return whether a file's content is that of a savepoint, written by this release or an older one.
+    """Return whether a file has the content of a savepoint, as this release or an older one wrote it.
 
-    An older release wrote fewer fields. Every other difference counts, so that no changed byte goes unseen.
+    Older releases wrote fewer fields. Any other difference counts, so every changed byte is detected.
     """
     written = savepoint.to_json()
     if content == written.encode():
@@ -313,28 +316,28 @@ _SAVEPOINT_NAME = re.compile(r"[^\W\d_][\w.-]*")
 
 
 def check_savepoint_name(name: str) -> str:
-    """Return `name` when a savepoint can have it: it can never be read as an id, or as another version.
+    """Return `name` if it is valid for a savepoint: it cannot be read as an id, or as another version.
 
     Raises
     ------
     InvalidInput
-        Naming what it would be read as, and a name that is like it.
+        Naming what it would be read as, and a similar name that is valid.
     """
     if not _SAVEPOINT_NAME.fullmatch(name):
         raise InvalidInput(
             f"{name!r} is not a valid savepoint name", hint="start with a letter; then letters, digits, - _ and ."
         )
-    meant = _meaning(name)
-    if meant != SavepointReference(name):
+    meaning = _meaning(name)
+    if meaning != SavepointReference(name):
         kind, dot, rest = name.partition(".")
-        why = f"what begins so means a {kind}" if meant is None else f"that means {meant}"
+        why = f"it would refer to a {kind}" if meaning is None else f"it refers to {meaning}"
         instead = f"{kind}-{rest}" if dot else f"{name[0]}-{name[1:]}"
         raise InvalidInput(f"{name!r} is not a valid savepoint name: {why}", hint=f"write {instead}")
     return name
 
 
 def _meaning(name: str) -> VersionReference | None:
-    """Return what a name means behind ``@``; None for nothing."""
+    """Return what a name refers to after ``@``; None for nothing."""
     try:
         return parse_reference(name)
     except InvalidInput:

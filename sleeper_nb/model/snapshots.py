@@ -1,4 +1,4 @@
-"""Snapshots as values, and the words that name a version: ``12``, ``snapshot.12``, ``savepoint.fix``, a moment."""
+"""Snapshots as values, and references to versions: ``12``, ``snapshot.12``, ``savepoint.fix``, a time."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_micros(moment: datetime) -> int:
-    """Return microseconds since 1970 in UTC: how catalogs keep a moment, exactly."""
+    """Return microseconds since 1970 in UTC, in which catalogs store times exactly."""
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
 def from_micros(micros: int) -> datetime:
-    """Return the moment that `to_micros` wrote."""
+    """Return the time of microseconds since 1970 in UTC."""
     return EPOCH + timedelta(microseconds=micros)
 
 
 def files_text(files: int, references: int | None) -> str:
-    """Return a number of data files, and of references to them when there are more: ``1 file (8 references)``."""
+    """Return a number of data files, and of references when that differs: ``1 file (8 references)``."""
     return counted(files, "file") + (f" ({references:,} references)" if references not in {None, files} else "")
 
 
@@ -37,36 +37,36 @@ class Snapshot(Report):
     id
         1, 2, 3 …, without gaps.
     commit_id
-        Unique to the commit: a writer whose answer was lost finds its own id and knows that it won.
+        Unique to the commit: a writer whose answer was lost looks for its own id to learn whether it succeeded.
     time
-        The moment of the commit, UTC; later than that of every smaller id.
+        When it was committed, UTC; later than every smaller id.
     operation
         ``create``, ``ingest``, ``compact``, ``collect-garbage``.
     message, author
-        What the user said of it, and who.
+        The user's message, and who committed.
     schema_id
-        The schema that the snapshot is read with.
+        The schema with which the snapshot is read.
     files, rows, bytes
-        Data files of the table at the snapshot, its rows, and the bytes of the files. A file counts once, however many
-        partitions refer to it.
+        Data files of the table at the snapshot, its rows, and the bytes of the files. A file counts once for any number
+        of references.
     added_files, removed_files, added_rows
         What this commit changed. A split adds no file and removes none.
     files_path, partitions_path
         The Parquet files with the full metadata, below the table's folder; None while the state store keeps the
         snapshot in another way.
     state_store
-        The class of the state store that keeps the snapshot, by its name without a module.
+        The class name of the state store that keeps the snapshot, without its module.
     job_id
-        The id that the user gave to what made it, which makes no other snapshot of the table.
+        The job id that the user gave; a job makes at most one snapshot of the table.
     references, added_references, removed_references
-        References of partitions to data files. None in a snapshot that an earlier build made, whose files and bytes
-        count each reference.
+        References of partitions to data files. None in a snapshot that an earlier release made, whose files and bytes
+        count every reference.
     files_checksum, partitions_checksum, schema_checksum
-        Of the two metadata files and of the schema's; None where none was recorded.
+        Checksums of the two metadata files and of the schema's file; None where none was recorded.
     processing
-        As of `TableState`: how its rows are processed.
+        How its rows are processed, as in `TableState`.
     leaves
-        Leaf partitions of the table at the snapshot; None in a snapshot that an earlier build made.
+        Leaf partitions of the table at the snapshot; None in a snapshot that an earlier release made.
     """
 
     id: int
@@ -97,7 +97,7 @@ class Snapshot(Report):
 
     @property
     def number(self) -> int:
-        """The number of the version that this is."""
+        """The number of this version."""
         return self.id
 
     @property
@@ -123,7 +123,7 @@ class Snapshot(Report):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotReference:
-    """A version named by the number of its snapshot."""
+    """A version referred to by the number of its snapshot."""
 
     id: int
 
@@ -133,7 +133,7 @@ class SnapshotReference:
 
 @dataclass(frozen=True, slots=True)
 class SavepointReference:
-    """A version named by a savepoint's id or name."""
+    """A version referred to by a savepoint's id or name."""
 
     id_or_name: int | str
 
@@ -143,7 +143,7 @@ class SavepointReference:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The version that was current at a moment: the newest one at or before it."""
+    """The version that was current at a time: the newest one at or before it."""
 
     time: datetime
 
@@ -160,7 +160,7 @@ def parse_version(version: int | str) -> SnapshotReference | SavepointReference:
     Raises
     ------
     InvalidInput
-        When it is none of them.
+        When it is none of these.
     """
     if isinstance(version, int) and not isinstance(version, bool):
         return SnapshotReference(version)
@@ -172,7 +172,7 @@ def parse_version(version: int | str) -> SnapshotReference | SavepointReference:
         return SnapshotReference(int(rest))
     if dot and kind == "savepoint" and rest:
         return SavepointReference(int(rest) if rest.isascii() and rest.isdigit() else rest)
-    named = f"'savepoint.{text}' for the savepoint of that name" if text and not dot else "'savepoint.<name>'"
+    named = f"'savepoint.{text}' for the savepoint with that name" if text and not dot else "'savepoint.<name>'"
     raise InvalidInput(f"no version {version!r}", hint=f"write 12, 'snapshot.12', 'savepoint.3' or {named}")
 
 
@@ -183,7 +183,7 @@ def parse_moment(moment: datetime | str) -> Moment:
     try:
         return Moment(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC))
     except (AttributeError, OverflowError) as error:  # a date, or a moment before the year 1
-        raise InvalidInput(f"no time {moment!r}", hint=TIME_HINT) from error
+        raise InvalidInput(f"{moment!r} is not a time", hint=TIME_HINT) from error
 
 
 def parse_reference(reference: int | str) -> VersionReference:

@@ -1,4 +1,8 @@
-"""A time as text: in ISO format, behind it UTC, an offset or the name of a zone, or nothing, which is UTC too."""
+"""Times and durations as text.
+
+A time is in ISO format, followed by ``UTC``, an offset, the name of a zone, or nothing, which means UTC too. A duration
+is written as ``7 d``, ``6 hours``, ``1d`` or ``PT30M``.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 from sleeper_nb.errors import InvalidInput
 
-# Durations as people and tools write them: ``7 d``, ``6 hours``, ``1d``, ``PT30M``.
-
 DURATION = "a duration, such as 7 d, 6 h or PT30M"
-"""What to type for one."""
+"""What to write as a duration."""
 
 _SECONDS = {
     **dict.fromkeys(("ms", "milli", "millis", "millisecond", "milliseconds"), 0.001),
@@ -19,7 +21,7 @@ _SECONDS = {
     **dict.fromkeys(("h", "hour", "hours"), 3600),
     **dict.fromkeys(("d", "day", "days"), 86400),
 }
-"""The units of Flink, as the savepoint proposal's durations are Flink's; a bare number, its milliseconds, is none."""
+"""The units of Flink, as in the savepoint proposal. A bare number, which Flink takes for milliseconds, is refused."""
 _PLAIN = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.ASCII)
 _ISO = re.compile(
     r"p(?=[\dt])(?:(?P<weeks>\d+)w|(?:(?P<days>\d+)d)?"
@@ -29,14 +31,14 @@ _ISO = re.compile(
 
 
 def parse_duration(text: str) -> timedelta:
-    """Read a duration: ``7 d``, ``6h``, ``30 minutes``, ``500 ms``; or as ISO 8601 has it, ``P1D``, ``PT30M``, ``P2W``.
+    """Read a duration: ``7 d``, ``6h``, ``30 minutes``, ``500 ms``; or in ISO 8601, ``P1D``, ``PT30M``, ``P2W``.
 
-    Years and months are none, as they differ in length.
+    Years and months are refused, since they differ in length.
 
     Raises
     ------
     ValueError
-        When the text is no duration.
+        When the text is not a duration.
     """
     word = text.strip().lower()
     plain, iso = _PLAIN.fullmatch(word), _ISO.fullmatch(word)
@@ -55,13 +57,13 @@ _NAMED = re.compile(r"(?P<time>.*\d)\s*(?P<zone>[A-Za-z][\w+/-]*)", re.DOTALL)
 
 
 def read_time(text: str) -> datetime:
-    """Return the moment that a text names: ``2026-11-01``, ``2026-11-01 10:00:00+01:00``, ``… Europe/London``.
+    """Read a time: ``2026-11-01``, ``2026-11-01 10:00:00+01:00``, ``… Europe/London``.
 
     Raises
     ------
     InvalidInput
-        When it is no time; and when it is one that comes twice in its zone or never, as clocks are moved there. Engines
-        choose a moment then and do not say so, which may be an hour of commits; here the hint names both.
+        When it is not a time; and when it occurs twice or never in its zone, because the clocks change there. Engines
+        silently choose one moment then, which may hide an hour of commits; here the hint names both.
     """
     plain = text.strip().removesuffix("UTC").strip()
     try:
@@ -70,7 +72,7 @@ def read_time(text: str) -> datetime:
         named = _NAMED.fullmatch(plain)
         local = named and _local(named["time"])
         if named is None or local is None:
-            raise InvalidInput(f"no time {text!r}", hint=TIME_HINT) from error
+            raise InvalidInput(f"{text!r} is not a time", hint=TIME_HINT) from error
         return _in_zone(local, named["zone"])
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
@@ -84,17 +86,18 @@ def _local(text: str) -> datetime | None:
 
 
 def _in_zone(local: datetime, name: str) -> datetime:
-    from zoneinfo import ZoneInfo  # the files of zones are for who names one
+    from zoneinfo import ZoneInfo  # zone files are needed only when a zone is named
 
     try:
         zone = ZoneInfo(name)
     except (LookupError, OSError, ValueError) as error:
         hint = "write a name such as Europe/London, an offset such as +01:00, or nothing for UTC"
-        raise InvalidInput(f"no time zone {name!r}", hint=hint) from error
-    before, behind = (local.replace(tzinfo=zone, fold=fold) for fold in (0, 1))  # the move of the clocks, if there is
-    if before.utcoffset() == behind.utcoffset():
+        raise InvalidInput(f"unknown time zone {name!r}", hint=hint) from error
+    before = local.replace(tzinfo=zone, fold=0)
+    after = local.replace(tzinfo=zone, fold=1)
+    if before.utcoffset() == after.utcoffset():  # no change of the clocks at this time
         return before
-    first, last = sorted(moment.astimezone(UTC) for moment in (before, behind))
-    comes = "comes twice" if first == before.astimezone(UTC) else "never comes"
+    first, last = sorted((before.astimezone(UTC), after.astimezone(UTC)))
+    occurs = "occurs twice" if first == before.astimezone(UTC) else "does not occur"
     hint = f"write '{first:%Y-%m-%d %H:%M:%S} UTC' or '{last:%Y-%m-%d %H:%M:%S} UTC'"
-    raise InvalidInput(f"{local} {comes} in {name}, as clocks are moved then", hint=hint)
+    raise InvalidInput(f"{local} {occurs} in {name}, because the clocks change then", hint=hint)

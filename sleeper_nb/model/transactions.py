@@ -1,8 +1,10 @@
-"""Every change to a table as a value that checks its rules against a state and makes the next one.
+"""Every change to a table as a value that checks its rules against a state and returns the next state.
 
-All rules are here, so no two state stores can disagree about them. `validate` raises and changes nothing; `apply`
-assumes that `validate` passed on the same state. A store that loses a conditional update loads the newer state and
-calls both again.
+All rules are here, so all state stores follow the same ones. `validate` raises and changes nothing; `apply` assumes
+that `validate` passed on the same state. A store that loses a conditional update loads the newer state and calls both
+again.
+
+The end of the module writes transactions as entries of the transaction log, and reads them.
 """
 
 from __future__ import annotations
@@ -45,7 +47,6 @@ from sleeper_nb.model.partitions import (
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import from_micros, to_micros
 from sleeper_nb.model.state import CommitPoint, TableState
-from sleeper_nb.report import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Transaction(ABC):
     """A change to one table."""
 
     operation: ClassVar[str]
-    """The word that history shows."""
+    """The operation that history shows."""
 
     @abstractmethod
     def validate(self, state: TableState) -> None:
@@ -65,27 +66,27 @@ class Transaction(ABC):
 
 
 def initial_state(schema: Schema, tree: PartitionTree, point: CommitPoint, processing: str | None = None) -> TableState:
-    """Return the state that creates a table: partitions, and no files."""
+    """Return the first state of a table: partitions, and no files."""
     tree.check()
     return TableState(point.snapshot_id, 1, schema, tree, FileReferences.none(schema), schema.checksum, processing)
 
 
 @dataclass(frozen=True, slots=True)
 class AddFiles(Transaction):
-    """New data files, each referenced by the partitions that its rows lie in."""
+    """Adds data files, each referenced by the partitions that contain its rows."""
 
     references: tuple[FileReference, ...]
     operation: ClassVar[str] = "ingest"
 
     def validate(self, state: TableState) -> None:
-        """A file is new, its partition a leaf, and its keys inside that leaf's region."""
+        """Each file is new, its partition is a leaf, and its keys are inside that leaf's region."""
         if len({(r.filename, r.partition_id) for r in self.references}) < len(self.references):
             raise StateRuleBroken("a file is added to one partition twice", hint="add it once")
         _check_new(self.references, state)
         for reference in self.references:
             name = reference.partition_id
             if name not in state.tree or not state.tree[name].is_leaf:
-                changed = "was split" if name in state.tree else "is no more, by a rollback or a reinitialisation,"
+                changed = "was split" if name in state.tree else "was removed by a rollback or reinitialisation"
                 raise StateRuleBroken(
                     f"partition {name!r} {changed} while {reference.filename} was written",
                     hint="run the ingest again",
@@ -99,7 +100,7 @@ class AddFiles(Transaction):
 
 @dataclass(frozen=True, slots=True)
 class ReplaceFileReferences(Transaction):
-    """A finished compaction: one partition's references to its inputs give way to one reference to its output.
+    """A finished compaction: replaces one partition's references to its inputs by one reference to its output.
 
     Parameters
     ----------
@@ -110,7 +111,7 @@ class ReplaceFileReferences(Transaction):
     inputs
         The names of the files that were read.
     output
-        The file that was written; None when no row was left.
+        The file that was written; None when no rows remained.
     """
 
     job_id: str
@@ -120,12 +121,12 @@ class ReplaceFileReferences(Transaction):
     operation: ClassVar[str] = "compact"
 
     def validate(self, state: TableState) -> None:
-        """Each input is still active on the partition, and the output is new and on the same partition."""
+        """Each input is still active in the partition; the output is new and belongs to the same partition."""
         active = {reference.filename for reference in state.files.active_in({self.partition_id})}
         if missing := [name for name in self.inputs if name not in active]:
             raise StateRuleBroken(
                 f"compaction job {self.job_id} lost its input {missing[0]}: it is no longer in its partition",
-                hint="another compaction was faster; nothing is lost, compact again if files are left",
+                hint="another compaction was first; no data is lost; compact again if there are files to merge",
             )
         if self.output is not None:
             _check_new([self.output], state)
@@ -142,15 +143,15 @@ class ReplaceFileReferences(Transaction):
 
 @dataclass(frozen=True, slots=True)
 class SplitPartitions(Transaction):
-    """Leaves are cut into smaller ones, and their references move there; no data file is written or deleted.
+    """Splits leaves, and moves their references to the new leaves; no data file is written or deleted.
 
     Parameters
     ----------
     splits
-        In order; a split can be of a child that one before it made.
+        In order; a split may be of a child that an earlier one created.
     references
-        Each file of the leaves once more, for every new leaf that takes rows from it. A file whose rows all lie in one
-        new leaf keeps its `only_this_partition`; the others' readers filter.
+        For each file of the leaves, one for every new leaf that contains some of its rows. A file whose rows are all in
+        one new leaf keeps its `only_this_partition`; readers of the others filter.
     """
 
     splits: tuple[PartitionSplit, ...]
@@ -159,15 +160,15 @@ class SplitPartitions(Transaction):
 
     @property
     def leaves(self) -> tuple[str, ...]:
-        """The ids of the leaves that are split, of the state before."""
+        """The ids of the leaves in the state before that are split."""
         made = {child for split in self.splits for child in split.child_ids}
         return tuple(split.partition_id for split in self.splits if split.partition_id not in made)
 
     def validate(self, state: TableState) -> None:
-        """The partitions are leaves still, and the new references are those of their files, row for row."""
+        """The partitions are still leaves, and the new references cover exactly the rows of their files."""
         for name in self.leaves:
             if name not in state.tree or not state.tree[name].is_leaf:
-                raise StateRuleBroken(f"partition {name!r} was split meanwhile", hint="split again")
+                raise StateRuleBroken(f"partition {name!r} was split in the meantime", hint="split again")
         try:
             after = state.tree.with_splits(self.splits)
         except InvalidInput as error:
@@ -183,14 +184,16 @@ class SplitPartitions(Transaction):
             if (moved is None and count) or (exact and (moved or 0) != count):
                 raise StateRuleBroken(
                     f"a split gives {moved or 0:,} of the {count:,} rows of {filename} to the new leaves",
-                    hint="its partition was changed meanwhile; split again",
+                    hint="its partition was changed in the meantime; split again",
                 )
         if rows:
             _, filename = next(iter(rows))
-            raise StateRuleBroken(f"file {filename} left its partition while that was split", hint="split again")
+            raise StateRuleBroken(
+                f"file {filename} was removed from its partition during the split", hint="split again"
+            )
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
-        """Cut the leaves, and move the references."""
+        """Split the leaves, and move the references."""
         files = state.files
         for name in self.leaves:
             filenames = files.active_rows_in({name})["filename"].to_pylist()
@@ -201,18 +204,18 @@ class SplitPartitions(Transaction):
 
 @dataclass(frozen=True, slots=True)
 class Rollback(Transaction):
-    """The table is again what it was at an older version, as a new snapshot; history stays.
+    """Restores the contents of an older version in a new snapshot; history is preserved.
 
     Parameters
     ----------
     number
-        The snapshot that the older version is of.
+        The snapshot id of the older version.
     removed
-        The references that are active and were not then: partition and file.
+        The references that are active now and were not then: partition and file.
     references
-        Those that were active then and are not any more.
+        The references that were active then and are not now.
     tree
-        The partitions of then; None when they are those of now.
+        The partitions then; None when they are the same now.
     """
 
     number: int
@@ -223,29 +226,29 @@ class Rollback(Transaction):
 
     @classmethod
     def between(cls, state: TableState, then: TableState) -> Rollback:
-        """Return the change that makes of `state` what it was `then`."""
-        left, came = state.files.unshared(then.files)
-        removed = zip(*(left[name].to_pylist() for name in PAIR), strict=True)
+        """Return the change that restores the contents of `then`."""
+        only_now, only_then = state.files.unshared(then.files)
+        removed = zip(*(only_now[name].to_pylist() for name in PAIR), strict=True)
         tree = None if then.tree == state.tree else then.tree
-        return cls(then.snapshot_id, tuple(removed), tuple(to_values(came)), tree)
+        return cls(then.snapshot_id, tuple(removed), tuple(to_values(only_then)), tree)
 
     @property
     def is_nothing(self) -> bool:
-        """Whether the table is that of then already."""
+        """Whether the table has these contents already."""
         return not (self.removed or self.references or self.tree)
 
     def validate(self, state: TableState) -> None:
-        """No file that is to be used again has been given to the garbage collector for good."""
+        """No file that is to be used again has been collected as garbage."""
         gone = state.files.untracked({reference.filename for reference in self.references})
         if gone:
             raise StateRuleBroken(
-                f"snapshot {self.number} cannot be rolled back to: {counted(len(gone), 'file')} of it, such as "
-                f"{min(gone)}, were garbage",
+                f"cannot roll back to snapshot {self.number}: {len(gone):,} of its files were garbage, "
+                f"such as {min(gone)}",
                 hint=("it has expired; ", *CHOOSE_RETAINED),
             )
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
-        """Give the references that came since to the garbage collector, and use those of then again."""
+        """Mark the references added since then as ready for garbage collection, and add those of then again."""
         files = state.files
         for partition, pairs in groupby(sorted(self.removed), key=itemgetter(0)):
             names = [filename for _, filename in pairs]
@@ -256,37 +259,37 @@ class Rollback(Transaction):
 
 @dataclass(frozen=True, slots=True)
 class DeleteFiles(Transaction):
-    """Files that are gone from storage, and with them every trace in the state."""
+    """Removes files from the state that were deleted from storage."""
 
     filenames: tuple[str, ...]
     operation: ClassVar[str] = "collect-garbage"
 
     def validate(self, state: TableState) -> None:
-        """No partition still takes rows from the files."""
+        """No partition still reads the files."""
         used = pc.is_in(state.files.active["filename"], pa.array(self.filenames, pa.string()))
         if pc.any(used).as_py():
-            raise StateRuleBroken("a file that was to be deleted is in use", hint="collect the garbage again")
+            raise StateRuleBroken("a file that was to be deleted is in use", hint="collect garbage again")
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
-        """Forget the files."""
+        """Remove the files."""
         return state.at(point, files=state.files.without(self.filenames))
 
 
 @dataclass(frozen=True, slots=True)
 class SetProcessing(Transaction):
-    """Rows are processed in another way from this snapshot on; older snapshots keep theirs.
+    """Changes how rows are processed from this snapshot on; older snapshots keep their processing.
 
     Parameters
     ----------
     processing
-        As `TableState.processing`.
+        As in `TableState.processing`.
     """
 
     processing: str
     operation: ClassVar[str] = "properties"
 
     def validate(self, state: TableState) -> None:
-        """Whether it fits the schema was checked with the properties that it comes from."""
+        """Allow every change: the properties were checked against the schema before."""
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
         """Change the processing."""
@@ -295,13 +298,13 @@ class SetProcessing(Transaction):
 
 @dataclass(frozen=True, slots=True)
 class MigrateStateStore(Transaction):
-    """The table's metadata moves to another state store; no file and no partition changes."""
+    """Moves the table's metadata to another state store; files and partitions do not change."""
 
     state_store: str
     operation: ClassVar[str] = "migrate"
 
     def validate(self, state: TableState) -> None:
-        """Every state can move."""
+        """Allow every state."""
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
         """Keep everything."""
@@ -311,13 +314,13 @@ class MigrateStateStore(Transaction):
 def _check_new(references: Sequence[FileReference], state: TableState) -> None:
     if state.files.knows(*(reference.filename for reference in references)):
         known = next(reference.filename for reference in references if state.files.knows(reference.filename))
-        raise AlreadyExists(f"file {known} is in the table already")
+        raise AlreadyExists(f"file {known} is already in the table")
 
 
 def _check_regions(references: Sequence[FileReference], tree: PartitionTree) -> None:
     for reference in references:
         region = tree[reference.partition_id].region
-        # the keys of a file that feeds several partitions may lie outside: its readers filter
+        # the keys of a file that several partitions share may lie outside: its readers filter
         if (
             reference.rows
             and reference.only_this_partition
@@ -325,41 +328,29 @@ def _check_regions(references: Sequence[FileReference], tree: PartitionTree) -> 
         ):
             raise StateRuleBroken(
                 f"file {reference.filename} has keys outside its partition {reference.partition_id!r}",
-                hint="this is a fault of the writer: keep the file and report it",
+                hint="this is a bug in the writer: keep the file and report it",
             )
 
 
 def _leaf_above(tree: PartitionTree, partition_id: str, leaves: Collection[str]) -> str:
-    """Return which of some split leaves a new leaf comes from."""
+    """Return the split leaf from which a new leaf comes."""
     if tree[partition_id].is_leaf:
         for above in tree.ancestors(partition_id):
             if above.id in leaves:
                 return above.id
-    raise StateRuleBroken(f"partition {partition_id!r} is no new leaf of this split")
-
-
-# How a schema changes while its data files stay: columns are added, renamed and dropped. Pure.
-#
-# Why old files read right, in steps:
-#
-# 1. A data file names its columns as its writer's schema did, and each field knows the name of its column there. So a
-#    rename changes the field alone.
-# 2. No column's name is ever used for another one: those of dropped fields stay in the schema as retired, and whoever
-#    adds a column under a name that files have gets another name there. So files of all ages mix.
-# 3. An added column is nullable, and null in every file that does not have it.
-# 4. Row keys and sort keys stay, and with them the order of rows in every file, and the partitions.
+    raise StateRuleBroken(f"partition {partition_id!r} is not a new leaf of this split")
 
 
 @dataclass(frozen=True, slots=True)
 class SetSchema(Transaction):
-    """The table has another schema; no file and no partition changes.
+    """Changes the schema; files and partitions stay. `sleeper_nb.model.evolution` says why old files still fit.
 
     Parameters
     ----------
     schema_id
-        Greater than that of any schema of the table before.
+        Greater than the id of any earlier schema of the table.
     schema
-        Made by `evolved`.
+        As returned by `evolved`.
     """
 
     schema_id: int
@@ -367,10 +358,10 @@ class SetSchema(Transaction):
     operation: ClassVar[str] = "alter"
 
     def validate(self, state: TableState) -> None:
-        """Every file of the state can be read by the new schema, and no column's name gets another meaning."""
+        """The new schema can read every file of the state, and no stored column gets another meaning."""
         before = state.schema
         if self.schema_id <= state.schema_id or not keeps_columns(before, self.schema):
-            raise StateRuleBroken("the schema was changed meanwhile", hint="alter the table again")
+            raise StateRuleBroken("the schema was changed in the meantime", hint="alter the table again")
         if not reads_files_of(before, self.schema):
             raise StateRuleBroken("the table's files do not fit the new schema", hint="alter the table again")
 
@@ -380,19 +371,16 @@ class SetSchema(Transaction):
         return state.at(point, schema=self.schema, schema_id=self.schema_id, schema_checksum=checksum)
 
 
-# `ClearTable`: the table is empty, perhaps with other partitions and another schema, as one more snapshot.
-
-
 @dataclass(frozen=True, slots=True)
 class ClearTable(Transaction):
-    """All contents go to the garbage collector: Sleeper's reinitialising, in one step.
+    """Empties the table in one snapshot, perhaps with new partitions and a new schema: Sleeper's reinitialising.
 
     Parameters
     ----------
     tree
-        The partitions from now on; None when they stay, as they can only with the row keys.
+        The new partitions; None to keep them, which requires the same row keys.
     schema_id, schema
-        The schema from now on, under a new id; None when it stays.
+        The new schema and its new id; None to keep the schema.
     """
 
     tree: PartitionTree | None = None
@@ -401,7 +389,7 @@ class ClearTable(Transaction):
     operation: ClassVar[str] = "reinitialise"
 
     def validate(self, state: TableState) -> None:
-        """Partitions are told of by the row keys, so both stay or both are new."""
+        """Partitions are made of row keys, so they can only stay when the row keys do."""
         if self.tree is not None:
             self.tree.check()
         if self.schema is None:
@@ -409,8 +397,8 @@ class ClearTable(Transaction):
         if self.tree is None and self.schema.row_keys != state.schema.row_keys:
             now, new = (", ".join(f"{f.name} {f.text}" for f in s.row_keys) for s in (state.schema, self.schema))
             raise StateRuleBroken(
-                f"the row keys are {now}, and would be {new}, by which the partitions are not cut",
-                hint=("create new partitions too: ", Action("--delete-partitions", "delete_partitions=True")),
+                f"the row keys would change from {now} to {new}, which the partitions do not fit",
+                hint=("replace the partitions too: ", Action("--delete-partitions", "delete_partitions=True")),
             )
         if self.schema_id is None or self.schema_id <= state.schema_id:
             raise StateRuleBroken(
@@ -435,7 +423,7 @@ class ClearTable(Transaction):
         )
 
 
-# A transaction and its moment as the bytes of an entry of the transaction log, and back.
+# Entries of the transaction log: a transaction and its time as bytes.
 
 _KINDS: Mapping[str, type[Transaction]] = {
     kind.__name__: kind
@@ -459,7 +447,7 @@ _PARTS: Mapping[str, tuple[Any, tuple[str, ...]]] = {
     "region": (Region, ()),
     "range": (Range, ("min", "max")),
 }
-"""What a transaction is made of: the word for it, its class, and its fields that hold keys."""
+"""The parts of transactions: the JSON name of each, its class, and its fields that hold keys."""
 
 _SCHEMA = "schema"
 _CHECKSUM = b'{"checksum":"%b",'
@@ -467,10 +455,10 @@ _CHECKED_FROM = len(_CHECKSUM) - len(b"%b") + DIGITS
 
 
 def to_entry(transaction: Transaction, number: int, time: datetime) -> bytes:
-    """Return the entry of a snapshot: JSON with the transaction's class, its moment in microseconds, and its fields.
+    """Return the entry of a snapshot: JSON with the transaction's class, its time in microseconds, and its fields.
 
-    Before them stands a checksum, of the snapshot's number and all that follows: an entry that was changed, or that is
-    in another one's place, is an error.
+    It starts with a checksum of the snapshot's number and of everything that follows, so an entry that was changed or
+    moved to another snapshot is an error.
     """
     fields = {name: _plain(value) for name, value in _fields(transaction).items()}
     body = {"type": type(transaction).__name__, "time": to_micros(time), **fields}
@@ -483,34 +471,34 @@ def _checksum(plain: bytes, number: int) -> bytes:
 
 
 def has_checksum(entry: bytes) -> bool:
-    """Return whether an entry has a checksum; those of earlier builds have none."""
+    """Return whether an entry has a checksum; those of earlier releases have none."""
     return entry.startswith(_CHECKSUM[: _CHECKSUM.index(b"%")])
 
 
 def without_checksum(entry: bytes) -> bytes:
-    """Return an entry as an earlier build wrote it."""
+    """Return an entry without its checksum, as earlier releases wrote it."""
     return b"{" + entry[_CHECKED_FROM:] if has_checksum(entry) else entry
 
 
 def check_entry(entry: bytes, number: int) -> None:
-    """Raise `StorageError` for an entry that is not what was written for the snapshot of a number."""
+    """Raise `StorageError` for an entry that was changed, or written for another snapshot."""
     if has_checksum(entry):
         plain = without_checksum(entry)
         if entry[:_CHECKED_FROM] != _CHECKSUM % _checksum(plain, number):
             raise StorageError(
                 f"the entry of snapshot {number} in the transaction log is damaged: it was changed after it was "
                 "written (its checksum differs)",
-                hint=("restore the catalog from a copy; ", DEEP_CHECK, " lists what is damaged"),
+                hint=("restore the catalog from a copy; ", DEEP_CHECK, " lists the damage"),
             )
 
 
 def from_entry(entry: bytes, number: int) -> tuple[Transaction, datetime]:
-    """Read what `to_entry` wrote for the snapshot of a number.
+    """Read the entry of a snapshot, as written by `to_entry`.
 
     Raises
     ------
     StorageError
-        When it is no entry, a damaged one, or one that a later release wrote.
+        When it is not an entry, is damaged, or was written by a later release.
     """
     check_entry(entry, number)
     try:

@@ -1,4 +1,4 @@
-"""The changes that wait in one process, and whose turn it is: one thread commits for all that wait behind it."""
+"""The queue of changes in one process: one thread at a time commits for all that wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MakeTransaction = Transaction | Callable[[TableState], Transaction]
 
 @dataclass(eq=False, slots=True)
 class Waiting:
-    """A change that somebody waits for: in the end it has a snapshot or an error."""
+    """A queued change, for which a thread waits: in the end it has a snapshot or an error."""
 
     change: MakeTransaction
     message: str | None
@@ -31,17 +31,17 @@ class Waiting:
     settled: threading.Event = field(default_factory=threading.Event)
 
     @property
-    def said(self) -> tuple[str | None, str | None, str | None]:
-        """What history tells of it: message, author, and the id of the job."""
+    def description(self) -> tuple[str | None, str | None, str | None]:
+        """Message, author and job id, for history."""
         return self.message, self.author, self.job_id
 
     def succeed(self, snapshot: Snapshot) -> None:
-        """Hand out the snapshot that the change made."""
+        """Set the snapshot that the change made."""
         self.snapshot = snapshot
         self.settled.set()
 
     def fail(self, error: BaseException) -> None:
-        """Hand out why the change was not made."""
+        """Set the error with which the change failed."""
         self.error = error
         self.settled.set()
 
@@ -54,12 +54,12 @@ class Waiting:
 
 
 class CommitQueue:
-    """Hands the changes of all threads, in their order, to the thread whose turn it is.
+    """Gives the changes of all threads, in order, to the one thread that commits.
 
     Parameters
     ----------
     limit
-        How many changes one turn may take.
+        The most changes in one batch.
     """
 
     def __init__(self, limit: int) -> None:
@@ -68,10 +68,11 @@ class CommitQueue:
         self._items: deque[Waiting] = deque()
 
     def submit(self, item: Waiting, run: Callable[[Sequence[Waiting]], None]) -> Snapshot:
-        """Wait until a change is settled, by this thread or by another, and return its snapshot or raise its error.
+        """Wait until a change is settled, by this thread or another, and return its snapshot or raise its error.
 
-        `run` settles what it is given, or raises; then what it left goes back in line. An interrupt takes the change
-        out of the line; one that another thread has in hand is waited for first, so that nobody undoes what may win.
+        `run` settles the changes that it is given, or raises; unsettled ones then return to the queue. An interrupt
+        removes the change from the queue; if another thread is committing it, that is waited for first, so that the
+        caller does not undo what may succeed.
         """
         with self._lock:
             self._items.append(item)
@@ -83,7 +84,7 @@ class CommitQueue:
         except BaseException as error:
             logger.debug("a queued change is withdrawn: %s", type(error).__name__)
             if not self._withdraw(item):
-                with self._turn:  # whoever had it in hand has settled it now, or put it back
+                with self._turn:  # the thread that was committing it has settled it now, or put it back
                     self._withdraw(item)
             raise
         return item.result()
@@ -109,28 +110,28 @@ class CommitQueue:
 
 
 def fitting(batch: Sequence[Waiting], room: int, done: Callable[[str], int | None]) -> list[Waiting]:
-    """Return the first changes, as many as one commit can hold; those whose job has made a snapshot fail.
+    """Return the first changes, as many as one commit can hold; a change whose job has made a snapshot fails.
 
     Parameters
     ----------
     batch
-        Changes in their order. Of two of one job the second stays, to be looked at behind this commit.
+        Changes in order. Of two with one job id the second stays queued until after this commit.
     room
-        How many snapshots the commit can hold; one of a job takes the room of two.
+        How many snapshots the commit can hold; one with a job id counts as two.
     done
-        Returns which snapshot the job of an id has made.
+        Returns the snapshot that the job with an id has made.
     """
-    taken: list[Waiting] = []
+    fits: list[Waiting] = []
     ids: set[str] = set()
     for waiting in batch:
         job_id = waiting.job_id
         room -= 1 if job_id is None else 2
-        if room < 0 and taken:
+        if room < 0 and fits:
             break
         if job_id is not None and job_id not in ids and (snapshot := done(job_id)) is not None:
             hint = "nothing was added again"
-            waiting.fail(JobDone(f"job {job_id!r} has made snapshot {snapshot:,} before", hint=hint))
+            waiting.fail(JobDone(f"job {job_id!r} has already made snapshot {snapshot:,}", hint=hint))
         elif job_id is None or job_id not in ids:
-            taken.append(waiting)
+            fits.append(waiting)
             ids |= set() if job_id is None else {job_id}
-    return taken
+    return fits

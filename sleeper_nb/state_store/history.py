@@ -1,4 +1,4 @@
-"""Every version of a table's state, read from its Parquet files, or from older ones and the transaction log."""
+"""Reads and writes the versions of a table's state: Parquet metadata, or older metadata and the transaction log."""
 
 from __future__ import annotations
 
@@ -25,33 +25,32 @@ from sleeper_nb.storage.filesystem import Storage
 
 logger = logging.getLogger(__name__)
 
-# The last few states of a table, which never change, so that they need not be read again.
 
 KEPT = 8
 
 
 class StateCache:
-    """States by the number of their snapshot; the least recently used ones are forgotten. Safe between threads."""
+    """The last states of a table by snapshot id; they never change. The least recently used ones go. Thread-safe."""
 
     def __init__(self) -> None:
         self._states: OrderedDict[int, TableState] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, snapshot_id: int) -> TableState | None:
-        """Return the state of a snapshot, if it is remembered."""
+        """Return the cached state of a snapshot, if any."""
         with self._lock:
             if snapshot_id in self._states:
                 self._states.move_to_end(snapshot_id)
             return self._states.get(snapshot_id)
 
     def newest(self, at: int) -> TableState | None:
-        """Return the newest remembered state at or before a snapshot."""
+        """Return the newest cached state at or before a snapshot."""
         with self._lock:
             number = max((number for number in self._states if number <= at), default=None)
             return None if number is None else self._states[number]
 
     def put(self, state: TableState) -> TableState:
-        """Remember a state, and return it."""
+        """Cache a state, and return it."""
         with self._lock:
             self._states[state.snapshot_id] = state
             self._states.move_to_end(state.snapshot_id)
@@ -61,23 +60,23 @@ class StateCache:
 
 
 REPLAYED_AT_MOST = 1000
-"""Entries that are replayed on a remembered state rather than read from a newer checkpoint."""
+"""The most entries replayed on a cached state; for more, a newer checkpoint is read."""
 SAVED_LOG_BYTES = 4 << 20
-"""A savepoint rather has lists of its own than a longer log, which every reader would replay."""
+"""The longest log of a savepoint; instead of a longer one, which each reader would replay, full metadata is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Where the metadata of a version lies, below the table's folder.
+    """Where the metadata of a version is, below the table's folder.
 
     Parameters
     ----------
     files_path, partitions_path
         Parquet files with all file references and all partitions.
     log
-        The transactions that lead from there to the version; None when it is the version itself.
+        The transactions from the files to the version; None when the files are the version's own.
     files_checksum, partitions_checksum
-        Of the two files; None where none was recorded.
+        Checksums of the two files; None where none was recorded.
     """
 
     files_path: str
@@ -88,7 +87,7 @@ class Metadata:
 
     @classmethod
     def of(cls, version: Snapshot | Savepoint) -> Metadata | None:
-        """Return where the metadata of a version lies; None while it is not kept in files."""
+        """Return where the metadata of a version is; None when it has no files."""
         if isinstance(version, Savepoint):
             lists = version.full_manifest_list, version.partitions_path
             return cls(*lists, version.log, version.files_checksum, version.partitions_checksum)
@@ -99,13 +98,13 @@ class Metadata:
 
     @classmethod
     def kept(cls, version: Snapshot | Savepoint) -> Metadata:
-        """Return where the metadata of a version lies that is kept in files: of a checkpoint, or one materialised."""
+        """Return where the metadata of a version is that certainly has files, such as a checkpoint."""
         metadata = cls.of(version)
-        assert metadata is not None  # noqa: S101 - what makes it a checkpoint, or was just written
+        assert metadata is not None  # noqa: S101 - a checkpoint has files, and so has a version that was just written
         return metadata
 
     def on(self, snapshot: Snapshot) -> Snapshot:
-        """Return a snapshot whose metadata this is."""
+        """Return the snapshot with this metadata."""
         return replace(
             snapshot,
             files_path=self.files_path,
@@ -121,12 +120,12 @@ class Metadata:
 
 
 class History:
-    """Reads and writes versions; remembers the last few.
+    """Reads and writes the versions of a table, and caches the last ones.
 
     Parameters
     ----------
     table_id, catalog, storage, clock
-        As of the state store.
+        As in the state store.
     """
 
     def __init__(self, table_id: str, catalog: Catalog, storage: Storage, clock: Clock) -> None:
@@ -136,21 +135,21 @@ class History:
         self.states = StateCache()
 
     def schema(self, schema_id: int, checksum: str | None = None) -> Schema:
-        """Return one of the table's schemas, whose file has the given checksum."""
+        """Return one of the table's schemas; `StorageError` when its file does not have the given checksum."""
         key = schema_id, checksum
         if key not in self._schemas:
             self._schemas[key] = metadata_files.read_schema(self._storage, schema_id, checksum)
         return self._schemas[key]
 
     def new_schema(self, make: Callable[[int], Schema], above: int) -> tuple[int, Schema]:
-        """Write a schema under the next id that nobody has taken; return both.
+        """Write a schema under the next free id; return both.
 
         Parameters
         ----------
         make
             Returns the schema for an id.
         above
-            The id of the table's schema. No id is given twice, as a file of a greater one is never deleted by others.
+            The id of the table's schema. No id is used twice, since no process deletes the file of a greater one.
         """
         for schema_id in itertools.count(above + 1):
             schema = make(schema_id)
@@ -161,7 +160,7 @@ class History:
     def read(
         self, snapshot_id: int, schema_id: int, metadata: Metadata, schema_checksum: str | None = None
     ) -> TableState:
-        """Return the state that metadata files hold, which are checked against the checksums that are known."""
+        """Return the state in metadata files, which must have the recorded checksums."""
         if metadata.log is not None:
             log = metadata.log
             entries = saved_log.read_saved_log(self._storage, log.path, log.checksum)
@@ -172,24 +171,24 @@ class History:
             files = metadata_files.read_files(self._storage, metadata.files_path, metadata.files_checksum)
             return TableState(snapshot_id, schema_id, schema, self._tree(metadata, schema), files, schema_checksum)
         except NotFound:
-            self._catalog.current(self._table_id)  # says so when the table was deleted
+            self._catalog.current(self._table_id)  # raises when the table was deleted
             raise
 
     def _tree(self, metadata: Metadata, schema: Schema) -> PartitionTree:
-        """Return the tree of a partitions file; one is that of many snapshots, so the last is remembered."""
-        remembered, path = self._last_tree, metadata.partitions_path
-        if remembered is None or remembered[0] != path:
+        """Return the tree of a partitions file; the last is cached, since many snapshots share one."""
+        cached, path = self._last_tree, metadata.partitions_path
+        if cached is None or cached[0] != path:
             tree = metadata_files.read_partitions(self._storage, path, schema, metadata.partitions_checksum)
-            self._last_tree = remembered = path, tree
-        return remembered[1]
+            self._last_tree = cached = path, tree
+        return cached[1]
 
     def replay(self, snapshot: Snapshot) -> TableState:
-        """Return the state of a snapshot that is in the transaction log: a state before it, and the entries since."""
+        """Return the state of a snapshot in the transaction log: an earlier state, and the entries since then."""
         state = self.states.newest(snapshot.id)
         if state is not None and snapshot.id - state.snapshot_id <= REPLAYED_AT_MOST:
             try:
                 return replayed(state, self._log(state.snapshot_id, snapshot))
-            except NotFound:  # the log was cut, or begins, behind the state
+            except NotFound:  # the log was cut, or starts, after the state
                 logger.debug(
                     "table %s: the log no longer leads from snapshot %d to %d; reading a checkpoint",
                     *(self._table_id, state.snapshot_id, snapshot.id),
@@ -203,9 +202,9 @@ class History:
         return self._catalog.log(self._table_id, after, until.id)
 
     def write(self, state: TableState, before: TableState | None, at: Metadata | None) -> Metadata:
-        """Write the metadata of `state` under new names and return them.
+        """Write the metadata of `state` to new files, and return where it is.
 
-        Only what differs from `before` is written; the rest keeps its names, those of `at`.
+        Only what differs from `before` is written; the rest stays in the files of `at`.
         """
         name = self._clock.new_id()
         if before is not None and at is not None and state.tree is before.tree:
@@ -227,21 +226,21 @@ class History:
         return Metadata(files_path, partitions_path, None, files_checksum, partitions_checksum)
 
     def materialised(self, snapshot: Snapshot, state: TableState) -> Snapshot:
-        """Return a snapshot with its full metadata as Parquet, which is written first if need be.
+        """Return a snapshot with full Parquet metadata, which is written first when missing.
 
         Raises
         ------
         NotFound
-            When the snapshot has expired meanwhile; nothing is left of it.
+            When the snapshot has expired in the meantime; no file is left.
         """
         if Metadata.of(snapshot) is not None:
             return snapshot
         written = self.write(state, None, None)
         try:
-            if self._catalog.materialise(self._table_id, found := written.on(snapshot)):
+            if self._catalog.materialise(self._table_id, with_files := written.on(snapshot)):
                 logger.info("table %s: wrote a checkpoint at snapshot %d", self._table_id, snapshot.id)
-                return found
-        except NetworkError:  # the request may still arrive and name these files; if it does not, a sweep deletes them
+                return with_files
+        except NetworkError:  # the request may still arrive and name the files; otherwise a sweep deletes them
             logger.warning(
                 "table %s: no answer about the checkpoint at snapshot %d; its files stay", self._table_id, snapshot.id
             )
@@ -257,26 +256,26 @@ class History:
         return other
 
     def _discard_unless_named(self, snapshot: Snapshot, written: Metadata) -> None:
-        """Delete what was written, but not when the catalog has it after all: only its answer was lost."""
+        """Delete what was written, unless the catalog names it and only its answer was lost."""
         named = {Metadata.of(s) for s in self._catalog.snapshots(self._table_id) if s.id == snapshot.id}
         if written not in named:
             self.discard(written.paths)
 
     def logged(self, snapshot: Snapshot) -> Metadata | None:
-        """Return metadata of a snapshot that is in the transaction log: of the checkpoint before it, and the log since.
+        """Return metadata of a snapshot in the transaction log: the checkpoint before it, and the log since then.
 
-        The log since is written as a file of its own, so that the log can be cut. None, and nothing was written, when
-        it is too long, or the checkpoint has expired, so that it may be deleted any moment.
+        That part of the log is written to a file of its own, so that the log can be cut. Returns None, and writes
+        nothing, when it is too long, or when the checkpoint has expired and may be deleted at any time.
         """
         start = self._catalog.checkpoint(self._table_id, snapshot.id)
         metadata = Metadata.kept(start)
-        if start.id == snapshot.id:  # it was written meanwhile
+        if start.id == snapshot.id:  # it was written in the meantime
             return metadata
         if self._catalog.snapshot(self._table_id, start.id) is None:
             return None
         try:
             entries = self._log(start.id, snapshot)
-        except NotFound:  # it was cut behind a newer checkpoint meanwhile
+        except NotFound:  # it was cut after a newer checkpoint in the meantime
             return None
         if sum(map(len, entries)) > SAVED_LOG_BYTES:
             return None
@@ -285,6 +284,6 @@ class History:
         return replace(metadata, log=SavedLog(path, start.id, start.schema_id, checksum, start.schema_checksum))
 
     def discard(self, written: Iterable[str]) -> None:
-        """Delete metadata that nothing names."""
+        """Delete metadata files that no version names."""
         for path in written:
             self._storage.delete(path)

@@ -1,4 +1,4 @@
-"""Which class keeps a table's state: the state stores by their names, and the one that a table has."""
+"""The state stores by name, and how the one of a table is opened."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ STATE_STORES: Mapping[str, type[StateStore]] = {
 
 
 def erase_state(table_id: str, catalog: Catalog, storage: Storage, clock: Clock) -> None:
-    """Delete what state stores keep of a deleted table outside its folder, whichever have kept it; safe to run again.
+    """Delete what any state store keeps of a deleted table outside its folder; safe to run again.
 
     Parameters are those of `StateStore`.
     """
     for kind in STATE_STORES.values():
         logger.debug("deleting what %s keeps of table %s", kind.__name__, table_id)
-        with contextlib.suppress(InvalidInput):  # a class that this catalog cannot serve
+        with contextlib.suppress(InvalidInput):  # a class that needs another catalog
             kind(table_id, catalog, storage, clock, Retry()).erase()
 
 
 def open_state_store(
     name: str, table_id: str, catalog: Catalog, storage: Storage, clock: Clock, retry: Retry
 ) -> StateStore:
-    """Return a state store of the class `name`, which follows the table when that is migrated to another class.
+    """Return a state store of the class `name`, which follows the table when it is migrated to another class.
 
     Raises
     ------
     NotFound
-        When there is no such class; the nearest one is named.
+        When there is no such class; the message names the nearest one.
     """
     if name not in STATE_STORES:
         raise NotFound.of("state store", name, STATE_STORES)
     logger.debug("opening the %s of table %s", name, table_id)
-    # Each store owns the one that it hands over to, and none points back: what they remember goes with the last user.
+    # Each store owns its successor and none points back, so their caches are freed with the last user.
     successor = cache(
         partial(open_state_store, table_id=table_id, catalog=catalog, storage=storage, clock=clock, retry=retry)
     )

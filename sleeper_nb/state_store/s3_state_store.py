@@ -1,7 +1,7 @@
-"""`S3StateStore`: each update writes new Parquet files with the full metadata; the catalog says which are current.
+"""`S3StateStore`: each commit writes Parquet files with the full metadata; the catalog names the current ones.
 
-"S3" is any storage and "DynamoDB" any catalog, so this is also the embedded default. A commit costs time in proportion
-to the number of files of the table; a compaction can have any number of inputs, as everything is rewritten anyway.
+It works on any storage and any catalog, and is the default. The cost of a commit grows with the number of files of the
+table; a compaction can have any number of inputs, since all metadata is rewritten anyway.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""The contract of a state store, and the one loop that commits: load, check the rules, publish on a condition, retry.
+"""The contract of a state store, and the one commit loop: load, check the rules, publish conditionally, retry.
 
-Safety of a commit, in steps:
+Why a commit is safe, in steps:
 
 1. The head is read from the catalog, and the state that it names from immutable metadata.
-2. The transaction's rules are checked against that state; a broken rule raises, and nothing was written.
-3. New metadata is written under names that nobody knows yet.
-4. The catalog makes the new snapshot current on the condition that the head of step 1 still is. Only this publishes.
-5. A lost condition deletes the metadata of step 3 and starts again at step 1 after a random wait; running out of tries
-   raises `ConflictError`. An unknown outcome (the answer was lost) is settled by looking for the commit's own id.
+2. The transaction's rules are checked against that state; a broken rule raises, and nothing has been written.
+3. New metadata is written under new names, which no reader knows yet.
+4. The catalog makes the new snapshot current if the head of step 1 still is. Only this step publishes.
+5. When the condition fails, the metadata of step 3 is deleted and the commit starts again at step 1 after a random
+   wait; after the last attempt it raises `ConflictError`. When the answer was lost, the commit's own id in the catalog
+   tells whether it succeeded.
 
 A crash before step 4 leaves files that nothing names; after it, a complete snapshot.
 """
@@ -44,12 +45,10 @@ from sleeper_nb.storage.filesystem import Storage
 
 logger = logging.getLogger(__name__)
 
-# One change on its way to a commit, and the snapshot that tells of it.
-
 
 @dataclass(frozen=True, slots=True)
 class CommitStep:
-    """One change on its way: what it makes of the state, and the snapshot that will say so."""
+    """One change within a commit: the states before and after it, and its snapshot."""
 
     transaction: Transaction
     before: TableState
@@ -58,9 +57,9 @@ class CommitStep:
 
 
 def step_of(waiting: Waiting, state: TableState, point: CommitPoint, commit_id: str, state_store: str) -> CommitStep:
-    """Return what a change that somebody waits for makes of a state; raise when its rules forbid it.
+    """Apply a queued change to a state; raise when its rules forbid it.
 
-    The state store that keeps the snapshot is the given one, or that to which the change migrates the table.
+    The snapshot is kept by the given state store, or by the one to which the change migrates the table.
     """
     change = waiting.change
     transaction = change if isinstance(change, Transaction) else change(state)
@@ -69,7 +68,9 @@ def step_of(waiting: Waiting, state: TableState, point: CommitPoint, commit_id: 
     if isinstance(transaction, MigrateStateStore):
         state_store = transaction.state_store
     named = {each.filename for each in getattr(transaction, "references", ())}
-    made = snapshot_of(after, state, point, commit_id, state_store, transaction.operation, *waiting.said, named=named)
+    made = snapshot_of(
+        after, state, point, commit_id, state_store, transaction.operation, *waiting.description, named=named
+    )
     return CommitStep(transaction, state, after, made)
 
 
@@ -86,9 +87,9 @@ def snapshot_of(
     *,
     named: Collection[str] = (),
 ) -> Snapshot:
-    """Return what the catalog and history say of a state, in which `before` became `after`.
+    """Return the snapshot of a commit that changed the state from `before` to `after`.
 
-    The files `named` are those to which the commit made references: of what it removed, these are still in use.
+    `named` are the files to which the commit added references; a file among them is still in use and not removed.
     """
     references, rows, _ = after.totals()
     references_before, rows_before, _ = before.totals() if before else (0, 0, 0)
@@ -129,29 +130,29 @@ _TICK = timedelta(microseconds=1)
 
 
 class StateStore(ABC):
-    """The versions of one table's state; a version, once published, never changes.
+    """The versions of one table's state; a published version never changes.
 
     Parameters
     ----------
     table_id
         The table's id in the catalog.
     catalog
-        Says which snapshot is current.
+        Names the current snapshot.
     storage
         The table's folder.
     clock
         Gives times, ids, jitter and waits.
     retry
-        Bounds of a commit's tries.
+        Bounds the attempts of a commit.
     successor
-        Returns the store of a class, by its name: a table may be migrated while this store is in use.
+        Returns the table's store of another class by its name, since a table may be migrated while this one is in use.
     """
 
     changes_per_commit: ClassVar[int] = 1
-    """How many changes that wait in this process one commit may hold."""
+    """How many queued changes of this process one commit may hold."""
 
     keeps_history_itself: ClassVar[bool] = False
-    """Whether only this class can read its snapshots: they must be materialised before the table leaves it."""
+    """Whether only this class can read its snapshots; then they must be materialised before the table is migrated."""
 
     def __init__(
         self,
@@ -169,7 +170,7 @@ class StateStore(ABC):
 
     @property
     def name(self) -> str:
-        """The name that tables and users know the class by."""
+        """The name of the class, as properties and snapshots have it."""
         return type(self).__name__
 
     @property
@@ -179,23 +180,23 @@ class StateStore(ABC):
 
     @abstractmethod
     def publish(self, head: Snapshot, steps: Sequence[CommitStep]) -> tuple[Snapshot, ...] | None:
-        """Keep the states of some steps and make the last current; return their snapshots, None when `head` was not.
+        """Store the states of the steps and make the last current; return their snapshots, None if `head` no longer is.
 
-        When anything fails, what was written for it is deleted again.
+        After a failure, everything that was written is deleted.
         """
 
     def rebuild(self, snapshot: Snapshot) -> TableState:
-        """Return the state of a snapshot of this store that is not kept as Parquet."""
+        """Return the state of a snapshot of this store that has no Parquet metadata."""
         return self.history.replay(snapshot)
 
-    def forget(self) -> None:  # noqa: B027 - most have nothing of their own
-        """Let go of what only this store kept of a table that has moved to another; safe to run again."""
+    def forget(self) -> None:  # noqa: B027 - most stores keep nothing of their own
+        """Delete what only this store kept of a table that was migrated to another one; safe to run again."""
 
     def erase(self) -> None:  # noqa: B027 - as with `forget`
-        """Delete what only this store has kept of a table that was deleted; safe to run again."""
+        """Delete what only this store kept of a deleted table; safe to run again."""
 
     def sweep(self) -> int:
-        """Remove what crashed writers left in this store, which nobody sees; return of how many commits."""
+        """Remove what crashed writers left in this store, invisible to readers; return the number of commits."""
         return 0
 
     def create(
@@ -208,24 +209,24 @@ class StateStore(ABC):
         processing: str | None = None,
         properties_checksum: str | None = None,
     ) -> Snapshot:
-        """Make the table: schema, metadata, and last its entry in the catalog, so that no half-made table ever shows.
+        """Create the table: schema, metadata, and last its catalog entry, so that an incomplete table is never visible.
 
         Parameters
         ----------
         name, schema, tree, author
-            The table's, and who made it.
+            Of the table, and who creates it.
         processing
-            As of `TableState`.
+            As in `TableState`.
         properties_checksum
-            Of the file with the table's properties.
+            Checksum of the table's properties file.
 
         Raises
         ------
         AlreadyExists
-            When the name is taken; what was written is removed again.
+            When the name is taken; everything that was written is deleted.
         """
-        if self.catalog.has_table(self.table_id):  # its files must stay as they are
-            raise AlreadyExists(f"there is a table with id {self.table_id!r} already", hint="open it by its name")
+        if self.catalog.has_table(self.table_id):  # its files must not be overwritten
+            raise AlreadyExists(f"a table with id {self.table_id!r} already exists", hint="open it by its name")
         state = initial_state(schema, tree, point := CommitPoint(1, self.clock.now()), processing)
         schema_path = paths.schema(state.schema_id)
         try:
@@ -242,8 +243,8 @@ class StateStore(ABC):
         logger.info("table %s (%s): created in %s", self.table_id, name, self.name)
         return snapshot
 
-    def publish_first(self, entry: TableEntry, snapshot: Snapshot, state: TableState) -> None:  # noqa: ARG002 - for others
-        """Make the table count; its first snapshot is kept as Parquet already."""
+    def publish_first(self, entry: TableEntry, snapshot: Snapshot, state: TableState) -> None:  # noqa: ARG002 - used by subclasses
+        """Add the table to the catalog; its first snapshot has Parquet metadata already."""
         self.catalog.create_table(entry, snapshot)
 
     def head(self) -> Snapshot:
@@ -251,10 +252,10 @@ class StateStore(ABC):
         return self.catalog.current(self.table_id)
 
     def on_head(self, action: Callable[[Snapshot], T]) -> T:
-        """Return what an action makes of the current snapshot.
+        """Return the result of an action on the current snapshot.
 
         Other writers may replace that snapshot, and it may expire, while the action reads its metadata. The action then
-        starts again with the new current snapshot, as often as a commit is tried.
+        starts again with the new current snapshot, with as many attempts as a commit.
         """
         for attempt in range(self.retry.max_attempts - 1):
             head = self.head()
@@ -272,25 +273,25 @@ class StateStore(ABC):
         return self.on_head(lambda head: (head, self.load(head)))
 
     def retained(self) -> tuple[Snapshot, ...]:
-        """Return the retained snapshots, newest first, for work that deletes what none of them needs.
+        """Return the retained snapshots, newest first, for operations that delete what none of them needs.
 
         Raises
         ------
         StorageError
-            When the catalog's list lacks the current snapshot, so that it cannot be all.
+            When the catalog's list lacks the current snapshot, and so is incomplete.
         """
         current = self.head().id
-        found = self.catalog.snapshots(self.table_id)
-        if not found or found[0].id < current:
-            self.head()  # says so when the table was deleted
+        snapshots = self.catalog.snapshots(self.table_id)
+        if not snapshots or snapshots[0].id < current:
+            self.head()  # raises when the table was deleted
             raise StorageError(
                 f"the catalog's list of snapshots lacks the current one, {current}",
                 hint="nothing was deleted; check the network, then run it again",
             )
-        return found
+        return snapshots
 
     def schema(self, schema_id: int, checksum: str | None = None) -> Schema:
-        """Return one of the table's schemas; its file has the given checksum, or `StorageError` is raised."""
+        """Return one of the table's schemas; `StorageError` when its file does not have the given checksum."""
         return self.history.schema(schema_id, checksum)
 
     def load(self, version: Snapshot | Savepoint | None = None) -> TableState:
@@ -311,15 +312,15 @@ class StateStore(ABC):
         return self.history.states.put(state)
 
     def materialised(self, snapshot: Snapshot) -> Snapshot:
-        """Return a snapshot with its full metadata as Parquet, which is written first if need be."""
+        """Return a snapshot with full Parquet metadata, which is written first when missing."""
         return snapshot if Metadata.of(snapshot) else self.history.materialised(snapshot, self.load(snapshot))
 
     def savable(self, snapshot: Snapshot) -> Metadata:
-        """Return metadata of a snapshot that a savepoint can keep, in files that are written first if need be."""
+        """Return metadata of a snapshot for a savepoint, in files that are written first when missing."""
         return Metadata.of(snapshot) or self.named(snapshot.state_store).written_for_savepoint(snapshot)
 
     def written_for_savepoint(self, snapshot: Snapshot) -> Metadata:
-        """Write metadata of a snapshot of this store, and return where it lies."""
+        """Write metadata of a snapshot of this store for a savepoint, and return where it is."""
         return Metadata.kept(self.materialised(snapshot))
 
     def commit(
@@ -335,11 +336,11 @@ class StateStore(ABC):
         Parameters
         ----------
         change
-            The transaction, or what makes one from the state that it will change.
+            The transaction, or a function that returns one for the state that it will change.
         message, author
-            What history shows of it.
+            For history.
         job_id
-            The id of the job that it is of, which makes one snapshot of the table at most, whoever commits.
+            The id of the job; a job makes at most one snapshot of the table, in any process.
 
         Raises
         ------
@@ -348,23 +349,23 @@ class StateStore(ABC):
         StateRuleBroken
             When the newest state does not allow the change; nothing was changed.
         ConflictError
-            When every try lost against another writer.
+            When every attempt lost against another writer.
         StorageError
             When the disk or the catalog failed; nothing was published.
         OutcomeUnknown
-            When the catalog failed and cannot be asked whether the commit won.
+            When the catalog failed and does not answer whether the commit succeeded.
         """
         return self._queue.submit(Waiting(change, message, author, job_id), self._commit_all)
 
     def _commit_all(self, batch: Sequence[Waiting]) -> None:
-        """Settle every change of a batch: each has won, was refused by its rules, or failed with all others."""
+        """Settle every change of a batch: each is committed, refused by its rules, or fails with the others."""
         began = self.clock.now()
         attempt = 0
         try:
             while attempt < self.retry.max_attempts:
                 if attempt:
                     self.retry.wait(self.clock, attempt - 1)
-                # one commit may hold less than the batch: the rest is another commit, with tries of its own
+                # one commit may hold less than the batch: the rest is another commit, with attempts of its own
                 with self.catalog.commit_lock(self.table_id, self.clock):
                     won = self._try([waiting for waiting in batch if not waiting.settled.is_set()])
                 attempt = 0 if won else attempt + 1
@@ -378,37 +379,37 @@ class StateStore(ABC):
             spent = (self.clock.now() - began).total_seconds()
             logger.warning("table %s: gave up a commit after %d attempts", self.table_id, self.retry.max_attempts)
             failure: Exception = ConflictError(
-                f"other writers were faster in each of {self.retry.max_attempts} tries ({spent:.1f} s)",
+                f"other writers committed first in each of {self.retry.max_attempts} attempts ({spent:.1f} s)",
                 hint="nothing was changed; run it again when fewer writers commit at once",
             )
-        except Exception as error:  # noqa: BLE001 - it is raised again where each change is waited for
+        except Exception as error:  # noqa: BLE001 - raised again in each waiting thread
             failure = error
         for waiting in batch:
             if not waiting.settled.is_set():
                 waiting.fail(failure)
 
     def _try(self, batch: Sequence[Waiting]) -> bool:
-        """Settle the first changes, as many as one commit may hold; return False when the head moved meanwhile."""
+        """Settle the first changes, as many as one commit may hold; return False if another writer was first."""
         head, state = self.current()
         writer = self.named(head.state_store)
         steps: list[CommitStep] = []
-        taken: list[Waiting] = []
+        accepted: list[Waiting] = []
         time = head.time
-        # asked behind the head: whoever uses a job's id since moves that, and this commit loses
+        # read after the head: a commit that uses the job id since then replaces the head, and this one loses
         done = partial(self.catalog.snapshot_of_job, self.table_id)
         for waiting in fitting(batch[: writer.changes_per_commit], self.catalog.limits.snapshots, done):
             point = CommitPoint(state.snapshot_id + 1, max(self.clock.now(), time + _TICK))
             try:
                 step = step_of(waiting, state, point, self.clock.new_id(), writer.name)
                 keeper = self.named(step.snapshot.state_store)
-            except Exception as error:  # noqa: BLE001 - it is raised again where the change is waited for
+            except Exception as error:  # noqa: BLE001 - raised again in the waiting thread
                 logger.debug("table %s: snapshot %d does not allow the change: %s", self.table_id, head.id, error)
                 waiting.fail(error)
                 continue
             if keeper is not writer and steps:
                 break  # a migration is a commit of its own
             steps.append(step)
-            taken.append(waiting)
+            accepted.append(waiting)
             state, time = step.after, point.time
             if keeper is not writer:
                 writer = keeper
@@ -419,7 +420,7 @@ class StateStore(ABC):
         if snapshots is None:
             return False
         self.history.states.put(state)
-        for waiting, snapshot in zip(taken, snapshots, strict=True):
+        for waiting, snapshot in zip(accepted, snapshots, strict=True):
             logger.info(
                 "table %s: committed snapshot %d (%s): %d files, %d rows",
                 *(self.table_id, snapshot.id, snapshot.operation, snapshot.files, snapshot.rows),
@@ -428,11 +429,11 @@ class StateStore(ABC):
         return True
 
     def settle(self, snapshot: Snapshot, publish: Callable[[], bool | None], written: set[str]) -> bool:
-        """Return whether `publish` made the snapshot count; when it did not, what was written for it is deleted."""
+        """Return whether `publish` committed the snapshot; if not, delete what was written for it."""
         try:
             won = publish() is not False
         except BaseException as error:
-            # The answer is lost, by a failure or an interrupt, not the commit: whoever finds its own id there has won.
+            # The answer was lost, by a failure or an interrupt; the commit's own id in the catalog tells the outcome.
             try:
                 won = self.catalog.has_commit(self.table_id, snapshot.commit_id)
             except StorageError:
@@ -440,8 +441,8 @@ class StateStore(ABC):
                 if not isinstance(error, StorageError):
                     raise error from None
                 raise OutcomeUnknown(
-                    f"the catalog failed during a commit, and then did not say whether it won: {error.message}",
-                    hint=("look for it in ", HISTORY, " before you run it again"),
+                    f"the catalog failed during a commit, which may or may not have succeeded: {error.message}",
+                    hint=("look for the commit in ", HISTORY, " before you run it again"),
                 ) from error
             if not won:
                 self.discard(snapshot, written)
@@ -456,13 +457,13 @@ class StateStore(ABC):
         return won
 
     def discard(self, snapshot: Snapshot, written: set[str]) -> None:  # noqa: ARG002 - for stores that write more
-        """Delete what was written for a snapshot that does not count."""
+        """Delete what was written for a snapshot that was not committed."""
         self.history.discard(written)
 
     def named(self, name: str) -> StateStore:
-        """Return the table's store of a class: this one, or what reads and writes the table when that was migrated."""
+        """Return the table's store of a class: this one, or another when the table was migrated."""
         if name == self.name:
             return self
         if self.successor is None:
-            raise ConflictError(f"the table was migrated to {name} meanwhile", hint="open it again")
+            raise ConflictError(f"the table was migrated to {name} in the meantime", hint="open it again")
         return self.successor(name)

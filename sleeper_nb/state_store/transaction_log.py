@@ -1,9 +1,9 @@
-"""`TransactionLogStateStore`: a commit adds its transaction to a log; full metadata is written now and then.
+"""`TransactionLogStateStore`: a commit appends its transaction to a log; checkpoints with full metadata are rare.
 
-A snapshot is read by replaying the log from the newest full metadata at or before it, the checkpoint. What a commit
-costs does not depend on the number of files, and changes that wait in one process share one commit. The log is cut only
-where the catalog forgets snapshots, behind a checkpoint that every retained one can be read through; a writer that was
-asleep meanwhile still names the old head as its condition, and loses.
+A snapshot is read by replaying the log from the newest checkpoint at or before it. The cost of a commit does not depend
+on the number of files, and queued changes of one process share one commit. The log is cut only when snapshots expire,
+after a checkpoint from which every retained snapshot can be read; a writer that was suspended since still has the old
+head as its condition, and loses.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from sleeper_nb.state_store.state_store_base import CommitStep, StateStore
 logger = logging.getLogger(__name__)
 
 CHECKPOINT_EVERY = 100
-"""Snapshots between two checkpoints at least; with many files, whose checkpoint takes longer, their square root."""
+"""The least distance of checkpoints in snapshots; the square root of the number of files when that is more."""
 
 
 class TransactionLogStateStore(StateStore):
-    """Numbered transactions in the catalog, and Parquet checkpoints of the state."""
+    """Keeps numbered transactions in the catalog, and Parquet checkpoints of the state."""
 
     changes_per_commit: ClassVar[int] = 64
 
     _checkpoint = 0
-    """The newest snapshot that this store knows to have its full metadata as Parquet."""
+    """The newest snapshot that is known to be a checkpoint."""
 
     def publish(self, head: Snapshot, steps: Sequence[CommitStep]) -> tuple[Snapshot, ...] | None:
         entries = [to_entry(step.transaction, step.snapshot.id, step.snapshot.time) for step in steps]
@@ -46,11 +46,11 @@ class TransactionLogStateStore(StateStore):
         return new
 
     def written_for_savepoint(self, snapshot: Snapshot) -> Metadata:
-        """Write the log since the checkpoint, however many files the table has; all of it only where that is long."""
+        """Write the log since the last checkpoint, for any number of files; full metadata if that log is long."""
         return self.history.logged(snapshot) or super().written_for_savepoint(snapshot)
 
     def _publish_in_full(self, head: Snapshot, steps: Sequence[CommitStep]) -> tuple[Snapshot, ...] | None:
-        """Publish changes that are too big for the log: each with its full metadata instead."""
+        """Publish changes that are too large for the log, each with full metadata instead."""
         new: list[Snapshot] = []
         written: set[str] = set()
         try:
@@ -69,10 +69,10 @@ class TransactionLogStateStore(StateStore):
         if newest.id - self._checkpoint < every:
             return
         try:
-            # another process may have written one
+            # another process may have written a checkpoint
             self._checkpoint = self.catalog.checkpoint(self.table_id, newest.id).id
             if newest.id - self._checkpoint >= every:
                 self._checkpoint = self.history.materialised(newest, state).id
         except (StorageError, NotFound) as error:
-            # It would only make reading quicker; the commit stands, and the next one tries again.
+            # The commit is done; a checkpoint only makes reading faster, and the next commit tries again.
             logger.warning("table %s: no checkpoint at snapshot %d: %s", self.table_id, newest.id, error)

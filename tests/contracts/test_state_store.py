@@ -277,7 +277,7 @@ def test_a_rule_that_a_rival_broke_stops_the_retries(store: StateStore):
 def test_running_out_of_tries_raises_and_leaves_nothing(store: StateStore, clock: ManualClock):
     impatient = reopened(store, Rival(store, 99))
     impatient.retry = Retry(max_attempts=3)
-    with pytest.raises(ConflictError, match="3 tries"):
+    with pytest.raises(ConflictError, match="3 attempts"):
         impatient.commit(added("mine"))
     assert sorted(names(store)) == ["rival 96", "rival 97", "rival 98"]
     assert len(clock.slept) == 2

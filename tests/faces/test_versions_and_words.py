@@ -131,7 +131,7 @@ def test_a_savepoint_is_offered_by_words_that_name_it_and_no_snapshot(run):
 
 def test_a_savepoint_cannot_have_a_name_that_means_another_version(run):
     for name, meant in [("savepoint.1", "savepoint.1"), ("v1", "snapshot.1"), ("snapshot.1", "snapshot.1")]:
-        with pytest.raises(InvalidInput, match=f"{name!r} is not a valid savepoint name: that means {meant}"):
+        with pytest.raises(InvalidInput, match=f"{name!r} is not a valid savepoint name: it refers to {meant}"):
             run(f"%sleeper create-savepoint trips --name {name}")
     assert [point.name for point in run("%sleeper savepoints trips")] == ["before-fix"]
 

@@ -183,7 +183,7 @@ def test_a_schema_is_set_only_on_what_it_was_made_of():
     assert (after.files, after.tree) == (state.files, state.tree)
     other = SetSchema(3, evolved(TRIPS, [RenameColumn("fare", "price")], 3))
     for stale in (change, other):  # the first has the same id, the second forgets a column
-        with pytest.raises(StateRuleBroken, match="was changed meanwhile"):
+        with pytest.raises(StateRuleBroken, match="was changed in the meantime"):
             stale.validate(after)
     with pytest.raises(StateRuleBroken):
         SetSchema(2, Schema({"k": "int"})).validate(state)

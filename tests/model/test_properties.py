@@ -54,7 +54,7 @@ def test_a_line_that_sets_nothing_is_named():
 def test_an_interval_of_savepoints_that_cannot_be_says_what_to_type(text: str):
     with pytest.raises(InvalidInput, match=r"savepoint\.create-interval") as error:
         TableProperties({"savepoint.create-interval": text})
-    assert error.value.hint == "it is a duration, such as 7 d, 6 h or PT30M, longer than 0; or nothing"
+    assert error.value.hint == "it must be a duration, such as 7 d, 6 h or PT30M, longer than 0; or empty"
 
 
 def test_savepoints_are_made_and_retired_only_when_properties_say_so():

@@ -29,13 +29,13 @@ def test_a_file_that_is_garbage_for_good_is_not_used_again():
     back = Rollback.between(emptied, then)
     back.validate(emptied)
     gone = DeleteFiles(("f",)).apply(emptied, point_after(emptied))
-    with pytest.raises(StateRuleBroken, match="1 file of it, such as f, were garbage"):
+    with pytest.raises(StateRuleBroken, match="1 of its files were garbage, such as f"):
         back.validate(gone)
 
 
 def test_a_partition_that_is_no_more_takes_no_files():
     state = a_state()
     with pytest.raises(
-        StateRuleBroken, match="'left' is no more, by a rollback or a reinitialisation, while f was written"
+        StateRuleBroken, match="'left' was removed by a rollback or reinitialisation while f was written"
     ):
         AddFiles((a_file("f", "left"),)).validate(state)

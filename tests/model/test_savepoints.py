@@ -90,14 +90,14 @@ def test_savepoints_cannot_have_other_names(name: str):
 def test_savepoints_cannot_have_names_that_mean_another_version(name: str, meant: str, instead: str):
     with pytest.raises(InvalidInput) as caught:
         check_savepoint_name(name)
-    assert caught.value.message == f"{name!r} is not a valid savepoint name: that means {meant}"
+    assert caught.value.message == f"{name!r} is not a valid savepoint name: it refers to {meant}"
     assert caught.value.hint == f"write {instead}"
     assert check_savepoint_name(instead) == instead
 
 
 @pytest.mark.parametrize("name", ["snapshot.fix", "snapshot.", "savepoint."])
 def test_savepoints_cannot_have_names_that_begin_as_a_version_and_are_none(name: str):
-    with pytest.raises(InvalidInput, match=r"what begins so means a \w+") as caught:
+    with pytest.raises(InvalidInput, match=r"it would refer to a \w+") as caught:
         check_savepoint_name(name)
     assert caught.value.hint == f"write {name.replace('.', '-')}"
 

@@ -49,7 +49,7 @@ def test_added_files_are_active_from_the_new_snapshot_on():
 
 def test_a_file_that_is_tracked_cannot_be_added_not_even_after_it_went_out_of_use():
     before = state(a_file("f", LEFT))
-    refused(AddFiles((a_file("f", LEFT),)), before, AlreadyExists, "f is in the table already")
+    refused(AddFiles((a_file("f", LEFT),)), before, AlreadyExists, "f is already in the table")
     out_of_use = done(replaced("f", output=a_file("o", LEFT)), before)
     refused(AddFiles((a_file("f", LEFT),)), out_of_use, AlreadyExists, "already")
 
@@ -169,10 +169,13 @@ def test_a_split_can_cut_what_it_made():
         ((), "0 of the 2 rows of f"),
         ((a_file("f", "a-b", 1, keys=("a", "a")),), "1 of the 2 rows of f"),
         ((a_file("f", "a-b", 3, keys=("a", "a")),), "3 of the 2 rows of f"),
-        ((a_file("f", "a-b", 2, keys=("a", "a")), a_file("x", "a-b", 1, keys=("a", "a"))), "x left its partition"),
+        (
+            (a_file("f", "a-b", 2, keys=("a", "a")), a_file("x", "a-b", 1, keys=("a", "a"))),
+            "x was removed from its partition",
+        ),
         ((a_file("f", "b-m", 2, keys=("a", "a")),), "outside"),
-        ((a_file("f", RIGHT, 2, keys=("a", "a")),), "no new leaf"),
-        ((a_file("f", LEFT, 2, keys=("a", "a")),), "no new leaf"),
+        ((a_file("f", RIGHT, 2, keys=("a", "a")),), "is not a new leaf"),
+        ((a_file("f", LEFT, 2, keys=("a", "a")),), "is not a new leaf"),
     ],
 )
 def test_a_split_that_does_not_conserve_rows_is_refused(references, words: str):
@@ -182,8 +185,8 @@ def test_a_split_that_does_not_conserve_rows_is_refused(references, words: str):
 @pytest.mark.parametrize(
     ("cut", "words"),
     [
-        (PartitionSplit("root", 0, "b", ("x", "y")), "split meanwhile"),
-        (PartitionSplit("nowhere", 0, "b", ("x", "y")), "split meanwhile"),
+        (PartitionSplit("root", 0, "b", ("x", "y")), "split in the meantime"),
+        (PartitionSplit("nowhere", 0, "b", ("x", "y")), "split in the meantime"),
         (PartitionSplit(LEFT, 0, "m", ("x", "y")), "does not split"),
         (PartitionSplit(RIGHT, 0, "m", ("x", "y")), "does not split"),
         (PartitionSplit(LEFT, 0, "b", ("x", "x")), "not two new ones"),

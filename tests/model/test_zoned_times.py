@@ -44,26 +44,26 @@ def test_a_time_is_moved_from_its_zone_to_utc(text: str, shown: str):
 
 
 @pytest.mark.parametrize(
-    ("text", "comes", "first", "last"),
+    ("text", "occurs", "first", "last"),
     [
-        (f"2026-10-25 01:00:00 {LONDON}", "twice", "2026-10-25 00:00:00 UTC", "2026-10-25 01:00:00 UTC"),
-        (f"2026-10-25 01:59:59 {LONDON}", "twice", "2026-10-25 00:59:59 UTC", "2026-10-25 01:59:59 UTC"),
-        (f"2026-11-01 01:30:00 {NEW_YORK}", "twice", "2026-11-01 05:30:00 UTC", "2026-11-01 06:30:00 UTC"),
-        (f"2026-03-29 01:30:00 {LONDON}", "never", "2026-03-29 00:30:00 UTC", "2026-03-29 01:30:00 UTC"),
-        (f"2026-03-08 02:00:00 {NEW_YORK}", "never", "2026-03-08 06:00:00 UTC", "2026-03-08 07:00:00 UTC"),
+        (f"2026-10-25 01:00:00 {LONDON}", "occurs twice", "2026-10-25 00:00:00 UTC", "2026-10-25 01:00:00 UTC"),
+        (f"2026-10-25 01:59:59 {LONDON}", "occurs twice", "2026-10-25 00:59:59 UTC", "2026-10-25 01:59:59 UTC"),
+        (f"2026-11-01 01:30:00 {NEW_YORK}", "occurs twice", "2026-11-01 05:30:00 UTC", "2026-11-01 06:30:00 UTC"),
+        (f"2026-03-29 01:30:00 {LONDON}", "does not occur", "2026-03-29 00:30:00 UTC", "2026-03-29 01:30:00 UTC"),
+        (f"2026-03-08 02:00:00 {NEW_YORK}", "does not occur", "2026-03-08 06:00:00 UTC", "2026-03-08 07:00:00 UTC"),
     ],
 )
 def test_an_hour_that_comes_twice_or_never_is_refused_and_both_moments_are_named(
-    text: str, comes: str, first: str, last: str
+    text: str, occurs: str, first: str, last: str
 ):
-    with pytest.raises(InvalidInput, match=f"comes {comes} in|{comes} comes in") as refused:
+    with pytest.raises(InvalidInput, match=f"{occurs} in") as refused:
         parse_moment(text)
     assert refused.value.hint == f"write '{first}' or '{last}'"
 
 
 @pytest.mark.parametrize("text", ["2026-01-01 Mars/Phobos", "2026-01-01 10:00PM", "2026-01-01 10:00 ../etc/passwd"])
 def test_an_unknown_zone_is_named(text: str):
-    with pytest.raises(InvalidInput, match="no time"):
+    with pytest.raises(InvalidInput, match=r"is not a time|unknown time zone"):
         parse_moment(text)
 
 
@@ -83,7 +83,7 @@ def test_a_time_in_a_zone_is_the_moment_that_its_clocks_show(moment: datetime, z
     if other == moment:
         assert parse_moment(text) == Moment(moment)
         return
-    with pytest.raises(InvalidInput, match="comes twice") as refused:
+    with pytest.raises(InvalidInput, match="occurs twice") as refused:
         parse_moment(text)
     for one in (moment, other):
         assert str(Moment(one.replace(microsecond=0))) in str(refused.value.hint)

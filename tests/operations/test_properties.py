@@ -80,7 +80,7 @@ def test_an_instance_without_a_file_of_properties_can_be_told_some(tmp_path):
     ("name", "value", "error", "message", "hint"),
     [
         ("sleeper.storage.sync", "no", InvalidInput,
-         "property sleeper.storage.sync cannot be 'no'", "it is true or false"),
+         "property sleeper.storage.sync cannot be 'no'", "it must be true or false"),
         ("sleeper.storage.sinc", "true", NotFound,
          "no property 'sleeper.storage.sinc'", "did you mean 'sleeper.storage.sync'?"),
         (DELAY, "5", NotFound, f"no property '{DELAY}' of an instance",
@@ -119,7 +119,7 @@ def test_what_a_user_wrote_into_the_file_stays(session, trips):
 @pytest.mark.parametrize(
     ("changes", "error", "said"),
     [
-        ({DELAY: "soon"}, InvalidInput, "it is whole minutes"),
+        ({DELAY: "soon"}, InvalidInput, "it must be whole minutes"),
         ({"sleeper.table.gc.delay": "1"}, NotFound, DELAY),
         ({BATCH: "3", "sleeper.table.aggregations": "sum(fares)"}, InvalidInput, ""),
         ({"sleeper.table.aggregations": "sum(note),max(fare)"}, InvalidInput, ""),
