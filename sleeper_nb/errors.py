@@ -205,16 +205,16 @@ class StillRunning(SleeperError, TimeoutError):  # noqa: N818
 class ConfirmationNeeded(SleeperError):  # noqa: N818
     """A deletion was not confirmed; nothing was changed.
 
-    - What deletes something that you name does it with `force=True`, returns its plan with `dry_run=True`, and
-      otherwise raises `ConfirmationNeeded`, whose `plan` shows what would go. That is so for a table, for all contents
-      of a table, and for a savepoint when nothing else keeps its version.
-    - Typed, these are `--force` and `--dry-run`. Without either, a notebook shows the plan. A console asks at a
-      terminal; elsewhere it prints the plan and exits with 1. `reinitialise-table`, a script of Sleeper without a
-      question, asks on a console only when the table has savepoints.
+    - Deleting something by name needs `force=True`. `dry_run=True` returns the plan, and the call
+      otherwise raises `ConfirmationNeeded`, whose `plan` shows what would be deleted. This applies to a table, to all
+      contents of a table, and to a savepoint when nothing else keeps its version.
+    - The options are `--force` and `--dry-run`. Without either, a notebook shows the plan. A console asks at a
+      terminal; without a terminal it prints the plan and exits with 1. `reinitialise-table`, which in Sleeper does not
+      ask, asks on a console only when the table has savepoints.
     - Clean-ups delete what the table's properties say is no longer needed: `expire`, `collect-garbage` and
-      `sweep-orphans`. They show their plan until they are given `dry_run=False`, typed `--force`. `maintain` does what
-      is due.
-    - What can be taken back needs no confirmation: `rollback`, `alter --drop-column`, `migrate`, `compact`, `split`,
+      `sweep-orphans`. They show their plan until they are given `dry_run=False`, typed `--force`. `maintain` does all
+      due maintenance.
+    - Changes that can be undone need no confirmation: `rollback`, `alter --drop-column`, `migrate`, `compact`, `split`,
       `apply` and changes of properties delete nothing, and older versions stay as they are.
 
     Parameters
