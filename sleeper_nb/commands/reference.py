@@ -21,7 +21,7 @@ from sleeper_nb.operations.loading.casts import KINDS, fit
 
 CAST_TARGETS = (*SIMPLE_TYPES, "decimal", "list", "map")
 """The columns of the table of casts."""
-CASTS_NOTE = """One rule applies to all loaded data, from every input, to columns and elements of lists and maps: a value
+CASTS_NOTE = """One rule applies to all loaded data, from every input, to columns and parts of lists and maps: a value
 is converted to the column's type exactly, or the load is refused with its column, row (or line) and value. Exact means
 that casting back gives the original value; a time without a zone is UTC.
 """
