@@ -159,7 +159,7 @@ def test_jobs_that_ended_are_let_go_of():
 ENDS = """
 import sys, threading
 import sleeper_nb as sl
-from sleeper_nb.operations.compacting import compaction
+from sleeper_nb.operations import compact as compaction
 
 table = sl.connect(sys.argv[1]).table("trips")
 real, reached = compaction.leaf_rows, threading.Event()
