@@ -1,4 +1,4 @@
-"""What the Tab key offers behind ``%sleeper``: commands, options, tables, versions and columns, from the catalog."""
+"""Completion after ``%sleeper``: commands, options, tables, versions and columns, from the catalog."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAME = re.compile(r"[\w-]+")
 _MOST_VERSIONS = 200
 
 Found = tuple[str, list[str]]
-"""What of the text is completed, and the words that can stand in its place."""
+"""The part of the text that is completed, and the words that can replace it."""
 
 
 def sleeper_matcher(context: Context) -> Callable[[CompletionContext], dict[str, Any]]:
@@ -34,33 +34,33 @@ def sleeper_matcher(context: Context) -> Callable[[CompletionContext], dict[str,
     completer = SleeperCompleter(context)
 
     @context_matcher(identifier="sleeper_matcher")  # type: ignore[untyped-decorator]
-    def matcher(asked: CompletionContext) -> dict[str, Any]:
-        return completer.answer(asked)
+    def matcher(request: CompletionContext) -> dict[str, Any]:
+        return completer.answer(request)
 
     return cast("Callable[[CompletionContext], dict[str, Any]]", matcher)
 
 
 class SleeperCompleter:
-    """What the Tab key offers; it never starts Spark, reads at most one version's metadata, and never raises."""
+    """Completes commands; it never starts Spark, reads at most one version's metadata, and never raises."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._columns: dict[tuple[str, int], tuple[str, ...]] = {}
 
-    def answer(self, asked: CompletionContext) -> dict[str, Any]:
-        """Return the words as IPython takes them; none, and no word on others', for text that is not ours."""
+    def answer(self, request: CompletionContext) -> dict[str, Any]:
+        """Return the completions in IPython's form; none, without suppressing others, for text that is not ours."""
         try:
-            typed = typed_behind_magic(asked.full_text, asked.cursor_line, asked.cursor_position)
-            fragment, words = ("", []) if typed is None else self.complete(typed, asked.full_text)
+            typed = typed_after_magic(request.full_text, request.cursor_line, request.cursor_position)
+            fragment, words = ("", []) if typed is None else self.complete(typed, request.full_text)
         except Exception:  # noqa: BLE001 - a key that offers nothing is better than one that fails
             fragment, words = "", []
         if not words:
             return {"completions": [], "suppress": False}
-        found = [SimpleCompletion(text=word, type="sleeper") for word in words[: asked.limit]]
+        found = [SimpleCompletion(text=word, type="sleeper") for word in words[: request.limit]]
         return {"completions": found, "matched_fragment": fragment, "suppress": True, "ordered": True}
 
     def complete(self, typed: str, cell: str = "") -> Found:
-        """Return what can stand at the end of what was typed behind the magic in a cell."""
+        """Return the completions of a text that was typed after the magic in a cell."""
         words = typed.split()
         last = "" if not words or typed[-1].isspace() else words.pop()
         if not words:
@@ -166,8 +166,8 @@ class SleeperCompleter:
         return self._columns[key]
 
 
-def typed_behind_magic(cell: str, line: int, column: int) -> str | None:
-    """Return the text from behind ``%sleeper`` or ``%%sleeper`` to the cursor; None when it is not behind one."""
+def typed_after_magic(cell: str, line: int, column: int) -> str | None:
+    """Return the text between ``%sleeper`` or ``%%sleeper`` and the cursor; None when there is no magic."""
     lines = cell.split("\n")
     until = "\n".join([*lines[:line], lines[line][:column]])
     if whole := _CELL.match(until):

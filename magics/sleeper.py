@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from sleeper_nb.session import Session
 
 
-# Whether and where a notebook shows progress.
-
-
 def notebook_progress(shell: InteractiveShell, wanted: Callable[[], str]) -> LineProgress:
     """Return progress as one line of the cell's output, which front ends replace when it begins with a return.
 
@@ -171,7 +168,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
 
     def _connect(self, uri: str, instance: str) -> Session:
         home = find_home(instance, None, os.environ, Path.cwd())
-        return self._kept(home.toward(uri).connect(instance, self._watch))
+        return self._kept(home.for_address(uri).connect(instance, self._watch))
 
     def _kept(self, made: Session) -> Session:
         """Keep a session for the next commands; one that has the same instance open goes before it (decision 61)."""

@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv
-        The words behind ``sleeper``; those of the process when None.
+        The words after ``sleeper``; those of the process when None.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _shared_last(words: list[str]) -> list[str]:
-    """Move options that stand before the command behind it, where its own are."""
+    """Move options from before the command to after it, where its own are."""
     leading: list[str] = []
     while words and words[0].partition("=")[0] in _SHARED_NAMES:
         count = 1 if "=" in words[0] else 2
@@ -131,7 +131,7 @@ def _place(home: Home) -> Storage:
 
 
 def _connect(uri: str, instance: str, *, home: Callable[[], Home], progress: LineProgress) -> Session:
-    return home().toward(uri).connect(instance, progress)
+    return home().for_address(uri).connect(instance, progress)
 
 
 def _print(text: str) -> int:

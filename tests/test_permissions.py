@@ -176,7 +176,7 @@ def test_a_file_of_settings_in_a_warehouse_is_refused(house, where, monkeypatch,
     folder = house / where
     (folder / "sleeper.toml").write_text(f'iterators = ["evil:f"]\nwarehouse = "{house}"\n[spark]\njars = "x.jar"\n')
     monkeypatch.chdir(folder)
-    with pytest.raises(InvalidInput, match="lies in a warehouse"):
+    with pytest.raises(InvalidInput, match="is inside a warehouse"):
         find_home("default", None, {}, folder)
     assert shown(capsys, "scan", "t")[0] == 1
     assert not (folder / "pwned").exists()

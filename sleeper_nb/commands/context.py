@@ -1,4 +1,4 @@
-"""Where a command runs: the open warehouse, the user's variables, and who watches."""
+"""Where a command runs: the open warehouse, the user's variables, and how progress and answers are shown."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ R = TypeVar("R", bound=Report)
 
 @dataclass(slots=True)
 class Context:
-    """What a face hands to the commands; ``use`` changes its session.
+    """What a face passes to the commands; ``use`` changes its session.
 
     Parameters
     ----------
     face
-        Who asks: a notebook shows widgets and has variables.
+        Where commands are typed: a notebook shows widgets and has variables.
     connect
         Opens an instance of a warehouse.
     session
@@ -41,15 +41,15 @@ class Context:
     hidden
         Names among them that are not the user's own.
     progress
-        Watches work that no session does.
+        Shows the progress of work that belongs to no session.
     engine
-        What answers SQL when the statement's command does not say.
+        The engine of SQL when the command names none.
     failure
         The error of the last command that failed.
     ask
-        Shows a text on a terminal and returns the line that is typed below it; None where nobody can be asked.
+        Shows a text on a terminal and returns the line typed after it; None without a terminal.
     others
-        Sessions of other instances of the open warehouse, by where they lie.
+        Sessions of other instances of the open warehouse, by address.
     display
         How answers show rows.
     place
@@ -71,7 +71,7 @@ class Context:
 
     @property
     def prefix(self) -> str:
-        """What stands before a command."""
+        """What is typed before a command."""
         return "%sleeper" if self.face == "notebook" else "sleeper"
 
     def opened(self) -> Session:
@@ -100,7 +100,7 @@ class Context:
         Raises
         ------
         NotFound
-            When there is none of the name: no instance is made by asking.
+            When there is no instance of that name; none is created.
         """
         session = self.opened()
         if session.instance == instance_id:
@@ -115,7 +115,7 @@ class Context:
         return self.others[place]
 
     def table(self, text: str) -> Table:
-        """Return a table of the open warehouse; a version behind ``@`` is an error here."""
+        """Return a table of the open warehouse; a version after ``@`` is an error."""
         name, at, reference = text.partition("@")
         if at:
             raise InvalidInput(
@@ -124,7 +124,7 @@ class Context:
         return self.opened().table(name)
 
     def table_and_version(self, text: str, given: str | None) -> tuple[Table, VersionReference | None]:
-        """Return a table, and the version that stands behind ``@`` or is given beside it; None when there is neither.
+        """Return a table, and the version after ``@`` or in a separate argument; None when there is neither.
 
         Raises
         ------
@@ -137,7 +137,7 @@ class Context:
         return self.opened().table(name), reference if given is None else parse_reference(given)
 
     def table_at(self, text: str, schema: Literal["own", "current"] | None = None) -> TableAt:
-        """Return the version that ``T`` or ``T@REF`` names, read with its own schema or with that of now."""
+        """Return the version that ``T`` or ``T@REF`` names, read with its own schema or the current one."""
         name, reference = split_reference(text)
         return self.opened().table(name).at_reference(reference, schema or "own")
 
@@ -147,19 +147,19 @@ class Context:
         return {name: value for name, value in named.items() if name not in self.hidden and not name.startswith("_")}
 
     def value(self, word: str) -> Any:
-        """Return the variable that ``$name`` stands for; any other word as it is."""
+        """Return the value of the variable for ``$name``, and any other word as it is."""
         if not word.startswith("$"):
             return word
         if self.variables is None:
-            raise InvalidInput(f"there are no variables on the console, so {word!r} is nothing", hint="give a path")
+            raise InvalidInput(f"there are no variables on the console, so {word!r} has no value", hint="give a path")
         if word[1:] not in self.variables:
             raise NotFound.of("variable", word[1:], self.own_variables())
         return self.variables[word[1:]]
 
     def shown(self, answer: R) -> R:
-        """Return an answer, of which what is shown has been read.
+        """Return an answer after reading the rows that it shows.
 
-        An error of the first rows must fail the cell; one that comes while they are shown would not.
+        An error in these rows must fail the cell, which an error while they are displayed would not.
         """
         answer.grid()
         return answer
@@ -188,11 +188,11 @@ def split_reference(text: str) -> tuple[str, VersionReference | None]:
     Raises
     ------
     InvalidInput
-        When nothing, or no version, stands behind ``@``.
+        When no version follows ``@``.
     """
     name, at, reference = text.partition("@")
     if at and not reference:
-        raise InvalidInput(f"no version stands behind @ in {text!r}", hint=f"write {name}@12 or {name}@<savepoint>")
+        raise InvalidInput(f"no version follows @ in {text!r}", hint=f"write {name}@12 or {name}@<savepoint>")
     return name, parse_reference(reference) if at else None
 
 

@@ -1,4 +1,4 @@
-"""Where an instance lives: what a command was told, the environment, or the nearest ``sleeper.toml``.
+"""Find the address of an instance: from a command's options, the environment, or the nearest ``sleeper.toml``.
 
 ::
 
@@ -6,17 +6,18 @@
     region = "eu-west-2"                 # of S3 and DynamoDB; may be left out, as may
     endpoint-url = "http://host:9000"    # the server
 
-    iterators = ["package.module:function"]    # what properties of its tables may run
+    iterators = ["package.module:function"]    # code that its tables' properties may name
     data-paths = ["/big/disk"]           # where its tables may have files, outside the warehouse
 
-    [spark]                              # settings of the Spark session that is started for it:
+    [spark]                              # settings of its Spark session:
     master = "spark://host:7077"         # spark.master
     executor.memory = "8g"               # spark.executor.memory
 
-    [instances.prod]                     # the same words, for one instance; its settings of Spark go before the others
+    [instances.prod]                     # the same keys, for one instance; its Spark settings take precedence
     warehouse = "s3://bucket/prefix"
 
-The file is the user's: one that lies in a warehouse is refused, as it could come with it and name code and addresses.
+The file belongs to the user. One inside a warehouse is refused, since it could come with the warehouse and name code
+and addresses.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _KEYS = (*_TEXTS, *_LISTS, _SPARK)
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The address of a warehouse, and what is said of it.
+    """The address of a warehouse, and its settings.
 
     Parameters
     ----------
@@ -74,8 +75,8 @@ class Home:
             return None
         return Path(self.warehouse.removeprefix("file://")).expanduser()
 
-    def toward(self, uri: str) -> Home:
-        """Return what is known of an address: all that is said of this one, where that is this one or below it."""
+    def for_address(self, uri: str) -> Home:
+        """Return the settings for an address: these ones, when the address is this warehouse or inside it."""
         here, there = self.folder, Home(uri).folder
         if here is not None and there is not None:
             inside = there.absolute().is_relative_to(here.absolute())
@@ -84,7 +85,7 @@ class Home:
         return replace(self, warehouse=uri) if inside else Home(uri)
 
     def connect(self, instance: str, progress: Progress) -> Session:
-        """Open an instance there, with all that is said."""
+        """Open an instance there, with these settings."""
         from sleeper_nb.session import connect
 
         return connect(
@@ -118,12 +119,12 @@ def find_home(instance: str, given: str | None, environment: Mapping[str, str], 
     InvalidInput
         When the file cannot be read, naming it and the line; or lies in a warehouse.
     """
-    asked = given or environment.get(VARIABLE)
+    address = given or environment.get(VARIABLE)
     path = next((place / FILE for place in (folder, *folder.parents) if (place / FILE).is_file()), None)
     if path is None:
-        return Home(asked or DEFAULT)
+        return Home(address or DEFAULT)
     home = _home_in(path, instance)
-    return home.toward(asked) if asked else home
+    return home.for_address(address) if address else home
 
 
 def _check_is_the_users(path: Path) -> None:
@@ -131,7 +132,7 @@ def _check_is_the_users(path: Path) -> None:
     in_instance = any((each / CATALOG).is_file() for each in (folder, *folder.parents))
     if in_instance or any(folder.glob(f"*/{CATALOG}")):
         raise InvalidInput(
-            f"{path} lies in a warehouse, and settings of a warehouse are not followed",
+            f"{path} is inside a warehouse, where settings are not allowed",
             hint="move it to a folder of your own, and work there",
         )
 
@@ -143,36 +144,38 @@ def _home_in(path: Path, instance: str) -> Home:
         text = path.read_text(encoding="utf-8")
     except (UnicodeDecodeError, OSError) as error:
         raise InvalidInput(f"cannot read {path}: {error}", hint=hint) from error
-    said = toml_text.load(text, str(path), hint)
-    instances = said.pop("instances", {})
+    common = toml_text.load(text, str(path), hint)
+    instances = common.pop("instances", {})
     own = instances.get(instance, {}) if isinstance(instances, dict) else instances
     spark: dict[str, str] = {}
-    for part, name in ((said, ""), (own, f"instances.{instance}")):
+    for part, name in ((common, ""), (own, f"instances.{instance}")):
         _check(part, name, path, text)
         spark.update(_settings_of_spark(part.get(_SPARK, {}), _SPARK))
-    found = {**said, **own}
-    warehouse = found.get("warehouse", DEFAULT)
+    settings = {**common, **own}
+    warehouse = settings.get("warehouse", DEFAULT)
     if "://" not in warehouse:
         warehouse = str(path.parent / Path(warehouse).expanduser())
-    iterators, places = ((*said.get(key, ()), *own.get(key, ())) for key in _LISTS)
+    iterators, places = ((*common.get(key, ()), *own.get(key, ())) for key in _LISTS)
     data_paths = tuple(each if "://" in each else str(path.parent / Path(each).expanduser()) for each in places)
-    return Home(warehouse, found.get("region"), found.get("endpoint-url"), spark, iterators, data_paths)
+    return Home(warehouse, settings.get("region"), settings.get("endpoint-url"), spark, iterators, data_paths)
 
 
 def _check(part: Any, name: str, path: Path, text: str) -> None:
     if not isinstance(part, dict):
         raise InvalidInput(
-            f"{name or 'instances'} of {path} is no table", hint="write [instances.NAME] above its lines"
+            f"{name or 'instances'} of {path} is not a table", hint="write [instances.NAME] above its lines"
         )
     toml_text.check_keys(part, _KEYS, (text, str(path), name))
     for key, value in part.items():
         where = toml_text.where(text, str(path), key, name)
         if key == _SPARK and not isinstance(value, dict):
-            raise InvalidInput(f"{where}: {key} is no table", hint='write spark.master = "…", or [spark] above master')
+            raise InvalidInput(
+                f"{where}: {key} is not a table", hint='write spark.master = "…", or [spark] above master'
+            )
         if key in _LISTS and not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
             raise InvalidInput(f"{where}: {key} is not a list of texts", hint=f'write {key} = ["…"]')
         if key in _TEXTS and not isinstance(value, str):
-            raise InvalidInput(f"{where}: {key} is no text", hint=f'write {key} = "…"')
+            raise InvalidInput(f"{where}: {key} is not a text", hint=f'write {key} = "…"')
 
 
 def _settings_of_spark(part: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:

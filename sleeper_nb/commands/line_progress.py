@@ -1,4 +1,4 @@
-"""Progress as one line of text that is written over itself, and leaves nothing or one line behind."""
+"""Progress as one line of text that is overwritten in place, and at the end cleared or replaced by one line."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ WIDTH = 79
 
 
 class LineProgress:
-    """A watcher that writes to a stream.
+    """A progress callback that writes to a stream.
 
     Parameters
     ----------
     stream
-        Returns where to write; asked each time, as notebooks and tests replace their streams.
+        Returns the stream; called each time, as notebooks and tests replace their streams.
     enabled
-        Returns whether anybody sees a line move.
+        Returns whether the stream shows a line that is overwritten.
     lasting
-        Returns whether to write the lines that stay; by default as `enabled`.
+        Returns whether to write the final lines; by default as `enabled`.
     """
 
     def __init__(
@@ -27,14 +27,14 @@ class LineProgress:
         self._stream, self._enabled, self._lasting, self._shown = stream, enabled, lasting or enabled, ""
 
     def update(self, text: str, done: int = 0, total: int = 0) -> None:
-        """Replace the line, when it says something new."""
+        """Replace the line, if its text changed."""
         line = (f"{text} {done}/{total}" if total else text)[:WIDTH]
         if line != self._shown and self._enabled():
             self._write("\r" + line.ljust(len(self._shown)))
             self._shown = line
 
     def finish(self, text: str = "") -> None:
-        """Take the line away, and leave `text` when there is one."""
+        """Clear the line, and write `text` instead if there is one."""
         gone = f"\r{' ' * len(self._shown)}\r" if self._shown else ""
         self._shown = ""
         left = f"{text}\n" if text and self._lasting() else ""

@@ -276,7 +276,7 @@ def test_a_version_stands_behind_an_at_sign(text, reference):
 
 
 def test_an_empty_or_unwanted_version_is_an_error():
-    with pytest.raises(InvalidInput, match="no version stands behind @"):
+    with pytest.raises(InvalidInput, match="no version follows @"):
         split_reference("flights@")
     context = Context("console", connect=sl.connect)
     with pytest.raises(InvalidInput, match="works on the current version"):

@@ -202,5 +202,5 @@ def test_a_savepoint_that_is_not_the_last_to_keep_its_version_goes_at_once(house
 
 def test_the_rule_is_written_down_once_and_shown_in_the_reference():
     text = page()
-    assert "## What deletes" in text
+    assert "## Deleting" in text
     assert "`ConfirmationNeeded` is raised" in text

@@ -244,23 +244,23 @@ def test_a_file_says_the_settings_of_spark_and_an_instance_has_its_own_before_th
     assert home.spark == said
     assert find_home("prod", None, {}, tmp_path).spark == {**said, "spark.executor.memory": "9g"}
     for inside in (home.warehouse, f"{home.warehouse}/", f"file://{home.warehouse}", f"{home.warehouse}/below"):
-        assert home.toward(inside).spark == said
+        assert home.for_address(inside).spark == said
     for elsewhere in (f"{home.warehouse}2", str(tmp_path), "s3://b/p", "elsewhere"):
-        assert home.toward(elsewhere) == Home(elsewhere)
+        assert home.for_address(elsewhere) == Home(elsewhere)
     bucket = find_home("prod", None, {}, tmp_path)
-    assert bucket.toward("s3://b/p/") == Home("s3://b/p/", spark=bucket.spark)
-    assert bucket.toward("s3://b/p2") == Home("s3://b/p2")
+    assert bucket.for_address("s3://b/p/") == Home("s3://b/p/", spark=bucket.spark)
+    assert bucket.for_address("s3://b/p2") == Home("s3://b/p2")
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ('\nwarehouze = "a"\n', "line 2 of .*no setting 'warehouze'\nhint: did you mean 'warehouse'"),
-        ("warehouse = 3\n", "line 1 of .*warehouse is no text"),
+        ("warehouse = 3\n", "line 1 of .*warehouse is not a text"),
         ("a\nb", "sleeper.toml: .*line 1"),
-        ("instances = 3", "no table"),
+        ("instances = 3", "not a table"),
         ('[instances.x]\n\nplace = "a"\n', "line 3 of .*no setting 'place'"),
-        ('region = "x"\nspark = "local"\n', r"line 2 of .*spark is no table\nhint: write spark.master"),
+        ('region = "x"\nspark = "local"\n', r"line 2 of .*spark is not a table\nhint: write spark.master"),
     ],
 )
 def test_a_file_of_places_that_is_wrong_is_named_with_its_line(tmp_path, text, said):
