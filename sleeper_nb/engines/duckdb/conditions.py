@@ -387,7 +387,7 @@ def _no_column(match: re.Match[str], where: str, names: Sequence[str]) -> _Fault
     compared = re.search(rf"(\w+)\s*([=<>!]+)\s*{re.escape(match[1])}(?!\w)", where)
     if compared and compared[1] in names and not difflib.get_close_matches(match[1], names):
         instead = f"{compared[1]} {compared[2]} '{match[1]}'"
-        return _Fault(near.message, f"if {match[1]} is a text, write it in quotes: {instead}")
+        return _Fault(near.message, f'if {match[1]} is a text, write it in quotes: --where "{instead}"')
     return _Fault(near.message, near.hint or _IN_SQL)
 
 
