@@ -241,8 +241,8 @@ def test_no_way_reads_a_file_that_sql_may_not(session, spark_engine, tmp_path):
 @pytest.mark.parametrize(
     ("sql", "words"),
     [
-        ("SELECT * FROM csv.`s3a://bucket/a.csv`", "files of this machine alone"),
-        ("SELECT * FROM csv.`http://example.com/a.csv`", "files of this machine alone"),
+        ("SELECT * FROM csv.`s3a://bucket/a.csv`", "only files of this machine"),
+        ("SELECT * FROM csv.`http://example.com/a.csv`", "only files of this machine"),
         ("SELECT * FROM org.apache.spark.sql.execution.datasources.csv.CSVFileFormat.`{0}`", None),
         ("SELECT * FROM `org.apache.spark.sql.execution.datasources.csv.CSVFileFormat`.`{0}`", "no files of format"),
         ("SELECT * FROM csv.`{0}` WITH (ignoreCorruptFiles = true)", "no option 'ignorecorruptfiles'"),
