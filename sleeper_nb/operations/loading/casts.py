@@ -332,21 +332,21 @@ def _date_to_date(array: pa.Array, target: FieldType) -> pa.Array:
     return cast
 
 
-def _date_to_moment(array: pa.Array, target: FieldType) -> pa.Array:
+def _date_to_timestamp(array: pa.Array, target: FieldType) -> pa.Array:
     days = _date_to_date(array, FieldType("date")).cast(pa.int32()).cast(pa.int64())
     return pc.multiply_checked(days, 86_400_000_000).cast(target.arrow)
 
 
-def _moment_to_moment(array: pa.Array, target: FieldType) -> pa.Array:
+def _timestamp_to_timestamp(array: pa.Array, target: FieldType) -> pa.Array:
     if array.type.tz is not None:
         return array.cast(target.arrow)
     return array.cast(pa.timestamp("us")).cast(pa.int64()).cast(target.arrow)  # a time without a zone is UTC
 
 
-def _moment_to_date(array: pa.Array, target: FieldType) -> pa.Array:
-    moments = _moment_to_moment(array, FieldType("timestamp"))
-    days = moments.cast(pa.timestamp("us")).cast(target.arrow)
-    _check(pc.equal(_date_to_moment(days, FieldType("timestamp")), moments))
+def _timestamp_to_date(array: pa.Array, target: FieldType) -> pa.Array:
+    timestamps = _timestamp_to_timestamp(array, FieldType("timestamp"))
+    days = timestamps.cast(pa.timestamp("us")).cast(target.arrow)
+    _check(pc.equal(_date_to_timestamp(days, FieldType("timestamp")), timestamps))
     return days
 
 
@@ -363,8 +363,8 @@ def _text_to(parse: Callable[[pa.Array, pa.DataType], pa.Array]) -> Cast:
 def _list_to_list(array: pa.Array, target: FieldType) -> pa.Array:
     offsets = _offsets(array)
     inner = _inner(offsets, array.flatten(), target.arguments[0])
-    made = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inner, mask=array.is_null())
-    return made.cast(target.arrow)
+    array = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inner, mask=array.is_null())
+    return array.cast(target.arrow)
 
 
 def _map_to_map(array: pa.Array, target: FieldType) -> pa.Array:
@@ -377,8 +377,8 @@ def _map_to_map(array: pa.Array, target: FieldType) -> pa.Array:
     missing = pc.index(keys.is_null(), True).as_py()
     if missing >= 0:
         raise InexactValueError("null", target, _row(offsets, missing), None)
-    made = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, mask=array.is_null())
-    return made.cast(target.arrow)
+    array = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, mask=array.is_null())
+    return array.cast(target.arrow)
 
 
 def _offsets(array: pa.Array) -> Any:
@@ -494,20 +494,20 @@ def to_date(texts: pa.Array, target: pa.DataType) -> pa.Array:
         return texts.cast(target)
     if _any(pc.match_substring_regex(texts, _FAR)):
         return pa.array([None if text is None else _day(text) for text in texts.to_pylist()], pa.int32()).cast(target)
-    moments = to_timestamp(texts, pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
-    days = moments.cast(target)
-    if _any(pc.not_equal(days.cast(pa.timestamp("us")), moments)):
+    timestamps = to_timestamp(texts, pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
+    days = timestamps.cast(target)
+    if _any(pc.not_equal(days.cast(pa.timestamp("us")), timestamps)):
         raise pa.ArrowInvalid("a day has no time")
     return days
 
 
 def _day(text: str) -> int:
     """Return the days since 1970 of a date in any year."""
-    found = _ANY_YEAR.fullmatch(text)
-    year = int(found["year"]) if found else 0
+    match = _ANY_YEAR.fullmatch(text)
+    year = int(match["year"]) if match else 0
     near = 2000 + year % 400  # after 400 years the calendar repeats
-    days = to_date(pa.array([f"{near}{found['rest']}" if found else text]), pa.date32())
-    return int(days.cast(pa.int32())[0].as_py()) + ((year - near) // 400 * 146_097 if found else 0)
+    days = to_date(pa.array([f"{near}{match['rest']}" if match else text]), pa.date32())
+    return int(days.cast(pa.int32())[0].as_py()) + ((year - near) // 400 * 146_097 if match else 0)
 
 
 def to_timestamp(texts: pa.Array, target: pa.DataType) -> pa.Array:
@@ -515,7 +515,8 @@ def to_timestamp(texts: pa.Array, target: pa.DataType) -> pa.Array:
     texts = pc.utf8_trim_whitespace(texts)
     texts = pc.replace_substring_regex(texts, r"(\.\d{6})0+", r"\1")  # nine digits of a second, the last three zero
     if _any(pc.match_substring_regex(texts, _FAR)):
-        return pa.array([None if text is None else _moment(text, target) for text in texts.to_pylist()]).cast(target)
+        numbers = [None if text is None else _microseconds(text, target) for text in texts.to_pylist()]
+        return pa.array(numbers).cast(target)
     zoned = pc.match_substring_regex(texts, _ZONED)
     none = pa.scalar(None, pa.string())
     with_zone = pc.if_else(zoned, texts, none).cast(target)
@@ -523,15 +524,15 @@ def to_timestamp(texts: pa.Array, target: pa.DataType) -> pa.Array:
     return pc.coalesce(with_zone, without)
 
 
-def _moment(text: str, target: pa.DataType) -> int:
+def _microseconds(text: str, target: pa.DataType) -> int:
     """Return the microseconds since 1970 of a timestamp in any year, including those that Arrow does not parse."""
-    found = _ANY_YEAR.fullmatch(text)
-    if found is None:
-        moment = to_timestamp(pa.array([text]), target)
-        return int(moment.cast(pa.int64())[0].as_py())
-    year = int(found["year"])
+    match = _ANY_YEAR.fullmatch(text)
+    if match is None:
+        timestamp = to_timestamp(pa.array([text]), target)
+        return int(timestamp.cast(pa.int64())[0].as_py())
+    year = int(match["year"])
     near = 2000 + year % 400  # after 400 years the calendar repeats
-    moved = to_timestamp(pa.array([f"{near}{found['rest']}"]), target)
+    moved = to_timestamp(pa.array([f"{near}{match['rest']}"]), target)
     return int(moved.cast(pa.int64())[0].as_py()) + (year - near) // 400 * _MICROSECONDS_IN_400_YEARS
 
 
@@ -599,10 +600,10 @@ def _add_others(add: Callable[..., None]) -> None:
     add("exact", _safely, ("bytearray",), "bytearray")
     add("where it fits", _safely, ("bytearray",), "string")
     add("exact", _date_to_date, ("date",), "date")
-    add("where it fits", _date_to_moment, ("date",), "timestamp")
-    add("exact", _moment_to_moment, ("timestamp",), "timestamp")
-    add("where it fits", _moment_to_moment, ("timestamp (s, ms, ns)",), "timestamp")
-    add("where it fits", _moment_to_date, ("timestamp", "timestamp (s, ms, ns)"), "date")
+    add("where it fits", _date_to_timestamp, ("date",), "timestamp")
+    add("exact", _timestamp_to_timestamp, ("timestamp",), "timestamp")
+    add("where it fits", _timestamp_to_timestamp, ("timestamp (s, ms, ns)",), "timestamp")
+    add("where it fits", _timestamp_to_date, ("timestamp", "timestamp (s, ms, ns)"), "date")
     add("where it fits", _list_to_list, ("list",), "list")
     add("where it fits", _map_to_map, ("map",), "map")
 
