@@ -111,10 +111,10 @@ def test_a_new_column_of_a_csv_file_is_added_by_the_line_of_the_hint(typed, tmp_
 def test_a_name_that_no_column_can_have_is_changed_in_the_data(typed, shell, name):
     shell.push({"more": [{"city": "oslo", name: 1.5}]})
     hint = refused(typed, "%sleeper ingest trips $more").hint
-    assert hint.startswith("leave it out, or rename it in the data: a name starts with a letter; then letters, digits")
+    assert hint.startswith("leave it out, or rename it: a name is a letter followed by letters, digits and _")
 
 
-POINT = "write a point before the decimals, and nothing between the thousands"
+POINT = "write a decimal point and no thousands separators"
 NUMBERS = [
     ("x", "'x' is not a number", "write a number such as 12 or 1.5"),
     ("n/a", "'n/a' is not a number", "write a number such as 12 or 1.5"),
@@ -155,11 +155,11 @@ SEPARATED = [
 def test_a_file_with_another_delimiter_is_told_by_the_option(typed, shell, tmp_path, text, options, option, in_python):
     (tmp_path / "more.csv").write_text(text, encoding="utf-8")
     hint = refused(typed, f"%sleeper ingest trips more.csv {options}").hint
-    assert hint.endswith(f"? add {option}")
+    assert hint.endswith(f", add {option}")
     table = shell.find_line_magic("sleeper").__self__.context.table("trips")
     with pytest.raises(SleeperError) as caught:
         table.ingest("more.csv", header=not options)
-    assert caught.value.hint.endswith(f"? add delimiter={in_python}")
+    assert caught.value.hint.endswith(f", add delimiter={in_python}")
     if "1,5" not in text:
         typed(f"%sleeper ingest trips more.csv {options} {option}")
 

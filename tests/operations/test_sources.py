@@ -115,12 +115,12 @@ def test_names_that_are_no_texts_mean_their_texts():
     assert (
         taken([{"k": 1, name: 2}], schema) == taken(pd.DataFrame({"k": [1], name: [2]}), schema) == [{"k": 1, "v": 2}]
     )
-    with pytest.raises(InvalidInput, match="'v' is there twice"):
+    with pytest.raises(InvalidInput, match="'v' occurs twice"):
         taken([{"k": 1, name: 2, "v": 3}], schema)
 
 
 def test_a_relation_that_has_a_name_twice_is_refused():
-    with duckdb.connect() as connection, pytest.raises(InvalidInput, match="'k' is there twice"):
+    with duckdb.connect() as connection, pytest.raises(InvalidInput, match="'k' occurs twice"):
         taken(connection.sql("select 1 as k, 2 as k"), Schema({"k": "int"}))
 
 
@@ -133,7 +133,7 @@ REFUSED = {
     "unknown column": ([{**ROW, "w": 1}], "unknown column 'w'"),
     "no text for a name": ([{**ROW, 5: 1}], "unknown column '5'"),
     "column twice": (pa.table([[1], [2]], names=["k", "k"]), "twice"),
-    "pandas column twice": (pd.DataFrame([[1, 2]], columns=["k", "k"]), "'k' is there twice"),
+    "pandas column twice": (pd.DataFrame([[1, 2]], columns=["k", "k"]), "'k' occurs twice"),
     "null key": ([{**ROW, "k": None}], "'k' has 1 null"),
     "null keys": ([{**ROW, "t": None}] * 2, "'t' has 2 nulls"),
     "wrong type": ([{**ROW, "n": "x"}], "'n'"),

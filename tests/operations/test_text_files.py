@@ -176,12 +176,12 @@ def test_a_header_that_has_a_name_twice_is_refused(tmp_path: Path, name: str, tw
     content = "".join(separator.join(line) + "\n" for line in [names, *[["1"] * len(names)] * rows]).encode()
     path = written(tmp_path, gzip.compress(content) if name.endswith("gz") else content, name)
     schema = sl.Schema({"k": "int"}, {}, {"v": "string?"})
-    problems = {f"column {column!r} is there twice" for column in twice.split(" and ")}
+    problems = {f"column {column!r} occurs twice" for column in twice.split(" and ")}
     with sl.connect(tmp_path / "warehouse") as session:
         table = session.create_table("t", schema)
         plan = table.ingest(path, dry_run=True)
         assert {each.problem for each in plan.differences} == problems
-        with pytest.raises(sl.InvalidInput, match="is there twice"):
+        with pytest.raises(sl.InvalidInput, match="occurs twice"):
             table.ingest(path)
         assert [snapshot.id for snapshot in table.snapshots()] == [1]
 

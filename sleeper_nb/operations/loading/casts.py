@@ -1,8 +1,12 @@
-"""The one rule of every cast: a value becomes exactly itself in the table's type, or it is refused. Pure.
+"""Cast values to the types of a table: each value exactly, or not at all. Pure.
 
-A cast is exact when the result, cast back, is the value that came. The rule is a table of source kinds and field types
-(`RULES`), which the reference prints; it holds for the elements of lists and maps as for columns, and every input goes
-through it: Arrow, pandas, Polars, rows of Python, CSV, JSON, Parquet, and batches of Spark in its workers.
+A cast is exact when the result, cast back, is the original value. `exactly` casts an array by `RULES`, a table of
+source kinds and field types, which the reference prints. The rules hold for elements of lists and maps as for columns,
+and for every input: Arrow, pandas, Polars, Python values, CSV, JSON, Parquet, and Spark's batches in its workers.
+
+Texts, from CSV, JSON or columns of texts, have one grammar (`PARSERS`). Numbers are decimal and must keep every digit
+that is written: ``9007199254740993`` does not fit a double, nor does ``1e400``. White space around a value is ignored.
+A timestamp without a time zone is in UTC.
 """
 
 from __future__ import annotations
@@ -22,177 +26,10 @@ import pyarrow.compute as pc
 from sleeper_nb.model.schema import FieldType, is_utf8
 from sleeper_nb.report import values_of
 
-# What a text means as a value of a type: one grammar for CSV, JSON, and columns of texts. Pure.
-#
-# Numbers are decimal, and keep every digit that is written: ``9007199254740993`` is no double, nor is ``1e400``. Spaces
-# around a value count nothing. A moment without a zone is UTC.
-
-_ZONED = r"[Tt ]\d\d.*([Zz]|[+-]\d\d(:?\d\d)?)$"
-_FAR = r"^(-\d{4,}|\d{5,})-\d\d-\d\d"
-_ANY_YEAR = re.compile(r"(?P<year>-\d{4,7}|\d{5,7})(?P<rest>-\d\d-\d\d.*)", re.ASCII)
-_MICROSECONDS_IN_400_YEARS = 146_097 * 86_400_000_000
-_NUMERIC_TEXT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
-_NAMED = re.compile(r"nan|[+-]?inf(inity)?", re.IGNORECASE)
-_SURE_DIGITS = {pa.float64(): 15, pa.float32(): 6}
-_SMALL = {pa.float64(): 1e-290, pa.float32(): 1e-30}
-
-
-def to_int(texts: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return whole numbers; a fraction of zeros counts nothing.
-
-    Raises
-    ------
-    ArrowInvalid
-        As all functions here do for a text that means no such value.
-    """
-    texts = pc.utf8_trim_whitespace(texts)
-    if not _any(pc.match_substring_regex(texts, "[^-0-9]")):  # Arrow also reads 0x10
-        return texts.cast(target)
-    return pa.array([None if text is None else _whole(text) for text in texts.to_pylist()], target)
-
-
-def _whole(text: str) -> int:
-    if not _NUMERIC_TEXT.fullmatch(text):
-        raise pa.ArrowInvalid(f"{text!r} is no number")
-    number = Decimal(text)
-    if number.adjusted() > 20 or number != number.to_integral_value():
-        raise pa.ArrowInvalid(f"{text!r} is no whole number")
-    return int(number)
-
-
-def to_float(texts: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return the nearest floats, when they have all digits that are written."""
-    texts = pc.utf8_trim_whitespace(texts)
-    numbers = texts.cast(target)
-    long = pc.greater(pc.utf8_length(texts), _SURE_DIGITS[target])
-    if _any(long):
-        long = pc.and_(long, pc.not_equal(numbers.cast(pa.string()), texts))
-    small = pc.and_(pc.less(pc.abs(numbers), _SMALL[target]), pc.match_substring(texts, "e", ignore_case=True))
-    doubtful = pc.or_(pc.or_(long, small), pc.invert(pc.is_finite(numbers)))
-    for text, number in zip(texts.filter(doubtful).to_pylist(), numbers.filter(doubtful).to_pylist(), strict=True):
-        if not _keeps_digits(text, number):
-            raise pa.ArrowInvalid(f"{text!r} has more digits than the type")
-    return numbers
-
-
-def _keeps_digits(text: str, number: float) -> bool:
-    if _NAMED.fullmatch(text):
-        return True
-    if not _NUMERIC_TEXT.fullmatch(text):
-        return False
-    written = Decimal(text)
-    digits = len("".join(map(str, written.as_tuple().digits)).strip("0")) or 1
-    return Decimal(f"{number:.{digits - 1}e}") == written
-
-
-def to_decimal(texts: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return decimals; zeros behind the last digit count nothing."""
-    texts = pc.utf8_trim_whitespace(texts)
-    if _any(pc.match_substring_regex(texts, "[^-0-9.]")) or _any(pc.greater(pc.utf8_length(texts), 38)):
-        return pa.array([None if text is None else _decimal(text) for text in texts.to_pylist()], target)
-    return texts.cast(target)
-
-
-def _decimal(text: str) -> Decimal:
-    number = Decimal(text) if _NUMERIC_TEXT.fullmatch(text) else None
-    if number is None or abs(number.adjusted()) > 76:
-        if number == 0:
-            return Decimal(0)
-        raise pa.ArrowInvalid(f"{text!r} is no decimal")
-    return _stripped(number)
-
-
-def _stripped(number: Decimal) -> Decimal:
-    """Return a number without zeros behind its last digit, whatever the context's precision."""
-    sign, digits, exponent = number.as_tuple()
-    assert isinstance(exponent, int)  # noqa: S101 - it is finite
-    text = "".join(map(str, digits))
-    kept = text.rstrip("0") or "0"
-    return Decimal(f"{'-' if sign else ''}{kept}E{exponent + len(text) - len(kept)}")
-
-
-def to_boolean(texts: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return truth of ``true``, ``false``, ``1`` and ``0``, in any case."""
-    return pc.utf8_lower(pc.utf8_trim_whitespace(texts)).cast(target)
-
-
-def to_date(texts: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return days of ``2026-11-21``, or of the first moment of a day; years can have more digits, and a sign."""
-    texts = pc.utf8_trim_whitespace(texts)
-    if not _any(pc.match_substring_regex(texts, "[^-0-9]|^-|^[0-9]{5}")):
-        return texts.cast(target)
-    if _any(pc.match_substring_regex(texts, _FAR)):
-        return pa.array([None if text is None else _day(text) for text in texts.to_pylist()], pa.int32()).cast(target)
-    moments = to_timestamp(texts, pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
-    days = moments.cast(target)
-    if _any(pc.not_equal(days.cast(pa.timestamp("us")), moments)):
-        raise pa.ArrowInvalid("a day has no time")
-    return days
-
-
-def _day(text: str) -> int:
-    """Return the days since 1970 of any year."""
-    found = _ANY_YEAR.fullmatch(text)
-    year = int(found["year"]) if found else 0
-    near = 2000 + year % 400  # after 400 years the calendar repeats
-    days = to_date(pa.array([f"{near}{found['rest']}" if found else text]), pa.date32())
-    return int(days.cast(pa.int32())[0].as_py()) + ((year - near) // 400 * 146_097 if found else 0)
-
-
-def to_timestamp(texts: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return moments of ISO 8601, with a space or a ``T``, in UTC where they name no zone."""
-    texts = pc.utf8_trim_whitespace(texts)
-    texts = pc.replace_substring_regex(texts, r"(\.\d{6})0+", r"\1")  # nine digits of a second, the last three zero
-    if _any(pc.match_substring_regex(texts, _FAR)):
-        return pa.array([None if text is None else _moment(text, target) for text in texts.to_pylist()]).cast(target)
-    zoned = pc.match_substring_regex(texts, _ZONED)
-    none = pa.scalar(None, pa.string())
-    with_zone = pc.if_else(zoned, texts, none).cast(target)
-    without = pc.if_else(zoned, none, texts).cast(pa.timestamp("us")).cast(pa.int64()).cast(target)
-    return pc.coalesce(with_zone, without)
-
-
-def _moment(text: str, target: pa.DataType) -> int:
-    """Return the microseconds since 1970 of a moment whose year may be one that Arrow does not read."""
-    found = _ANY_YEAR.fullmatch(text)
-    if found is None:
-        moment = to_timestamp(pa.array([text]), target)
-        return int(moment.cast(pa.int64())[0].as_py())
-    year = int(found["year"])
-    near = 2000 + year % 400  # after 400 years the calendar repeats
-    moved = to_timestamp(pa.array([f"{near}{found['rest']}"]), target)
-    return int(moved.cast(pa.int64())[0].as_py()) + (year - near) // 400 * _MICROSECONDS_IN_400_YEARS
-
-
-def from_base64(text: str) -> bytes:
-    """Return the bytes of base64, and of nothing else."""
-    return base64.b64decode(text, validate=True)
-
-
-def as_written(text: str) -> str | bytes:
-    """Return the bytes that a text had in its file, where they are not UTF-8; else the text."""
-    if not any("\udc80" <= each <= "\udcff" for each in text):
-        return text
-    try:
-        return text.encode(errors="surrogateescape")
-    except UnicodeEncodeError:
-        return text
-
-
-def _any(found: Any) -> bool:
-    return bool(pc.any(found, skip_nulls=True).as_py())
-
-
-PARSERS: Mapping[str, Callable[[pa.Array, pa.DataType], pa.Array]] = {
-    "int": to_int, "long": to_int, "float": to_float, "double": to_float, "decimal": to_decimal, "boolean": to_boolean,
-    "date": to_date, "timestamp": to_timestamp,
-}  # fmt: skip
-"""By field type."""
-
 Fit = Literal["exact", "where it fits", "refused"]
 Cast = Callable[[pa.Array, FieldType], pa.Array]
 BAD_VALUE = (pa.ArrowException, OverflowError, TypeError, ValueError, ArithmeticError, RecursionError)
-"""What Arrow and Python raise for a value that does not fit."""
+"""The errors of Arrow and Python for a value that does not fit."""
 _OPEN_EXTENSIONS = frozenset({"arrow.json", "arrow.uuid", "arrow.bool8"})
 _MOST_SHOWN = 60
 _NUMBERS = frozenset({"int", "long", "float", "double", "decimal"})
@@ -208,9 +45,9 @@ class InexactValueError(Exception):
     kind
         The source kind of the value.
     target
-        The field type that it was cast to, which may be that of a list's element.
+        The field type that it was cast to; for an element of a list or map, the element's type.
     index
-        The place of the row in the array, from 0; None when the whole kind is refused and there is no value.
+        The index of the row, from 0; None when the whole kind is refused and there is no value to show.
     value
         The value.
     """
@@ -220,12 +57,12 @@ class InexactValueError(Exception):
         self.kind, self.target, self.index, self.value = kind, target, index, value
 
     def at(self, index: int) -> InexactValueError:
-        """Return the same for another row."""
+        """Return the same error for another row."""
         return InexactValueError(self.kind, self.target, index, self.value)
 
     @property
     def shown(self) -> str:
-        """The value as a message shows it."""
+        """The value as text for a message."""
         try:
             value = as_written(self.value) if isinstance(self.value, str) else self.value
             text = repr(value) if isinstance(value, str | bytes) else str(value)
@@ -239,15 +76,15 @@ class InexactValueError(Exception):
         return self.kind == self.target.name == "string" and self.index is not None
 
     @property
-    def is_no_number(self) -> bool:
-        """Whether a text was to become a number, which it does not say."""
+    def is_not_a_number(self) -> bool:
+        """Whether the value is a text that should become a number but is not one."""
         is_text = self.kind == "string" and isinstance(self.value, str) and self.target.name in _NUMBERS
         return is_text and not _NUMBER.fullmatch(self.value.strip())
 
     @property
     def hint(self) -> str:
-        """What to do."""
-        if self.is_no_number:
+        """What to do about the value."""
+        if self.is_not_a_number:
             return _number_hint(self.value)
         if fit(self.kind, self.target.name) == "refused":
             return _HINTS_REFUSED.get((self.kind, self.target.name)) or f"convert it to {self.target} first"
@@ -279,8 +116,8 @@ _HINTS_REFUSED = {
 def _number_hint(text: str) -> str:
     """Return what to do about a text that is not a number."""
     if _DECIMAL_COMMA.fullmatch(text.strip()):
-        return f"write a point before the decimals, and nothing between the thousands: {_with_point(text)}"
-    return "write a number such as 12 or 1.5, leave the value out where it is missing, or use a column of type string"
+        return f"write a decimal point and no thousands separators: {_with_point(text)}"
+    return "write a number such as 12 or 1.5, leave missing values empty, or use a column of type string"
 
 
 def _with_point(text: str) -> str:
@@ -290,20 +127,20 @@ def _with_point(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How values of one kind become those of one field type."""
+    """How values of one source kind are cast to one field type."""
 
     fit: Fit
     cast: Cast
 
 
 def fit(kind: str, name: str) -> Fit:
-    """Return whether values of a source kind become those of a field type: always, where they fit, or never."""
+    """Return whether values of a source kind are cast to a field type: always, where they fit, or never."""
     return RULES[kind, name].fit if (kind, name) in RULES else "refused"
 
 
 @lru_cache(maxsize=1024)
 def kind_of(arrow: pa.DataType) -> str:
-    """Return the source kind of an Arrow type: a row of the table of casts."""
+    """Return the source kind of an Arrow type: its row in the table of casts."""
     types = pa.types
     if types.is_dictionary(arrow) or types.is_run_end_encoded(arrow):
         return kind_of(arrow.value_type)
@@ -313,7 +150,7 @@ def kind_of(arrow: pa.DataType) -> str:
 
 
 def _is_map(arrow: pa.DataType) -> bool:
-    """Return whether a type is a map, or the list of pairs that Polars makes of one."""
+    """Return whether a type is a map, or the list of key-value structs that Polars uses for one."""
     if pa.types.is_map(arrow):
         return True
     if not _is_list(arrow) or not pa.types.is_struct(arrow.value_type):
@@ -352,16 +189,16 @@ _KINDS: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
     ("list", _is_list),
 )
 KINDS = (*(kind for kind, _ in _KINDS), "other")
-"""The rows of the table of casts; ``other`` are times of day, durations, structs, periods and all else."""
+"""The rows of the table of casts; ``other`` is times of day, durations, structs, periods and everything else."""
 
 
 def exactly(array: pa.Array, target: FieldType) -> pa.Array:
-    """Return an array with the type of a field, every value exactly what it was.
+    """Return an array cast to the type of a field, without changing any value.
 
     Raises
     ------
     InexactValueError
-        For the first value for which there is none, or the whole kind.
+        For the first value that the type cannot hold exactly, or for the whole kind if it is never cast.
     """
     if array.type.equals(target.arrow, check_metadata=True) and is_utf8(array):
         return array
@@ -382,7 +219,7 @@ def exactly(array: pa.Array, target: FieldType) -> pa.Array:
 
 
 def _refused(kind: str, target: FieldType, array: pa.Array) -> InexactValueError:
-    """Return what a kind that is never cast is refused with: the first value, where one can be shown."""
+    """Return the error for a kind that is never cast, with the first value if there is one."""
     index = pc.index(array.is_valid(), True).as_py() if len(array) else -1
     if index < 0:
         return InexactValueError(kind, target)
@@ -394,7 +231,7 @@ def _refused(kind: str, target: FieldType, array: pa.Array) -> InexactValueError
 
 
 def first_bad(values: Any, cast: Callable[[Any], Any]) -> int | None:
-    """Return the place of the first value that a cast of some fails for; values are an array, or a list."""
+    """Return the index of the first value for which a cast fails; None if it fails for none. Values are sliceable."""
 
     def fails(start: int, end: int) -> bool:
         try:
@@ -416,7 +253,7 @@ def first_bad(values: Any, cast: Callable[[Any], Any]) -> int | None:
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """Return values that are looked up, run-length encoded, in views or of a known extension as what they stand for."""
+    """Return dictionary or run-length encoded values, views and known extension types as plain values."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         return array.storage
@@ -432,13 +269,13 @@ def _plain(array: pa.Array) -> pa.Array:
 
 
 def _check(ok: pa.Array) -> None:
-    """Raise `ArrowInvalid` unless all is true; null is what a null is compared to."""
+    """Raise `ArrowInvalid` unless all values are true; nulls, which come from nulls, are ignored."""
     if pc.all(ok, skip_nulls=True).as_py() is False:
         raise pa.ArrowInvalid("a value would be changed")
 
 
 def _safely(array: pa.Array, target: FieldType) -> pa.Array:
-    """Cast as Arrow does where that is exact or fails."""
+    """Cast as Arrow does; for kinds for which its cast is exact or fails."""
     return array.cast(target.arrow)
 
 
@@ -447,20 +284,20 @@ def _bit_to_decimal(array: pa.Array, target: FieldType) -> pa.Array:
 
 
 def _int_to_decimal(array: pa.Array, target: FieldType) -> pa.Array:
-    # Arrow goes by the most digits that the type has, unless it has decimals already
+    # Arrow would require a precision for all digits of the integer type, unless the values are decimals already.
     return array.cast(pa.decimal128(20, 0)).cast(target.arrow)
 
 
 def _int_to_float(array: pa.Array, target: FieldType) -> pa.Array:
     try:
         return array.cast(target.arrow)
-    except pa.ArrowInvalid:  # Arrow refuses all large numbers, of which some are exact
+    except pa.ArrowInvalid:  # Arrow refuses all large numbers, even exact ones
         return to_float(array.cast(pa.string()), target.arrow)
 
 
 def _float_to_int(array: pa.Array, target: FieldType) -> pa.Array:
     wide = array.cast(pa.float64())
-    _check(pc.less(wide, 2.0**63))  # which some processors make the greatest number of 64 bits
+    _check(pc.less(wide, 2.0**63))  # some processors cast 2**63 to the largest 64-bit number
     return wide.cast(target.arrow)
 
 
@@ -469,7 +306,7 @@ def _float_to_decimal(array: pa.Array, target: FieldType) -> pa.Array:
 
 
 def _float_texts(array: pa.Array) -> pa.Array:
-    """Return the shortest texts that mean the same floats."""
+    """Return the shortest texts that parse to the same floats."""
     return (array.cast(pa.float32()) if pa.types.is_float16(array.type) else array).cast(pa.string())
 
 
@@ -495,27 +332,27 @@ def _date_to_date(array: pa.Array, target: FieldType) -> pa.Array:
     return cast
 
 
-def _date_to_moment(array: pa.Array, target: FieldType) -> pa.Array:
+def _date_to_timestamp(array: pa.Array, target: FieldType) -> pa.Array:
     days = _date_to_date(array, FieldType("date")).cast(pa.int32()).cast(pa.int64())
     return pc.multiply_checked(days, 86_400_000_000).cast(target.arrow)
 
 
-def _moment_to_moment(array: pa.Array, target: FieldType) -> pa.Array:
+def _timestamp_to_timestamp(array: pa.Array, target: FieldType) -> pa.Array:
     if array.type.tz is not None:
         return array.cast(target.arrow)
     return array.cast(pa.timestamp("us")).cast(pa.int64()).cast(target.arrow)  # a time without a zone is UTC
 
 
-def _moment_to_date(array: pa.Array, target: FieldType) -> pa.Array:
-    moments = _moment_to_moment(array, FieldType("timestamp"))
-    days = moments.cast(pa.timestamp("us")).cast(target.arrow)
-    _check(pc.equal(_date_to_moment(days, FieldType("timestamp")), moments))
+def _timestamp_to_date(array: pa.Array, target: FieldType) -> pa.Array:
+    timestamps = _timestamp_to_timestamp(array, FieldType("timestamp"))
+    days = timestamps.cast(pa.timestamp("us")).cast(target.arrow)
+    _check(pc.equal(_date_to_timestamp(days, FieldType("timestamp")), timestamps))
     return days
 
 
 def _text_to_text(array: pa.Array, target: FieldType) -> pa.Array:
     cast = array.cast(target.arrow)
-    cast.validate(full=True)  # Arrow trusts that text is UTF-8
+    cast.validate(full=True)  # a cast does not check that text is UTF-8
     return cast
 
 
@@ -526,8 +363,8 @@ def _text_to(parse: Callable[[pa.Array, pa.DataType], pa.Array]) -> Cast:
 def _list_to_list(array: pa.Array, target: FieldType) -> pa.Array:
     offsets = _offsets(array)
     inner = _inner(offsets, array.flatten(), target.arguments[0])
-    made = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inner, mask=array.is_null())
-    return made.cast(target.arrow)
+    array = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inner, mask=array.is_null())
+    return array.cast(target.arrow)
 
 
 def _map_to_map(array: pa.Array, target: FieldType) -> pa.Array:
@@ -540,8 +377,8 @@ def _map_to_map(array: pa.Array, target: FieldType) -> pa.Array:
     missing = pc.index(keys.is_null(), True).as_py()
     if missing >= 0:
         raise InexactValueError("null", target, _row(offsets, missing), None)
-    made = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, mask=array.is_null())
-    return made.cast(target.arrow)
+    array = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, mask=array.is_null())
+    return array.cast(target.arrow)
 
 
 def _offsets(array: pa.Array) -> Any:
@@ -550,7 +387,7 @@ def _offsets(array: pa.Array) -> Any:
 
 
 def _inner(offsets: Any, values: pa.Array, target: FieldType) -> pa.Array:
-    """Cast the elements of lists; a refused one is refused for its row."""
+    """Cast the elements of lists; an error names the row of the list."""
     try:
         return exactly(values, target)
     except InexactValueError as error:
@@ -559,6 +396,170 @@ def _inner(offsets: Any, values: pa.Array, target: FieldType) -> pa.Array:
 
 def _row(offsets: Any, place: int) -> int:
     return int(np.searchsorted(offsets, place, side="right")) - 1
+
+
+_ZONED = r"[Tt ]\d\d.*([Zz]|[+-]\d\d(:?\d\d)?)$"
+_FAR = r"^(-\d{4,}|\d{5,})-\d\d-\d\d"
+_ANY_YEAR = re.compile(r"(?P<year>-\d{4,7}|\d{5,7})(?P<rest>-\d\d-\d\d.*)", re.ASCII)
+_MICROSECONDS_IN_400_YEARS = 146_097 * 86_400_000_000
+_NUMERIC_TEXT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+_NAMED = re.compile(r"nan|[+-]?inf(inity)?", re.IGNORECASE)
+_SURE_DIGITS = {pa.float64(): 15, pa.float32(): 6}
+_SMALL = {pa.float64(): 1e-290, pa.float32(): 1e-30}
+
+
+def to_int(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    """Parse integers; a fraction of zeros is ignored.
+
+    Raises
+    ------
+    ArrowInvalid
+        For a text that is not such a value; so do all parsers below.
+    """
+    texts = pc.utf8_trim_whitespace(texts)
+    if not _any(pc.match_substring_regex(texts, "[^-0-9]")):  # Arrow would also accept 0x10
+        return texts.cast(target)
+    return pa.array([None if text is None else _whole(text) for text in texts.to_pylist()], target)
+
+
+def _whole(text: str) -> int:
+    if not _NUMERIC_TEXT.fullmatch(text):
+        raise pa.ArrowInvalid(f"{text!r} is not a number")
+    number = Decimal(text)
+    if number.adjusted() > 20 or number != number.to_integral_value():
+        raise pa.ArrowInvalid(f"{text!r} is not an integer")
+    return int(number)
+
+
+def to_float(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    """Parse floats; a text with more digits than the type holds is refused."""
+    texts = pc.utf8_trim_whitespace(texts)
+    numbers = texts.cast(target)
+    long = pc.greater(pc.utf8_length(texts), _SURE_DIGITS[target])
+    if _any(long):
+        long = pc.and_(long, pc.not_equal(numbers.cast(pa.string()), texts))
+    small = pc.and_(pc.less(pc.abs(numbers), _SMALL[target]), pc.match_substring(texts, "e", ignore_case=True))
+    doubtful = pc.or_(pc.or_(long, small), pc.invert(pc.is_finite(numbers)))
+    for text, number in zip(texts.filter(doubtful).to_pylist(), numbers.filter(doubtful).to_pylist(), strict=True):
+        if not _keeps_digits(text, number):
+            raise pa.ArrowInvalid(f"{text!r} has more digits than the type")
+    return numbers
+
+
+def _keeps_digits(text: str, number: float) -> bool:
+    if _NAMED.fullmatch(text):
+        return True
+    if not _NUMERIC_TEXT.fullmatch(text):
+        return False
+    written = Decimal(text)
+    digits = len("".join(map(str, written.as_tuple().digits)).strip("0")) or 1
+    return Decimal(f"{number:.{digits - 1}e}") == written
+
+
+def to_decimal(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    """Parse decimals; trailing zeros are ignored."""
+    texts = pc.utf8_trim_whitespace(texts)
+    if _any(pc.match_substring_regex(texts, "[^-0-9.]")) or _any(pc.greater(pc.utf8_length(texts), 38)):
+        return pa.array([None if text is None else _decimal(text) for text in texts.to_pylist()], target)
+    return texts.cast(target)
+
+
+def _decimal(text: str) -> Decimal:
+    number = Decimal(text) if _NUMERIC_TEXT.fullmatch(text) else None
+    if number is None or abs(number.adjusted()) > 76:
+        if number == 0:
+            return Decimal(0)
+        raise pa.ArrowInvalid(f"{text!r} is not a decimal")
+    return _stripped(number)
+
+
+def _stripped(number: Decimal) -> Decimal:
+    """Return a number without trailing zeros, independent of the decimal context's precision."""
+    sign, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)  # noqa: S101 - it is finite
+    text = "".join(map(str, digits))
+    kept = text.rstrip("0") or "0"
+    return Decimal(f"{'-' if sign else ''}{kept}E{exponent + len(text) - len(kept)}")
+
+
+def to_boolean(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    """Parse ``true``, ``false``, ``1`` and ``0``; case does not matter."""
+    return pc.utf8_lower(pc.utf8_trim_whitespace(texts)).cast(target)
+
+
+def to_date(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    """Parse dates such as ``2026-11-21``, or midnight of a day; years can have more digits and a sign."""
+    texts = pc.utf8_trim_whitespace(texts)
+    if not _any(pc.match_substring_regex(texts, "[^-0-9]|^-|^[0-9]{5}")):
+        return texts.cast(target)
+    if _any(pc.match_substring_regex(texts, _FAR)):
+        return pa.array([None if text is None else _day(text) for text in texts.to_pylist()], pa.int32()).cast(target)
+    timestamps = to_timestamp(texts, pa.timestamp("us", "UTC")).cast(pa.timestamp("us"))
+    days = timestamps.cast(target)
+    if _any(pc.not_equal(days.cast(pa.timestamp("us")), timestamps)):
+        raise pa.ArrowInvalid("a day has no time")
+    return days
+
+
+def _day(text: str) -> int:
+    """Return the days since 1970 of a date in any year."""
+    match = _ANY_YEAR.fullmatch(text)
+    year = int(match["year"]) if match else 0
+    near = 2000 + year % 400  # after 400 years the calendar repeats
+    days = to_date(pa.array([f"{near}{match['rest']}" if match else text]), pa.date32())
+    return int(days.cast(pa.int32())[0].as_py()) + ((year - near) // 400 * 146_097 if match else 0)
+
+
+def to_timestamp(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    """Parse ISO 8601 timestamps, with a space or a ``T``; without a time zone they are in UTC."""
+    texts = pc.utf8_trim_whitespace(texts)
+    texts = pc.replace_substring_regex(texts, r"(\.\d{6})0+", r"\1")  # nine digits of a second, the last three zero
+    if _any(pc.match_substring_regex(texts, _FAR)):
+        numbers = [None if text is None else _microseconds(text, target) for text in texts.to_pylist()]
+        return pa.array(numbers).cast(target)
+    zoned = pc.match_substring_regex(texts, _ZONED)
+    none = pa.scalar(None, pa.string())
+    with_zone = pc.if_else(zoned, texts, none).cast(target)
+    without = pc.if_else(zoned, none, texts).cast(pa.timestamp("us")).cast(pa.int64()).cast(target)
+    return pc.coalesce(with_zone, without)
+
+
+def _microseconds(text: str, target: pa.DataType) -> int:
+    """Return the microseconds since 1970 of a timestamp in any year, including those that Arrow does not parse."""
+    match = _ANY_YEAR.fullmatch(text)
+    if match is None:
+        timestamp = to_timestamp(pa.array([text]), target)
+        return int(timestamp.cast(pa.int64())[0].as_py())
+    year = int(match["year"])
+    near = 2000 + year % 400  # after 400 years the calendar repeats
+    moved = to_timestamp(pa.array([f"{near}{match['rest']}"]), target)
+    return int(moved.cast(pa.int64())[0].as_py()) + (year - near) // 400 * _MICROSECONDS_IN_400_YEARS
+
+
+def from_base64(text: str) -> bytes:
+    """Return the bytes of a base64 text; raises `ValueError` for anything else."""
+    return base64.b64decode(text, validate=True)
+
+
+def as_written(text: str) -> str | bytes:
+    """Return the original bytes of a text that was not UTF-8 in its file; otherwise the text."""
+    if not any("\udc80" <= each <= "\udcff" for each in text):
+        return text
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return text
+
+
+def _any(tests: Any) -> bool:
+    return bool(pc.any(tests, skip_nulls=True).as_py())
+
+
+PARSERS: Mapping[str, Callable[[pa.Array, pa.DataType], pa.Array]] = {
+    "int": to_int, "long": to_int, "float": to_float, "double": to_float, "decimal": to_decimal, "boolean": to_boolean,
+    "date": to_date, "timestamp": to_timestamp,
+}  # fmt: skip
+"""The parser of each field type that texts are cast to."""
 
 
 def _rules() -> dict[tuple[str, str], Rule]:
@@ -599,13 +600,13 @@ def _add_others(add: Callable[..., None]) -> None:
     add("exact", _safely, ("bytearray",), "bytearray")
     add("where it fits", _safely, ("bytearray",), "string")
     add("exact", _date_to_date, ("date",), "date")
-    add("where it fits", _date_to_moment, ("date",), "timestamp")
-    add("exact", _moment_to_moment, ("timestamp",), "timestamp")
-    add("where it fits", _moment_to_moment, ("timestamp (s, ms, ns)",), "timestamp")
-    add("where it fits", _moment_to_date, ("timestamp", "timestamp (s, ms, ns)"), "date")
+    add("where it fits", _date_to_timestamp, ("date",), "timestamp")
+    add("exact", _timestamp_to_timestamp, ("timestamp",), "timestamp")
+    add("where it fits", _timestamp_to_timestamp, ("timestamp (s, ms, ns)",), "timestamp")
+    add("where it fits", _timestamp_to_date, ("timestamp", "timestamp (s, ms, ns)"), "date")
     add("where it fits", _list_to_list, ("list",), "list")
     add("where it fits", _map_to_map, ("map",), "map")
 
 
 RULES = _rules()
-"""All casts that there are; a pair that is not here is refused."""
+"""The table of casts, by source kind and field type; a pair that is not in it is refused."""

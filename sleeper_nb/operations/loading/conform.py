@@ -1,4 +1,8 @@
-"""Whether data fits a table's schema: every difference with what to change, and columns cast exactly. Pure."""
+"""Compare data with a table's schema: columns cast exactly, and every difference with what to change. Pure.
+
+`compare` takes `RawColumns`, the data as it came, and returns `Conformed`: the columns that fit, cast to the types of
+the schema, and a `Difference` for everything that does not fit. A run raises the first difference; a dry run lists all.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,11 @@ from sleeper_nb.operations.loading.casts import InexactValueError, exactly, fit,
 from sleeper_nb.report import counted
 
 A_TABLE = "<table>"
-"""Stands in a hint for the name of the table, which a schema does not know; `Loading` puts the name there."""
+"""A placeholder in hints for the table's name, which a schema does not know; `Table` replaces it."""
 
 
 def row_number(index: int) -> str:
-    """Return what a row of data in memory is called, from 1."""
+    """Return the name of a row in messages, counted from 1: ``row 3``."""
     return f"row {index + 1:,}"
 
 
@@ -35,7 +39,7 @@ def for_table(hint: Hint, name: str) -> HintParts:
 
 
 def no_place(_: int) -> str:
-    """Return nothing, for rows that have no order."""
+    """Return no name, for rows without an order."""
     return ""
 
 
@@ -48,11 +52,11 @@ class Difference:
     column
         The column of the data or of the table.
     problem
-        What is wrong, naming the column.
+        What is wrong; names the column.
     hint
         What to change in the data or the table.
     source
-        The file; empty for rows in memory.
+        The file; "" for data in memory.
     """
 
     column: str
@@ -73,20 +77,22 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class RawColumns:
-    """Data as it came.
+    """Data as it came, as Arrow columns that are not yet cast.
 
     Parameters
     ----------
     names
-        The names of all columns, those included that could not be read.
+        The names of all columns, including those that could not be read.
     columns
         The columns that could be read; each has `rows` values.
+    rows
+        The number of rows.
     differences
-        Why the others could not.
+        Why the other columns could not be read.
     place
-        What the row of an index is called in messages: ``row 3``, ``line 7``, or nothing.
+        Returns the name of a row in messages, from its index: ``row 3``, ``line 7``, or "".
     notes
-        What was changed although every value fits, by column: NaN of pandas that became NULL.
+        What was changed although every value fits, by column: NaN in pandas that became NULL.
     """
 
     names: tuple[str, ...]
@@ -108,16 +114,16 @@ class RawColumns:
 
 @dataclass(frozen=True, slots=True)
 class Conformed:
-    """Data as far as it fits a table.
+    """The part of some data that fits a table, and everything that does not.
 
     Parameters
     ----------
     columns
-        Columns with the type of their field.
+        The columns that fit, with the type of their field.
     rows
-        How many rows the data has.
+        The number of rows.
     differences
-        Every way in which it does not fit; a run raises the first, and adds nothing.
+        Every way in which the data does not fit. A run raises the first and adds nothing.
     notes
         What was changed although every value fits.
     """
@@ -128,7 +134,7 @@ class Conformed:
     notes: tuple[str, ...] = ()
 
     def table(self, schema: Schema) -> pa.Table:
-        """Return the rows with the schema's columns, order and types; raise the first difference if there is one."""
+        """Return the rows with the schema's columns, order and types; raise the first difference, if any."""
         raise_first(self.differences)
         columns = [
             self.columns[f.name] if f.name in self.columns else pa.nulls(self.rows, f.type.arrow) for f in schema.fields
@@ -136,7 +142,7 @@ class Conformed:
         return pa.table(columns, schema=schema.arrow)
 
     def of(self, source: str) -> Conformed:
-        """Return the same, its differences those of a file."""
+        """Return the same with a file as the source of all differences."""
         return replace(self, differences=tuple(replace(each, source=source) for each in self.differences))
 
 
@@ -146,74 +152,78 @@ def raise_first(differences: Sequence[Difference]) -> None:
         return
     error = differences[0].error
     if more := len(differences) - 1:
-        error.hint = (*error.hint_parts, f"; {counted(more, 'more difference')}: a dry run shows all")
+        error.hint = (*error.hint_parts, f"; {counted(more, 'more difference')}: a dry run lists all")
     raise error
 
 
 def conform(table: pa.Table, schema: Schema) -> pa.Table:
-    """Return the table with the schema's columns, order and types; every value stays exactly what it is.
+    """Return the rows with the schema's columns, order and types, without changing any value.
 
     Raises
     ------
     InvalidInput
-        When a column is missing, unknown, has a value that its type cannot hold exactly, or nulls where it must not.
+        When a column is missing or unknown, has a value that its type cannot hold exactly, or has nulls but must not.
     """
     return compare(RawColumns.of(table, no_place), schema).table(schema)
 
 
 def compare(raw: RawColumns, schema: Schema) -> Conformed:
-    """Return data as far as it fits a schema, and every way in which it does not: names first, then values."""
+    """Return the columns that fit a schema, and every difference: first of names, then of values."""
     return compare_parts([raw], schema)
 
 
 def compare_parts(parts: Sequence[RawColumns], schema: Schema) -> Conformed:
-    """Return data that came in parts, one after the other; a part may lack columns, which are null there."""
+    """Compare data that came in parts, as `compare` does; a column that a part lacks is null there."""
     names: Counter[str] = Counter()
     for part in parts:
-        names |= Counter(part.names)  # a name that is there twice in any part stays twice
+        names |= Counter(part.names)  # keeps a name that occurs twice in any part
     types = {name: column.type for part in parts for name, column in part.columns.items()}
-    found = compare_names(tuple(names.elements()), schema, types)
+    differences = compare_names(tuple(names.elements()), schema, types)
     columns: dict[str, pa.ChunkedArray] = {}
     for each in schema.fields:
         if each.name not in names:
             continue
-        cast = _joined(parts, each)
-        if isinstance(cast, Difference):
-            found.append(cast)
+        column = _column_of_parts(parts, each)
+        if isinstance(column, Difference):
+            differences.append(column)
         else:
-            columns[each.name] = cast
+            columns[each.name] = column
     known = set(schema.names)
-    found += [each for part in parts for each in part.differences if each.column not in known]
+    differences += [each for part in parts for each in part.differences if each.column not in known]
     notes = tuple(note for part in parts for name, note in part.notes.items() if name in known)
     rows = sum(part.rows for part in parts)
-    return Conformed(columns, rows, tuple(found), (*notes, *null_notes(names, rows, schema)))
+    return Conformed(columns, rows, tuple(differences), (*notes, *null_notes(names, rows, schema)))
 
 
 def null_notes(names: Container[str], rows: int, schema: Schema) -> tuple[str, ...]:
-    """Return which columns become NULL as the data has no values for them."""
+    """Return a note that names the columns that become NULL because the data has no values for them."""
     absent = [field.name for field in schema.fields if field.nullable and field.name not in names]
-    return (f"NULL in every row, as the data has no values for it: {', '.join(absent)}",) if absent and rows else ()
+    if not absent or not rows:
+        return ()
+    return (f"NULL in every row, as the data has no values for it: {', '.join(absent)}",)
 
 
-def _joined(parts: Sequence[RawColumns], target: Field) -> pa.ChunkedArray | Difference:
-    """Return one column of all parts, or why it cannot be."""
+def _column_of_parts(parts: Sequence[RawColumns], target: Field) -> pa.ChunkedArray | Difference:
+    """Return one column of all parts, cast to its field, or its first difference."""
     notes = ", ".join(part.notes[target.name] for part in parts if target.name in part.notes)
-    there = [part.columns[target.name] for part in parts if target.name in part.columns]
-    if not target.nullable and (nulls := sum(column.null_count for column in there)):
-        return nulls_refused(target.name, nulls, notes)
+    if not target.nullable:
+        nulls = sum(part.columns[target.name].null_count for part in parts if target.name in part.columns)
+        if nulls:
+            return nulls_refused(target.name, nulls, notes)
     chunks: list[pa.Array] = []
     nulls = 0
     for part in parts:
-        bad = next((each for each in part.differences if each.column == target.name), None)
-        if bad is not None:
-            return bad
-        cast: pa.ChunkedArray | Difference = pa.chunked_array([pa.nulls(part.rows, target.type.arrow)])
+        unread = next((each for each in part.differences if each.column == target.name), None)
+        if unread is not None:
+            return unread
         if target.name in part.columns:
-            cast = cast_column(part.columns[target.name], target, part.place)
-        if isinstance(cast, Difference):
-            return cast
-        nulls += cast.null_count
-        chunks += cast.chunks
+            column = cast_column(part.columns[target.name], target, part.place)
+        else:
+            column = pa.chunked_array([pa.nulls(part.rows, target.type.arrow)])
+        if isinstance(column, Difference):
+            return column
+        nulls += column.null_count
+        chunks += column.chunks
     if nulls and not target.nullable:
         return nulls_refused(target.name, nulls, notes)
     return pa.chunked_array(chunks, target.type.arrow)
@@ -222,43 +232,41 @@ def _joined(parts: Sequence[RawColumns], target: Field) -> pa.ChunkedArray | Dif
 def compare_names(
     names: Sequence[str], schema: Schema, types: Mapping[str, pa.DataType] = MappingProxyType({})
 ) -> list[Difference]:
-    """Return which columns are there twice, missing and unknown; a misspelt one is told with its nearest name.
+    """Return which columns are duplicate, missing or unknown; for a misspelt one, suggest the nearest name.
 
     Parameters
     ----------
     names
-        The names of the columns of the data.
+        The names of the data's columns.
     schema
         The table's schema.
     types
-        The types of columns, where the data has any.
+        The types of the data's columns, as far as known.
     """
     times, known = Counter(names), frozenset(schema.names)
     twice = [name for name, count in times.items() if count > 1]
     missing = [f.name for f in schema.fields if f.name not in times and not f.nullable]
     absent = [f.name for f in schema.fields if f.name not in times]
     unknown = [name for name in times if name not in known]
-    found = [
-        Difference(name, f"column {name!r} is there twice", "give each column a name of its own") for name in twice
-    ]
+    differences = [Difference(name, f"column {name!r} occurs twice", "rename one of the columns") for name in twice]
     for name in missing:
         near = _nearest(name, unknown)
-        change = f"rename {near!r} to {name!r}" if near else f"add it; the data has {', '.join(names) or 'no column'}"
-        found.append(Difference(name, f"missing column {name!r}", change))
+        change = f"rename {near!r} to {name!r}" if near else f"add it; the data has {', '.join(names) or 'no columns'}"
+        differences.append(Difference(name, f"missing column {name!r}", change))
     for name in unknown:
         near = _nearest(name, absent)
         known_names = ", ".join(schema.names)
-        added = (*_added(name, types.get(name)), f"; the table has {known_names}")
-        found.append(Difference(name, f"unknown column {name!r}", f"rename it to {near!r}" if near else added))
-    return found
+        adding = (*_hint_to_add(name, types.get(name)), f"; the table has {known_names}")
+        differences.append(Difference(name, f"unknown column {name!r}", f"rename it to {near!r}" if near else adding))
+    return differences
 
 
-def _added(name: str, kind: pa.DataType | None) -> HintParts:
-    """Return how a column is added to the table, or first gets a name that a table can have."""
+def _hint_to_add(name: str, kind: pa.DataType | None) -> HintParts:
+    """Return how to add a column to the table; if its name is not valid there, that it must be renamed first."""
     try:
         Field(name, FieldType("string"))
     except InvalidInput:
-        return ("leave it out, or rename it in the data: a name starts with a letter; then letters, digits and _",)
+        return ("leave it out, or rename it: a name is a letter followed by letters, digits and _",)
     try:
         of_type = f"{FieldType.from_arrow(kind)}?" if kind is not None else "string?"
     except InvalidInput:
@@ -274,20 +282,21 @@ def _nearest(name: str, candidates: Sequence[str]) -> str | None:
 
 
 def nulls_refused(name: str, nulls: int, note: str = "") -> Difference:
-    """Return the difference of a column that has nulls and must not."""
-    change = "drop those rows or fill them in; only fields written with ? can be null"
-    return Difference(name, f"column {name!r} has {counted(nulls, 'null')}{f' ({note})' if note else ''}", change)
+    """Return the difference of a column that has nulls but must not."""
+    change = "drop those rows or fill in the values; only fields declared with ? can be null"
+    reason = f" ({note})" if note else ""
+    return Difference(name, f"column {name!r} has {counted(nulls, 'null')}{reason}", change)
 
 
 def compare_column(column: pa.ChunkedArray, target: Field) -> pa.ChunkedArray | Difference:
-    """Return a column cast to its field, or why it cannot be."""
+    """Return a column cast to its field, or the difference."""
     if column.null_count and not target.nullable:
         return nulls_refused(target.name, column.null_count)
     return cast_column(column, target, row_number)
 
 
 def cast_column(column: pa.ChunkedArray, target: Field, place: Callable[[int], str]) -> pa.ChunkedArray | Difference:
-    """Return a column cast to its field, whether it may have nulls or not."""
+    """Return a column cast to its field, or the first difference; nulls are not checked."""
     if fit(kind_of(column.type), target.type.name) == "refused" and not len(column):
         return inexact(InexactValueError(kind_of(column.type), target.type), target, place)
     chunks, start = [], 0
@@ -304,20 +313,21 @@ def cast_column(column: pa.ChunkedArray, target: Field, place: Callable[[int], s
 def inexact(error: InexactValueError, target: Field, place: Callable[[int], str]) -> Difference:
     """Return the difference of a value that a field cannot hold exactly."""
     kind = "" if error.kind in {"other", "null"} else f" ({error.kind})"
-    within = "" if error.target == target.type else f" in {target.type}"
-    goal = f"cannot become {error.target}{within} without loss"
-    where = place(error.index) if error.index is not None else ""
-    if error.is_no_number:
-        kind, goal = "", "is not a number"
+    container = "" if error.target == target.type else f" in {target.type}"
+    verdict = f"cannot become {error.target}{container} without loss"
+    row = place(error.index) if error.index is not None else ""
+    where = f"column {target.name!r}, {row}" if row else f"column {target.name!r}"
+    if error.is_not_a_number:
+        kind, verdict = "", "is not a number"
     if error.is_bad_text:
-        problem = f"column {target.name!r}{f', {where}' if where else ''}: the text {error.shown} is not UTF-8"
+        problem = f"{where}: the text {error.shown} is not UTF-8"
     elif error.index is None:
-        problem = f"column {target.name!r}{kind} {goal}"
+        problem = f"{where}{kind} {verdict}"
     else:
-        problem = f"column {target.name!r}{f', {where}' if where else ''}: {error.shown}{kind} {goal}"
+        problem = f"{where}: {error.shown}{kind} {verdict}"
     return Difference(target.name, problem, f"{error.hint}; nothing was ingested")
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of what an error says; its class when it says nothing."""
+    """Return the first line of an error's message; the name of its class if the message is empty."""
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,7 +1,7 @@
-"""Values of Python as columns of a table's types, by the one rule of casts. Pure.
+"""Convert Python values to Arrow arrays of a table's types, by the rules of casts. Pure.
 
-Arrow converts by the type of the table, and cuts what does not fit: nanoseconds, fractions, digits. So the values of
-each Python type become Arrow of their own type first, and are then cast.
+Arrow's own conversion to a given type drops what does not fit: nanoseconds, fractions, digits. So the values of each
+Python type are first converted to the Arrow type that holds them, and then cast exactly.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Base64 = Callable[[str], bytes]
 
 
 class NumberText(str):
-    """A number as a file writes it: all of its digits."""
+    """A number as a file writes it, with all of its digits."""
 
     __slots__ = ()
 
@@ -45,53 +45,59 @@ class NumberText(str):
 
 
 def from_python(values: Sequence[Any], target: FieldType, *, base64: Base64 | None = None) -> pa.Array:
-    """Return values as an array of a field's type, each exactly what it was; None and pandas' NaT and NA are null.
+    """Return Python values as an array of a field's type, without changing any; None, NaT and NA of pandas are null.
 
     Parameters
     ----------
+    values
+        The values, of any types.
+    target
+        The type of the field.
     base64
-        How a text is read as bytes, where a file writes those as text; None makes them UTF-8.
+        Decodes a text to bytes, for files that write bytes as text; if None, the bytes are the text in UTF-8.
 
     Raises
     ------
     InexactValueError
-        For the first value that has no exact one.
+        For the first value that the type cannot hold exactly.
     """
     kinds = set(map(type, values))
     if len(kinds) == 1 and not _is_null(next(iter(kinds))):
         return _of_one_type(values, next(iter(kinds)), target, base64)
-    places: dict[type, list[int]] = {kind: [] for kind in kinds}
+    indices: dict[type, list[int]] = {kind: [] for kind in kinds}
     for i, value in enumerate(values):
-        places[type(value)].append(i)
-    made, bad = [], []
-    for kind, where in places.items():
+        indices[type(value)].append(i)
+    arrays, errors = [], []
+    for kind, of_kind in indices.items():
         if _is_null(kind):
-            made.append(pa.nulls(len(where), target.arrow))
+            arrays.append(pa.nulls(len(of_kind), target.arrow))
             continue
         try:
-            made.append(_of_one_type([values[i] for i in where], kind, target, base64))
+            arrays.append(_of_one_type([values[i] for i in of_kind], kind, target, base64))
         except InexactValueError as error:
-            bad.append(error.at(where[error.index or 0]))
-    if bad:
-        raise min(bad, key=lambda error: error.index or 0)
-    return _in_order(made, list(chain.from_iterable(places.values())), target)
+            errors.append(error.at(of_kind[error.index or 0]))
+    if errors:
+        raise min(errors, key=lambda error: error.index or 0)
+    return _in_order(arrays, list(chain.from_iterable(indices.values())), target)
 
 
 def _is_null(kind: type) -> bool:
     return kind in _NO_VALUES or (kind.__name__ in _NO_VALUES and kind.__module__.startswith("pandas."))
 
 
-def _in_order(parts: Sequence[pa.Array], places: Sequence[int], target: FieldType) -> pa.Array:
+def _in_order(parts: Sequence[pa.Array], indices: Sequence[int], target: FieldType) -> pa.Array:
+    """Return the values of all parts in their original order; `indices` are their original indices."""
     if not parts:
         return pa.nulls(0, target.arrow)
     if len(parts) == 1:
         return parts[0]
-    order = np.empty(len(places), np.int64)
-    order[np.array(places)] = np.arange(len(places))
+    order = np.empty(len(indices), np.int64)
+    order[np.array(indices)] = np.arange(len(indices))
     return pa.concat_arrays(parts).take(pa.array(order))
 
 
 def _of_one_type(values: Sequence[Any], kind: type, target: FieldType, base64: Base64 | None) -> pa.Array:
+    """Return values of the same Python type as an array of a field's type."""
     if issubclass(kind, np.ndarray) and any(not value.ndim for value in values):
         return from_python([value if value.ndim else value[()] for value in values], target, base64=base64)
     if issubclass(kind, np.ndarray | list | tuple | dict):
@@ -104,7 +110,8 @@ def _of_one_type(values: Sequence[Any], kind: type, target: FieldType, base64: B
         return from_python([value.as_py() for value in values], target, base64=base64)
     if issubclass(kind, np.void) and not values[0].dtype.fields:
         values, kind = [value.tobytes() for value in values], bytes
-    if issubclass(kind, np.generic) and not issubclass(kind, str | bytes):  # of which numpy's arrays lose zeros
+    # not texts and bytes: numpy's arrays of those drop trailing zeros
+    if issubclass(kind, np.generic) and not issubclass(kind, str | bytes):
         return _converted(values, _of_numpy, target, "other")
     if kind is str and target.name == "bytearray" and base64 is not None:
         return _converted(values, lambda part: pa.array([base64(text) for text in part]), target, "string")
@@ -123,13 +130,13 @@ def _of_numpy(values: Sequence[np.generic]) -> pa.Array:
             raise pa.ArrowInvalid("it has more digits than a double")
         return pa.array(doubles)
     units = {value.dtype for value in values}
-    if len(units) > 1:  # numpy would cast all to the finest unit, and overflow
+    if len(units) > 1:  # numpy would cast all to the finest unit and overflow
         return pa.array([_in_microseconds(value) for value in values], pa.timestamp("us"))
     return pa.array(np.array(values))
 
 
 def _in_microseconds(value: Any) -> int | None:
-    """Return a moment of numpy as microseconds since 1970."""
+    """Return a numpy timestamp as microseconds since 1970."""
     if np.isnat(value):
         return None
     moment = value.astype("datetime64[us]")
@@ -144,14 +151,14 @@ def _within_64_bits(values: Sequence[int]) -> bool:
 
 def _array_of(values: Sequence[Any], kind: type, arrow: pa.DataType) -> pa.Array:
     if kind.__name__ == "Timestamp" and any(value.nanosecond for value in values):
-        raise pa.ArrowInvalid("it has nanoseconds")  # which Arrow would cut
+        raise pa.ArrowInvalid("it has nanoseconds")  # Arrow would drop them
     if kind.__name__ != "Timestamp" and pa.types.is_timestamp(arrow):
         values = [_in_utc(value) for value in values]
     return pa.array(values, arrow)
 
 
 def _in_utc(value: datetime) -> datetime:
-    """Return a moment whose zone has fractions of a second, which Arrow would cut, in UTC; others as they are."""
+    """Return a time in UTC if its zone has fractions of a second, which Arrow would drop; otherwise unchanged."""
     offset = value.utcoffset()
     return value.astimezone(UTC) if offset is not None and offset.microseconds else value
 
@@ -159,6 +166,7 @@ def _in_utc(value: datetime) -> datetime:
 def _converted(
     values: Sequence[Any], convert: Callable[[Sequence[Any]], pa.Array], target: FieldType, kind: str
 ) -> pa.Array:
+    """Return values converted to Arrow and cast to a field's type; an error names the first value that does not fit."""
     try:
         array = convert(values)
     except BAD_VALUE as error:
@@ -168,24 +176,25 @@ def _converted(
         return exactly(array, target)
     except InexactValueError as error:
         index = error.index or 0
-        said = kind if kind == "decimal" else error.kind  # whose digits were cast as text
-        raise InexactValueError(said, error.target, index, values[index]) from error
+        source_kind = kind if kind == "decimal" else error.kind  # decimals are cast as text
+        raise InexactValueError(source_kind, error.target, index, values[index]) from error
 
 
 def _numbers(values: Sequence[Any], target: FieldType) -> pa.Array:
-    """Return numbers of any size and digits, by their texts."""
+    """Return numbers of any size and precision, cast by their texts."""
     if target.name not in _NUMBERS:
         raise InexactValueError("decimal", target, 0, values[0])
-    number = to_int if target.name == "boolean" else None  # whose texts are others, such as true
 
     def convert(part: Sequence[Any]) -> pa.Array:
-        array = pa.array([str(value) for value in part], pa.string())
-        return number(array, pa.int64()) if number else array
+        texts = pa.array([str(value) for value in part], pa.string())
+        # the text of a boolean is not a number
+        return to_int(texts, pa.int64()) if target.name == "boolean" else texts
 
     return _converted(values, convert, target, "decimal")
 
 
 def _nested(values: Sequence[Any], kind: type, target: FieldType, base64: Base64 | None) -> pa.Array:
+    """Return lists, arrays or dictionaries as an array of a list or map type."""
     parts = [list(value.items()) if issubclass(kind, dict) else list(value) for value in values]
     is_map = target.name == "map"
     if not (is_map or (target.name == "list" and not issubclass(kind, dict))):
