@@ -103,7 +103,7 @@ def test_a_rollback_that_another_session_did_first_makes_no_snapshot(tmp_path: P
     for report, table in every_order(tmp_path, lambda session: session.table("t").rollback(2), same):
         assert report.is_nothing == (report.snapshot is None)
         assert [s.id for s in table.snapshots()] == [4, 3, 2, 1]
-        assert "nothing was done" not in repr(report) or report.rows_before == report.rows_after == 2
+        assert "nothing to do" not in repr(report) or report.rows_before == report.rows_after == 2
 
 
 def test_the_report_of_a_reinitialising_is_of_what_it_deleted(tmp_path: Path):

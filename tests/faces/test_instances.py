@@ -118,7 +118,7 @@ def test_instances_are_listed_with_tables_and_rows(demo, folder):
     rows = [line.split() for line in demo("instances")[1].splitlines()[3:]]
     assert rows == [["demo", "0", "0"], ["other", "1", "2", "t"]]
     code, _, err = demo("add-instance", "demo")
-    assert (code, "there already" in err) == (1, True)
+    assert (code, "already exists" in err) == (1, True)
     assert demo("add-instance", "a b")[0] == demo("add-instance", "c", "--set", "sleeper.storage.sink=x")[0] == 1
     assert len(demo("instances")[1].splitlines()) == 5
 

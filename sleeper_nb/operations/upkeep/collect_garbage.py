@@ -154,16 +154,7 @@ def collect_garbage(
     if garbage:
         freeing_space(catalog, lambda: catalog.forget_garbage(table_id, garbage))
     store.named(store.head().state_store).sweep()
-    logger.log(
-        logging.INFO if garbage else logging.DEBUG,
-        "table %s: deleted %d data files (%d bytes; %d left by an interrupted run) and %d metadata files, kept %d",
-        table_id,
-        len(report.data_files),
-        report.bytes,
-        len(leftover),
-        len(metadata),
-        report.held,
-    )
+    _log_deleted(table_id, report)
     return report
 
 
@@ -175,6 +166,19 @@ def _check_paths(garbage: Iterable[str]) -> None:
             f"metadata lists {strange!r} as garbage, but no file of a table has such a path; nothing was deleted",
             hint="sleeper_nb did not write this metadata; delete the table if you do not trust it",
         )
+
+
+def _log_deleted(table_id: str, report: GarbageReport) -> None:
+    level = logging.INFO if report.data_files or report.metadata_files else logging.DEBUG
+    logger.log(
+        level,
+        "table %s: garbage collection deleted %d data files (%d bytes) and %d metadata files, kept %d",
+        table_id,
+        len(report.data_files),
+        report.bytes,
+        len(report.metadata_files),
+        report.held,
+    )
 
 
 def _forget_data_files(store: StateStore, data: Sequence[str], now: datetime, author: str | None) -> None:
