@@ -1,4 +1,4 @@
-"""What S3 and DynamoDB have in common: whole answers, and requests that are made again when one was lost."""
+"""Bounded retries of requests to S3 and DynamoDB, shown to the user and logged."""
 
 from __future__ import annotations
 
@@ -14,16 +14,14 @@ from sleeper_nb.progress import SILENT, Progress
 
 logger = logging.getLogger(__name__)
 
-# Requests that are made again when their answers are lost: within bounds, and not in silence.
-
 _T = TypeVar("_T")
 
 WAITS = Retry(first_wait=0.02, max_wait=2.0)
 PATIENCE = timedelta(seconds=60)
-"""No request is made again after so long."""
+"""After this time a request is not sent again."""
 QUOTA = 300
 LOST, ANSWERED = 10, 1
-"""What a lost answer takes from the quota, and what an answer gives back to it."""
+"""What a lost answer takes from the quota, and what an answer returns to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +31,11 @@ class Judgement:
     Parameters
     ----------
     tries
-        How often the request may be made in all; 1 when the same request cannot succeed later.
+        How often the request may be sent in all; 1 when the same request cannot succeed later.
     lost
-        Whether the answer was lost, so that nobody knows whether the request was done.
+        Whether the answer was lost, so that it is unknown whether the request was processed.
     why
-        The reason in a few words, for the line of progress.
+        The reason in a few words, for progress and log.
     """
 
     tries: int
@@ -46,21 +44,20 @@ class Judgement:
 
 
 class Network:
-    """The way of one session to S3 and DynamoDB.
+    """The connection of one session to S3 and DynamoDB.
 
-    A request whose answer was lost is made again. A quota bounds how often that happens in all: each lost answer takes
-    10 of 300, each answer gives 1 back, and a minute without a lost answer gives back all. So work goes on for as long
-    as it takes while one answer in 25 is lost, and a network that has failed ends it after 30 lost answers, not after
-    hours.
+    A request whose answer was lost is sent again. A quota bounds how often that happens in all: each lost answer takes
+    10 of 300, each answer returns 1, and a minute without a lost answer returns all. So an operation continues as long
+    as it needs while one answer in 25 is lost, and a failed network ends it after 30 lost answers, not after hours.
 
     Parameters
     ----------
     clock
         Gives times, waits and jitter.
     progress
-        Shows each request that is made again, and why, until it has ended.
+        Shows each request that is sent again, and why, until it has ended.
     quota
-        As above.
+        The quota described above.
     """
 
     def __init__(self, clock: Clock | None = None, progress: Progress = SILENT, quota: int = QUOTA) -> None:
@@ -76,32 +73,32 @@ class Network:
         judge: Callable[[Exception], Judgement],
         give_up: Callable[[Exception, int], _T],
     ) -> _T:
-        """Return the answer to a request, which is made again as far as `judge` and the bounds allow.
+        """Return the answer to a request, which is retried as far as `judge` and the bounds allow.
 
         Parameters
         ----------
         what
             The service and the operation: ``"DynamoDB Query"``.
         send
-            Makes the request once.
+            Sends the request once.
         judge
-            Says what an error of `send` means.
+            Returns what an error of `send` means.
         give_up
-            Is given the last error and the number of tries; raises what the caller should see, or returns an answer.
+            Takes the last error and the number of attempts; raises the error for the caller, or returns an answer.
         """
         end, tries = self.clock.now() + PATIENCE, 0
         try:
             while True:
                 try:
                     answer = send()
-                except Exception as error:  # noqa: BLE001 - what it means is for `judge`
+                except Exception as error:  # noqa: BLE001 - `judge` decides what it means
                     tries += 1
-                    said = judge(error)
-                    if tries >= said.tries or self.clock.now() >= end or not self._may_go_on(lost=said.lost):
-                        logger.debug("%s failed after %d tries: %s", what, tries, said.why)
+                    meaning = judge(error)
+                    if tries >= meaning.tries or self.clock.now() >= end or not self._may_go_on(lost=meaning.lost):
+                        logger.debug("%s failed after %d tries: %s", what, tries, meaning.why)
                         return give_up(error, tries)
-                    logger.warning("%s: retrying, attempt %d of %d (%s)", what, tries + 1, said.tries, said.why)
-                    self._progress.update(f"{what}: try {tries + 1} of {said.tries} ({said.why})")
+                    logger.warning("%s: retrying, attempt %d of %d (%s)", what, tries + 1, meaning.tries, meaning.why)
+                    self._progress.update(f"{what}: attempt {tries + 1} of {meaning.tries} ({meaning.why})")
                     WAITS.wait(self.clock, tries - 1)
                 else:
                     self._answered()

@@ -1,4 +1,4 @@
-"""Files below one root, a local folder or a bucket's prefix: read, write for good, list and delete."""
+"""Files below one root, a local folder or a prefix of a bucket: read, write durably, list and delete."""
 
 from __future__ import annotations
 
@@ -30,37 +30,37 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 def open_storage(
     uri: str | Path, *, region: str | None = None, endpoint_url: str | None = None, network: Network | None = None
 ) -> Storage:
-    """Return the storage at an address. Nothing is opened yet: a wrong key or bucket shows with the first file.
+    """Return the storage at an address. Nothing is opened yet, so a wrong key or bucket fails with the first file.
 
     Parameters
     ----------
     uri
         A folder, ``file://`` and a folder, or ``s3://bucket/prefix``.
     region
-        The bucket's; from the environment or the AWS profile when None. Of no use for a folder.
+        The region of the bucket; from the environment or the AWS profile when None. Ignored for a folder.
     endpoint_url
-        The server, for one that is not Amazon's; from the environment or the AWS profile when None.
+        The server, if not Amazon's own; from the environment or the AWS profile when None.
     network
-        Bounds how often requests to a bucket are made again, and shows it.
+        Retries requests to a bucket within bounds, and shows it.
 
     Raises
     ------
     InvalidInput
-        When the address is of another kind or names no bucket, holds a character that no file name has, or the
-        server's is none.
+        When the address is of another kind, names no bucket or has a character that file names cannot have; or when
+        `endpoint_url` is not the address of a server.
     """
     if "\0" in str(uri) or any("\ud800" <= c <= "\udfff" for c in str(uri)):
         raise InvalidInput(f"{str(uri)!r} is not a valid path", hint="give a folder, or s3://bucket/prefix")
-    found = _SCHEME.fullmatch(str(uri))
-    if found is None and _HALF_A_SCHEME.match(str(uri)):  # or it would become a folder
+    parts = _SCHEME.fullmatch(str(uri))
+    if parts is None and _HALF_A_SCHEME.match(str(uri)):  # otherwise it would be taken for a folder
         raise InvalidInput(f"cannot open {uri}", hint="give a folder, or s3://bucket/prefix")
-    if found is None or found[1] == "file":
-        return Storage(Path(found[2] if found else uri).expanduser())
-    if found[1] != "s3":
+    if parts is None or parts[1] == "file":
+        return Storage(Path(parts[2] if parts else uri).expanduser())
+    if parts[1] != "s3":
         raise InvalidInput(f"cannot open {uri}", hint="give a folder, or s3://bucket/prefix")
     from sleeper_nb.storage.s3 import S3Connection, S3Place
 
-    bucket, _, prefix = found[2].partition("/")
+    bucket, _, prefix = parts[2].partition("/")
     key = "/".join(part for part in prefix.split("/") if part)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}", bucket):
         raise InvalidInput(f"{bucket!r} is not a valid bucket name", hint="write s3://bucket/prefix")
@@ -71,7 +71,7 @@ def open_storage(
 
 
 def open_near(uri: str | Path, home: Storage | None) -> Storage:
-    """Return the storage at an address; where `home` is in a bucket, its region and server are those of others too."""
+    """Return the storage at an address; for a bucket, with the region and server of `home` when that is in one too."""
     if home is None or home.local or not str(uri).startswith("s3://"):
         return open_storage(uri)
     access = home.access
@@ -81,18 +81,18 @@ def open_near(uri: str | Path, home: Storage | None) -> Storage:
 
 
 class Storage:
-    """One folder and what is below it.
+    """A folder and everything below it.
 
     Parameters
     ----------
     place
-        A local folder, or any other place (`open_storage` makes them of addresses). Paths given to the methods are
-        below it, parted by ``/``.
+        A local folder, or any other place (`open_storage` makes them from addresses). Paths given to the methods are
+        relative to it, separated by ``/``.
 
     Notes
     -----
-    Every method raises `StorageError` when the disk or the server fails or a path leads out of the folder, and
-    `NotFound` for a file that is not there.
+    Every method raises `StorageError` when the disk or the server fails or a path leaves the folder, and `NotFound`
+    for a file that does not exist.
     """
 
     def __init__(self, place: Place | Path | str) -> None:
@@ -110,7 +110,7 @@ class Storage:
 
     @property
     def at_once(self) -> int:
-        """How many files are asked for at once with profit: a bucket answers late, a folder keeps two cores busy."""
+        """How many files to read at the same time: a bucket has high latency, a folder only keeps two cores busy."""
         return 2 if self.local else 16
 
     @property
@@ -138,14 +138,14 @@ class Storage:
         located = [f"{self.place.prefix}/{path}" for path in files]
         with self._explained(files[0]):
             filesystem = self.place.readable
-            # the checksums of pages are looked at, where files have them
+            # verifies the checksums of pages, where files have them
             options = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
             parquet = dataset.ParquetFileFormat(default_fragment_scan_options=options)
             return dataset.dataset(located, schema=schema, filesystem=filesystem, format=parquet)
 
     @contextlib.contextmanager
     def output(self, path: str) -> Iterator[pa.NativeFile]:
-        """Open a new file for writing; when the block ends well it is there for good, otherwise no file is left."""
+        """Open a new file for writing; it is durable when the block ends without error, otherwise no file is left."""
         with self._explained(path):
             stream = self.place.create(path)
             try:
@@ -153,7 +153,7 @@ class Storage:
                 stream.close()
                 self.place.keep(path)
             except BaseException:
-                # On S3 closing is what frees the parts that were sent already, so the object is deleted behind it.
+                # On S3, closing frees the parts that were uploaded; the object is deleted after that.
                 with contextlib.suppress(OSError):
                     stream.close()
                 try:
@@ -177,7 +177,7 @@ class Storage:
                 return bytes(stream.read())
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a whole file; a reader sees the old content or the new one, never a part."""
+        """Write a whole file; a reader sees the old or the new content, never a part."""
         with self._explained(path):
             if self.place.put(path, content):
                 return
@@ -192,13 +192,13 @@ class Storage:
             raise
 
     def write_new(self, path: str, content: bytes) -> bool:
-        """Write a small file unless one of that name is there, which stays as it is.
+        """Write a small file unless one with that name exists, which stays unchanged.
 
         Returns
         -------
         bool
-            Whether it was written; of several writers at once, it is for one at most. One whose process ends meanwhile
-            may leave a part of the file: let nobody read it before something else names it.
+            Whether it was written; at most one of several concurrent writers gets True. A process that ends during the
+            call may leave part of the file, so it must not be read before something else names it.
         """
         with self._explained(path):
             return self.place.put_new(path, content)
@@ -209,17 +209,17 @@ class Storage:
             return self.place.size(path)
 
     def list(self, folder: str = "") -> tuple[StoredFile, ...]:
-        """Return every file below a folder, by path; nothing when the folder is not there."""
+        """Return every file below a folder, sorted by path; nothing when the folder does not exist."""
         with self._explained(folder):
             return tuple(sorted(self.place.files(folder), key=lambda file: file.path))
 
     def folders(self, folder: str = "") -> tuple[str, ...]:
-        """Return the names of the folders right below a folder; nothing when it is not there."""
+        """Return the names of the folders directly below a folder; nothing when it does not exist."""
         with self._explained(folder):
             return tuple(sorted(self.place.folders(folder)))
 
     def has(self, path: str) -> bool:
-        """Return whether a file is there."""
+        """Return whether a file exists."""
         try:
             self.size(path)
         except NotFound:
@@ -227,16 +227,13 @@ class Storage:
         return True
 
     def delete(self, path: str) -> None:
-        """Delete a file; nothing happens when it is not there, so a second call is safe."""
+        """Delete a file if it exists, so a second call is safe."""
         with self._explained(path):
             self.place.delete(path)
 
     def delete_all(self, folder: str) -> None:
-        """Delete every file below a folder, and the folder itself; what one call did not finish another does.
-
-        Nothing happens when it is not there.
-        """
-        assert folder  # noqa: S101 - nobody means all there is
+        """Delete every file below a folder, and the folder itself, if it exists; a second call completes the first."""
+        assert folder  # noqa: S101 - deleting the root is never intended
         with self._explained(folder):
             self.place.delete_all(folder)
 

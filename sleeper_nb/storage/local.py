@@ -1,4 +1,4 @@
-"""A folder of this machine as a place of files: bytes are on disk before anybody learns of them."""
+"""A folder of this machine as a place of files: a file is on disk before anything names it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from sleeper_nb.storage.places import StoredFile
 
 
 class LocalPlace:
-    """A local folder; it is made with the first file.
+    """A local folder; it is created with the first file.
 
     Parameters
     ----------
     root
         The folder.
     sync
-        Whether to wait for the disk; if not, a power cut can empty files that were written last.
+        Whether to wait for the disk; if not, a power cut can empty the files that were written last.
     """
 
     local = True
@@ -46,7 +46,7 @@ class LocalPlace:
             return self.filesystem.open_output_stream(located)
 
     def keep(self, path: str) -> None:
-        """Wait until a file's bytes are on disk: the catalog must never name a file that a power cut could empty."""
+        """Wait until a file is on disk: the catalog must never name a file that a power cut could empty."""
         if not self._sync:
             return
         descriptor = os.open(self._at(path), os.O_RDONLY)
@@ -55,10 +55,10 @@ class LocalPlace:
         finally:
             os.close(descriptor)
 
-    def whole(self, path: str) -> bytes | None:  # noqa: ARG002, D102 - a stream is as good
+    def whole(self, path: str) -> bytes | None:  # noqa: ARG002, D102 - a stream does as well
         return None
 
-    def put(self, path: str, content: bytes) -> bool:  # noqa: ARG002, D102 - a folder has no such step
+    def put(self, path: str, content: bytes) -> bool:  # noqa: ARG002, D102 - a folder has no such operation
         return False
 
     def put_new(self, path: str, content: bytes) -> bool:  # noqa: D102

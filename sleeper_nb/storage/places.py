@@ -1,4 +1,4 @@
-"""What a place of files must be able to do, whether it is a folder of this machine or a bucket; and what it lists."""
+"""The contract of a place of files, a local folder or a bucket; its listings, and the bounds of its paths."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class S3Access:
-    """What another program needs to open a bucket's objects now; keys may be good for minutes, so ask again.
+    """What another program needs to open a bucket's objects; temporary keys expire, so it is not kept.
 
     Parameters
     ----------
     endpoint_url
-        The server; None for the region's own.
+        The server; None for Amazon's own.
     session_token
-        Of temporary keys; None for lasting ones.
+        The token of temporary keys; None for permanent ones.
     """
 
     bucket: str
@@ -45,15 +45,15 @@ class S3Access:
 
 
 class Place(Protocol):
-    """One folder or prefix, and how its files are reached. Errors are those of the library below it; `explain` them."""
+    """A folder or prefix, and access to its files. Methods raise the errors of the library below; see `explain`."""
 
     @property
     def root(self) -> str:
-        """What users see: ``/folder`` or ``s3://bucket/prefix``."""
+        """The address that users see: ``/folder`` or ``s3://bucket/prefix``."""
 
     @property
     def prefix(self) -> str:
-        """The root as `filesystem` takes it."""
+        """The root as a path of `filesystem`."""
 
     @property
     def local(self) -> bool:
@@ -61,62 +61,62 @@ class Place(Protocol):
 
     @property
     def filesystem(self) -> fs.FileSystem:
-        """Arrow's view of it, good for now: its keys may end, so do not keep it."""
+        """The Arrow file system of the place; its keys may expire, so do not keep it."""
 
     @property
     def access(self) -> S3Access | None:
-        """How other programs open it when it is not local."""
+        """How other programs open it; None for a local folder."""
 
     @property
     def network(self) -> Network | None:
-        """The way to it when it is not local."""
+        """The connection to it; None for a local folder."""
 
     def below(self, folder: str) -> Place:
         """Return the place of a folder below this one."""
 
     @property
     def readable(self) -> fs.FileSystem:
-        """The same to read from: it never takes a part of what it asked for as the whole."""
+        """A file system for reading that never takes part of an answer for the whole."""
 
     def create(self, path: str) -> pa.NativeFile:
         """Open a new file for writing."""
 
     def keep(self, path: str) -> None:
-        """Make sure that a file which was closed is there for good."""
+        """Make a closed file durable."""
 
     def whole(self, path: str) -> bytes | None:
-        """Return a file's whole content in one request; None where a stream is as good."""
+        """Return a file's whole content in one request; None where a stream does as well."""
 
     def put(self, path: str, content: bytes) -> bool:
-        """Write a whole file in one request; False, and nothing done, where that would be seen half done."""
+        """Write a whole file in one request; return False without writing where readers could see a part."""
 
     def put_new(self, path: str, content: bytes) -> bool:
-        """Write a small file unless there is one; return whether it was written. Of several at once, one is."""
+        """Write a small file unless it exists; return whether it was written, by one of several concurrent writers."""
 
     def size(self, path: str) -> int:
-        """Return a file's bytes."""
+        """Return the size of a file in bytes."""
 
     def files(self, folder: str) -> list[StoredFile]:
-        """Return every file below a folder, in any order; none when it is not there."""
+        """Return every file below a folder, in any order; none when it does not exist."""
 
     def folders(self, folder: str) -> list[str]:
-        """Return the names of the folders right below a folder, in any order; none when it is not there."""
+        """Return the names of the folders directly below a folder, in any order; none when it does not exist."""
 
     def delete(self, path: str) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file, if it exists."""
 
     def delete_all(self, folder: str) -> None:
-        """Delete every file below a folder, and the folder, if it is there."""
+        """Delete every file below a folder, and the folder, if it exists."""
 
     def explain(self, error: Exception, located: str) -> SleeperError | None:
-        """Return what an error means for a user; None when it is not one of storage."""
+        """Return the error for a user; None when it is not a storage error."""
 
 
-# The bounds of a place of files: what its metadata may name, and whether another place is inside it.
+# The bounds of a place: which paths its metadata may name, and whether another place is inside it.
 
 
 def check_path(path: str, root: str) -> None:
-    """Raise `StorageError` for a path that leads out of its root: metadata of a warehouse may come from anybody.
+    """Raise `StorageError` for a path that leaves its root, since metadata may come from an untrusted source.
 
     Parameters
     ----------
@@ -128,21 +128,21 @@ def check_path(path: str, root: str) -> None:
     if path and (path.startswith("/") or "\0" in path or not {".", ".."}.isdisjoint(path.split("/"))):
         raise StorageError(
             f"metadata names the file {path!r}, which is not below {root}",
-            hint="it was not written by sleeper_nb; nothing was read or changed there",
+            hint="sleeper_nb did not write this name; nothing was read or changed there",
         )
 
 
 def lies_within(address: str, root: str) -> bool:
-    """Return whether a folder or ``s3://`` address is `root` or below it, once ``..`` and links are followed."""
+    """Return whether a folder or ``s3://`` address is `root` or below it, after resolving ``..`` and links."""
     return f"{_followed(address)}/".startswith(f"{_followed(root)}/")
 
 
 def linked_in(folder: str) -> tuple[str, ...]:
-    """Return the links that are right in a folder of this machine; none when it is not there."""
+    """Return the symbolic links directly in a local folder; none when it does not exist."""
     try:
         with os.scandir(folder) as entries:
             return tuple(entry.path for entry in entries if entry.is_symlink())
-    except OSError:  # what reads the folder next says why
+    except OSError:  # the next read of the folder reports why
         return ()
 
 

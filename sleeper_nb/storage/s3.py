@@ -1,8 +1,8 @@
-"""A bucket's prefix as a place of files: boto3 for single requests, Arrow for streams of bytes.
+"""A prefix of a bucket as a place of files: boto3 for single requests and reads, Arrow for writing large objects.
 
-Both, because each does what the other does not. Arrow reads and writes large objects in parallel, without Python's
-lock. But its delete leaves an empty object for the folder, its listing of a bucket that is not there is empty, and it
-knows fewer kinds of AWS profiles: so single requests and credentials are boto3's, which the DynamoDB catalog uses too.
+Each does what the other does not. Arrow writes large objects in parallel, without Python's lock. But its delete leaves
+an empty object for the folder, its listing of a missing bucket is empty, and it knows fewer kinds of AWS profiles. So
+single requests and credentials are boto3's, which the DynamoDB catalog uses too.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# What errors of boto3 and of Arrow's S3 mean for a user: what is wrong, in a line, and what to do about it.
+# What errors of boto3 and of Arrow's S3 mean for a user: what is wrong, and what to do.
 
 _SEEN = re.compile(r"AWS Error (?P<code>\w+|\[code \d+\])(?: \(HTTP status (?P<status>\d+)\))?")
-# What Arrow's S3 library says of answers whose code it does not know.
+# The text of Arrow's S3 library for answers whose code it does not know.
 _NAMED = re.compile(r"Unable to parse ExceptionName: (?P<code>\w+)")
 
 _BUCKET = {"nosuchbucket"}
@@ -54,7 +54,7 @@ _CLOCK = {"requesttimetooskewed"}
 _NETWORK = "the network failed: no whole answer from S3"
 _OFFLINE = {
     "networkconnection", "requesttimeout",
-    # An answer in an upload in parts was lost or cut: Arrow goes on without the id of the upload, or ends it once more.
+    # An answer during a multipart upload was lost or cut: Arrow continues without the upload id, or ends it twice.
     "nosuchupload", "invalidpart", "invalidpartorder",
 }  # fmt: skip
 
@@ -62,7 +62,7 @@ LOST_TRIES, BUSY_TRIES = 5, 8
 
 
 def judge_s3(error: Exception) -> Judgement:
-    """Return how often the request of an error may be made, and why it has to be made again."""
+    """Return how often the request of an error may be sent, and why it is sent again."""
     code, why = _code(error), (str(error).splitlines() or [type(error).__name__])[0]
     if code in _OFFLINE:
         return Judgement(LOST_TRIES, lost=True, why=f"no answer: {why}")
@@ -79,7 +79,7 @@ def explain_s3(error: Exception, located: str, bucket: str, ask: Callable[[], No
     located
         The object's address.
     ask
-        Asks the bucket something by boto3: S3's answer to a question about one object need not say what is wrong.
+        Sends a request to the bucket by boto3, since S3's answer about a single object may not say what is wrong.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -87,15 +87,15 @@ def explain_s3(error: Exception, located: str, bucket: str, ask: Callable[[], No
     if code in _MISSING | _DENIED:
         try:
             ask()
-        except (ClientError, BotoCoreError) as said:
-            code = _code(said)
+        except (ClientError, BotoCoreError) as cause:
+            code = _code(cause)
     if code is not None:
         return _of_code(code, str(error), located, bucket)
     return _of_profile(error, located) if isinstance(error, BotoCoreError) else None
 
 
 def _code(error: Exception) -> str | None:
-    """Return S3's code of an error, in the spelling of the sets above; None when it is not the answer of a server."""
+    """Return S3's code of an error as the sets above spell it; None when it is not an answer of a server."""
     from botocore.exceptions import ClientError, HTTPClientError, IncompleteReadError
     from botocore.exceptions import ConnectionError as NoConnection
     from urllib3.exceptions import HTTPError
@@ -104,13 +104,13 @@ def _code(error: Exception) -> str | None:
         return _plain(error.response["Error"]["Code"])
     if isinstance(error, FileNotFoundError):
         return "nosuchkey"
-    # no answer, or only a part of one; the last where botocore reads the body of an error of a stream
+    # no answer, or only part of one; HTTPError where botocore reads the body of a failed stream
     if isinstance(error, NoConnection | HTTPClientError | IncompleteReadError | HTTPError):
         return "networkconnection"
     if not isinstance(error, OSError):
         return None
     text = str(error)
-    if "curlCode" in text or "XML_ERROR" in text:  # Arrow's words for no answer, and for one that was cut
+    if "curlCode" in text or "XML_ERROR" in text:  # Arrow's text for no answer, and for one that was cut
         return "networkconnection"
     named, seen = _NAMED.search(text), _SEEN.search(text)
     code = _plain(named["code"]) if named else _plain(seen["code"]) if seen else ""
@@ -118,7 +118,7 @@ def _code(error: Exception) -> str | None:
 
 
 def _plain(code: str) -> str:
-    """Return a code in the one spelling of the sets above: boto3's NoSuchKey is Arrow's NO_SUCH_KEY."""
+    """Return a code as the sets above spell it: NoSuchKey in boto3 is NO_SUCH_KEY in Arrow."""
     return code.replace("_", "").lower()
 
 
@@ -126,11 +126,11 @@ def _of_code(code: str, text: str, located: str, bucket: str) -> SleeperError:
     if code in _BUCKET:
         return StorageError(f"no bucket {bucket!r}", hint="make it first, or check its name, region and endpoint_url")
     if code in _MISSING:
-        return NotFound(f"no file {located}", hint="was it deleted by hand?")
+        return NotFound(f"no file {located}", hint="it may have been deleted by hand")
     if code in _OFFLINE:
         hint = "check the network, region and endpoint_url, then run it again"
         return NetworkError(f"{_NETWORK}: {located}", hint=hint)
-    for codes, said, hint in (
+    for codes, problem, hint in (
         (_KEYS, "S3 does not accept the access keys", "check AWS_ACCESS_KEY_ID and its secret, or the AWS profile"),
         (_EXPIRED, "the AWS keys have expired", "log in again (aws sso login) or get new keys, then run it again"),
         (_DENIED, "S3 denies access", "check the keys, and that they may list, read, write and delete there"),
@@ -139,8 +139,8 @@ def _of_code(code: str, text: str, located: str, bucket: str) -> SleeperError:
         (_CLOCK, "S3 does not accept the time of this machine", "set its clock"),
     ):
         if code in codes:
-            return StorageError(f"{said}: {located}", hint=hint)
-    return StorageError(f"cannot use {located}: {text.splitlines()[0]}", hint="mend that, then run it again")
+            return StorageError(f"{problem}: {located}", hint=hint)
+    return StorageError(f"cannot use {located}: {text.splitlines()[0]}", hint="correct that, then run it again")
 
 
 def _of_profile(error: Exception, located: str) -> StorageError:
@@ -155,21 +155,20 @@ def _of_profile(error: Exception, located: str) -> StorageError:
     return StorageError(f"cannot use {located}: {error}", hint="check the AWS settings of the environment")
 
 
-# Objects of S3 as files to read, of which no part is ever taken for the whole.
+# Reading objects, where part of an answer is never taken for the whole.
 #
-# Arrow's own S3 file takes a short answer for a whole one where its ``Content-Length`` was adjusted, and hands out
-# memory that was never written in place of the rest. So reading goes through boto3: each answer is compared with the
-# range that was asked for and with the object's size, and counts as lost when it is shorter.
+# Arrow's own S3 file accepts a short answer whose ``Content-Length`` was adjusted, and returns uninitialised memory for
+# the rest. So reading goes through boto3: each answer is compared with the requested range and the object's size, and
+# counts as lost when it is shorter. (obstore, tried as a replacement, returns the short answer as well.)
 
 Ask = Callable[[str, Callable[[Any], Any]], Any]
-"""Returns what a function makes of the client, as `S3Connection.ask`."""
+"""Calls a function with the client and retries it, as `S3Connection.ask`."""
 
 
-def whole(ask: Ask, bucket: str, key: str) -> bytes:
+def read_object(ask: Ask, bucket: str, key: str) -> bytes:
     """Return an object's content.
 
-    It is asked for as a range from its first byte on, since the answer to that has the object's size in a header of
-    its own.
+    It is requested as a range from the first byte on, since the answer then has the object's size in a header.
     """
     from botocore.exceptions import ClientError
 
@@ -240,7 +239,7 @@ class S3Object(io.RawIOBase):
         return content
 
     def _explained(self, wanted: str, count: int) -> bytes:
-        # Arrow and DuckDB carry the error through their own code, so it is made one of ours here.
+        # Arrow and DuckDB pass the error through their own code, so it is translated here.
         try:
             content: bytes = self._ask(
                 "GetObject", lambda client: _part(client, self._bucket, self._key, wanted, count)
@@ -252,7 +251,7 @@ class S3Object(io.RawIOBase):
 
 
 class _Readable(fs.FileSystemHandler):  # type: ignore[misc]
-    """All buckets, to read objects from; the rest of what Arrow asks of a file system is not needed for that."""
+    """A file system over all buckets for reading objects; the other operations of Arrow file systems are refused."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
@@ -264,7 +263,7 @@ class _Readable(fs.FileSystemHandler):  # type: ignore[misc]
         return path
 
     def get_file_info(self, paths: list[str]) -> list[fs.FileInfo]:
-        return [fs.FileInfo(path, fs.FileType.File) for path in paths]  # the first read finds a missing one
+        return [fs.FileInfo(path, fs.FileType.File) for path in paths]  # the first read reports a missing file
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         bucket, _, key = path.partition("/")
@@ -280,30 +279,30 @@ class _Readable(fs.FileSystemHandler):  # type: ignore[misc]
 
 
 def readable(ask: Ask) -> fs.FileSystem:
-    """Return a file system of Arrow over all buckets to read objects from."""
+    """Return an Arrow file system over all buckets for reading objects."""
     return fs.PyFileSystem(_Readable(ask))
 
 
 _T = TypeVar("_T")
 
 ARROW_TRIES = 4
-"""How often Arrow tries one request, with growing waits: some seconds in all when a server cannot be reached."""
+"""How often Arrow sends a request, with growing waits: a few seconds in all when a server cannot be reached."""
 CONNECT_SECONDS = 5
 READ_SECONDS = 20
-"""How long a server may take to begin its answer to one request."""
+"""How long a server may take to connect, and to begin its answer."""
 
 
 class S3Connection:
-    """One way to S3 for all buckets: region, server and keys, found when they are first needed.
+    """A connection to S3 for all buckets; region, server and keys are looked up when first needed.
 
     Parameters
     ----------
     region
-        As boto3 finds it when None; ``us-east-1`` when it finds none.
+        When None, as boto3 finds it; ``us-east-1`` when it finds none.
     endpoint_url
-        The server; as boto3 finds it when None.
+        The server; when None, as boto3 finds it.
     network
-        Bounds how often requests are made again, and shows it; one of its own when None.
+        Retries requests within bounds, and shows it; a new one when None.
     """
 
     def __init__(
@@ -316,7 +315,7 @@ class S3Connection:
         self._filesystem: tuple[ReadOnlyCredentials, fs.S3FileSystem] | None = None
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Keys stay where they are: another process finds its own.
+        # Without keys: another process looks up its own.
         return _connection, self._asked
 
     @property
@@ -332,7 +331,7 @@ class S3Connection:
                 self._session = boto3.Session()
                 region = self._asked[0] or self._session.region_name or os.environ.get("AWS_REGION") or "us-east-1"
                 config = Config(
-                    retries={"total_max_attempts": 1},  # `ask` makes requests again, and shows it
+                    retries={"total_max_attempts": 1},  # `ask` retries, and shows and logs it
                     connect_timeout=CONNECT_SECONDS,
                     read_timeout=READ_SECONDS,
                     max_pool_connections=32,
@@ -345,12 +344,12 @@ class S3Connection:
             return self._client
 
     def ask(self, operation: str, send: Callable[[Any], _T]) -> _T:
-        """Return what `send` makes of the client; made again when the answer is lost or S3 is busy."""
+        """Return the result of `send` with the client; retried when the answer is lost or S3 is busy."""
         answer: _T = self.network.ask(f"S3 {operation}", lambda: send(self.client), judge_s3, _raise)
         return answer
 
     def access(self, bucket: str) -> S3Access:
-        """Return what others need to open a bucket now; temporary keys are renewed first."""
+        """Return what other programs need to open a bucket; temporary keys are renewed first."""
         keys = self._keys()
         return S3Access(
             bucket, self.client.meta.region_name, self.endpoint_url, keys.access_key, keys.secret_key, keys.token
@@ -365,7 +364,7 @@ class S3Connection:
 
     @property
     def filesystem(self) -> fs.S3FileSystem:
-        """Arrow's file system over all buckets, with keys that are good now."""
+        """Arrow's file system over all buckets, with current keys."""
         keys, region, endpoint_url = self._keys(), self.client.meta.region_name, self.endpoint_url
         with self._lock:
             if self._filesystem is None or self._filesystem[0] != keys:
@@ -379,7 +378,7 @@ class S3Connection:
                     connect_timeout=CONNECT_SECONDS,
                     request_timeout=READ_SECONDS,
                     retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=ARROW_TRIES),
-                    # A small file is one request then, not the three of an upload in parts.
+                    # A small file is then one request, not the three of a multipart upload.
                     allow_delayed_open=True,
                 )
                 self._filesystem = keys, made
@@ -388,14 +387,14 @@ class S3Connection:
     def _keys(self) -> ReadOnlyCredentials:
         from botocore.exceptions import NoCredentialsError
 
-        assert self.client is not None  # noqa: S101 - asking for it makes the session
+        assert self.client is not None  # noqa: S101 - the property creates the session
         credentials = self._session.get_credentials()
         if credentials is None:
             raise NoCredentialsError
         return credentials.get_frozen_credentials()
 
 
-def _raise(error: Exception, tries: int) -> Any:  # noqa: ARG001 - the count of tries is of no use to a user here
+def _raise(error: Exception, tries: int) -> Any:  # noqa: ARG001 - the number of attempts does not help a user here
     raise error
 
 
@@ -404,7 +403,7 @@ def _connection(region: str | None, endpoint_url: str | None) -> S3Connection:
 
 
 class S3Place:
-    """A prefix in a bucket; prefixes need not be made."""
+    """A prefix of a bucket; prefixes need not be created."""
 
     local = False
 
@@ -436,10 +435,10 @@ class S3Place:
         return self.filesystem.open_output_stream(f"{self.prefix}/{path}")
 
     def keep(self, path: str) -> None:
-        """Do nothing: an object that was closed is there for good."""
+        """Do nothing: a closed object is durable."""
 
     def whole(self, path: str) -> bytes:  # noqa: D102
-        return whole(self.connection.ask, self.bucket, self._at(path))
+        return read_object(self.connection.ask, self.bucket, self._at(path))
 
     def put(self, path: str, content: bytes) -> bool:  # noqa: D102
         self.connection.ask(
@@ -454,7 +453,7 @@ class S3Place:
         try:
             self.connection.ask("PutObject", lambda client: client.put_object(**request))
         except ClientError as error:
-            # the second: another request for the same key was under way, and which of them counts is not told
+            # the second code: another request for the same key was under way
             code = error.response["Error"]["Code"]
             if code in {"PreconditionFailed", "ConditionalRequestConflict"}:
                 logger.debug("%s/%s was not written, because another writer was first (%s)", self.root, path, code)
@@ -475,7 +474,7 @@ class S3Place:
             StoredFile(found["Key"][cut:], int(found["Size"]), found["LastModified"])
             for page in self._pages(top)
             for found in page.get("Contents", ())
-            if not found["Key"].endswith("/")  # an empty object by which other tools mark a folder
+            if not found["Key"].endswith("/")  # an empty object with which other tools mark a folder
         ]
 
     def folders(self, folder: str) -> list[str]:  # noqa: D102
@@ -497,7 +496,7 @@ class S3Place:
 
     def delete_all(self, folder: str) -> None:  # noqa: D102
         for page in self._pages(f"{self._at(folder)}/"):
-            keys = [found["Key"] for found in page.get("Contents", ())]  # a request takes as many as a page has
+            keys = [found["Key"] for found in page.get("Contents", ())]  # one request takes as many keys as a page has
             if keys:
                 self._delete_each(keys)
 
@@ -511,13 +510,13 @@ class S3Place:
             raise OSError(f"{len(failed)} objects were not deleted: {failed[0]['Key']}: {failed[0]['Message']}")
         left = {*keys} - {done["Key"] for done in answer.get("Deleted", ())}
         if left:
-            raise OSError(f"S3 did not say that it deleted {len(left)} objects: {min(left)}")
+            raise OSError(f"S3 did not confirm the deletion of {len(left)} objects: {min(left)}")
 
     def explain(self, error: Exception, located: str) -> SleeperError | None:  # noqa: D102
         return explain_s3(error, located, self.bucket, self._list_one)
 
     def _list_one(self) -> None:
-        """Ask something whose answer has a body, and so says what is wrong with the bucket or the keys."""
+        """Send a request whose answer has a body, which says what is wrong with the bucket or the keys."""
         self.connection.ask("ListObjectsV2", lambda client: client.list_objects_v2(Bucket=self.bucket, MaxKeys=1))
 
     def _at(self, path: str) -> str:

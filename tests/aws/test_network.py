@@ -62,7 +62,7 @@ def network(clock: ManualClock, shown: Recorder) -> Network:
 
 def test_a_request_that_is_made_again_shows_the_try_and_the_reason(network: Network, shown: Recorder):
     assert network.ask("S3 GetObject", failing(2), lost, give_up) == ANSWER
-    assert shown.lines == ["S3 GetObject: try 2 of 5 (no answer)", "S3 GetObject: try 3 of 5 (no answer)"]
+    assert shown.lines == ["S3 GetObject: attempt 2 of 5 (no answer)", "S3 GetObject: attempt 3 of 5 (no answer)"]
     assert not shown.shown
 
 

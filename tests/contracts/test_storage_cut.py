@@ -90,7 +90,7 @@ def test_what_is_read_is_whole_or_an_error_that_names_the_network(through: Throu
             assert "the network failed" in str(error)  # noqa: PT017 - it may also be whole
         else:
             assert name in {"size", "has", "read nothing"}
-    assert any("S3 " in line and "try 2 of 5" in line for line in through.lines) or name in {"size", "has"}
+    assert any("S3 " in line and "attempt 2 of 5" in line for line in through.lines) or name in {"size", "has"}
 
 
 def test_what_is_written_or_deleted_through_lost_answers_is_written_and_deleted(through: Through):

@@ -57,7 +57,7 @@ def test_long_work_shows_that_it_asks_again_and_why(moto_proxy: tuple[Proxy, Ser
             shown.lines.clear()
             proxy.tell(lambda number, _method, target: None if "/data/" in target or number % 3 else Fate("reset"))
             operation()
-            assert any(": try 2 of 5 (no answer" in line for line in shown.lines)
+            assert any(": attempt 2 of 5 (no answer" in line for line in shown.lines)
             assert not shown.shown
         proxy.tell(lambda *_: Fate("reset"))
         with pytest.raises(sl.NetworkError, match="the network failed in each of 5 attempts"):
