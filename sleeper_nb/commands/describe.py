@@ -159,7 +159,7 @@ def _watched(context: Context, table: str | None) -> Any:
 
     model, clock = JobsModel(context.opened(), table), context.opened().components.clock
     while (seen := model.look()).running:
-        context.progress.update(seen.said)
+        context.progress.update(seen.summary)
         clock.sleep(_PAUSE)
     context.progress.finish()
     return seen
