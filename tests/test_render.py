@@ -195,7 +195,7 @@ def test_thousands_of_versions_are_drawn_in_groups_and_the_timeline_says_so():
     picture = timeline(snapshots, [], 5000, name="t")
     assert "rows at 5,000 versions" in picture
     assert "drawn as 80 groups of up to 63 neighbours" in picture
-    assert "snapshots 1–63 · 63 ingest · 1,000,000,000,063 rows at last" in _titles(picture)
+    assert "snapshots 1–63 · 63 ingest · 1,000,000,000,063 rows at the last" in _titles(picture)
     assert len(picture.encode()) < 20_000
     assert max(map(len, timeline_lines(snapshots, [], name="t").splitlines()[:-1])) == 80
 

@@ -126,7 +126,7 @@ def _watch_jobs(context: Context, table: str | None) -> Any:
 
     model, clock = JobsModel(context.opened(), table), context.opened().components.clock
     while (seen := model.look()).running:
-        context.progress.update(seen.said)
+        context.progress.update(seen.summary)
         clock.sleep(_POLL_SECONDS)
     context.progress.finish()
     return seen

@@ -1,4 +1,7 @@
-"""The heights of a chart: how far up each value is, and the lines beside which round values stand."""
+"""The frame of our own pictures as HTML: SVG in the colours of the page, text that fits its box, labels of keys.
+
+JupyterLab removes SVG from notebooks that are not trusted and keeps its text; there, an image of the same is shown.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,15 @@ from sleeper_nb.model.keys import KeyValue, key_text
 from sleeper_nb.model.partitions import Range
 from sleeper_nb.report import NO_MATHS, cell_text
 
-# A picture as HTML: drawn in the colours of the page, and as a still image where no stranger may draw.
-
 BRAND: Final = "fill:var(--jp-brand-color1,#1976d2)"
-_MOST_STILL: Final = 24_000  # in bytes; the listing below a picture needs its room too
-_SAFE: Final = " '=:/;,()-._+"  # of an address within double quotes
+_MOST_STILL: Final = 24_000  # bytes; the listing below a picture needs room too
+_SAFE: Final = " '=:/;,()-._+"  # in an address within double quotes
 
-# Of a notebook that is not trusted JupyterLab takes the drawing away and leaves its words. Of styles it keeps what it
-# knows: neither `flow-root`, so that the words stay hidden there; nor `contents`, with which no image is to be seen.
+# In an untrusted notebook JupyterLab removes the SVG, keeps its text, and drops values of `display` that it does not
+# know: without `flow-root` the text stays hidden, and without `contents` the image is shown.
 _DRAWING: Final = 'hidden="hidden" style="display:flow-root"'
 WORDS: Final = "sleeper-words"
-"""The class of each line of text."""
+"""The CSS class of each line of text."""
 _PAD: Final = 6  # px
 _XHTML: Final = "http://www.w3.org/1999/xhtml"
 _WORDS_STYLE: Final = (
@@ -39,29 +40,29 @@ _WORDS_STYLE: Final = (
 _STILL: Final = "display:contents;background-color:#fff"
 
 
-def figure(title: str, height: int, drawn: str, said: Sequence[str]) -> str:
-    """Return a picture of some height in px: named for who cannot see it, and with what is to be said below it."""
+def figure(title: str, height: int, drawn: str, notes: Sequence[str]) -> str:
+    """Return a picture as HTML: its height in px, a title for screen readers, and notes below it."""
     head = f'<svg role="img" width="100%" height="{height}" font-size="12" style="display:block" fill="currentColor">'
     drawn = f"<style>{_WORDS_STYLE}</style>{drawn}" if WORDS in drawn else drawn
     drawing = f"{head}<title>{html.escape(title)}</title>\n{drawn}</svg>"
-    below = f'<div style="opacity:0.75;margin-top:2px;">{html.escape(" · ".join(filter(None, said)))}</div>'
+    below = f'<div style="opacity:0.75;margin-top:2px;">{html.escape(" · ".join(filter(None, notes)))}</div>'
     parts = (f"<div {_DRAWING}>{drawing}</div>", _still(title, height, drawn), below)
     return f'<div class="{NO_MATHS}" style="max-width:1080px;">{"".join(parts)}</div>'
 
 
 def words(place: str, lines: Sequence[Sequence[str]], *, ends: bool = False) -> str:
-    """Return lines of text in a box whose width in px only the page knows: of each line the parts that fit, whole.
+    """Return lines of text in a box whose width is known only to the page; parts that do not fit are left out whole.
 
-    A part that does not fit goes on in a line below, which is not seen: a number cut in two would be another number.
+    Such a part wraps to a line that is hidden: a number that is cut would be read as another number.
 
     Parameters
     ----------
     place
-        The box, as attributes of SVG; each line is 17 px high.
+        The position of the box, as SVG attributes; each line is 17 px high.
     lines
         The parts of each line.
     ends
-        Whether lines end at the right of the box.
+        Whether lines are aligned to the right.
     """
     kind = f"{WORDS} ends" if ends else WORDS
     held = (
@@ -72,13 +73,13 @@ def words(place: str, lines: Sequence[Sequence[str]], *, ends: bool = False) -> 
 
 
 def clipped_words(place: str, text: str, align: str = "left", *, pad: int = _PAD) -> str:
-    """Return a text in a box whose width in px only the page knows; without room it ends with an ellipsis."""
+    """Return a text in a box whose width is known only to the page; what does not fit becomes an ellipsis."""
     look = f' style="text-align:{align}"' if align != "left" else ""
     return _box(place, f'<div class="{WORDS} clipped"{look}>{html.escape(text)}</div>', pad)
 
 
 def upright_words(place: str, text: str) -> str:
-    """Return a text from top to bottom, in a box that is too narrow for it; nothing where it does not fit either."""
+    """Return a text from top to bottom, for a narrow box; nothing when it does not fit."""
     return _box(place, f'<div class="{WORDS} upright"><i></i><span>{html.escape(text)}</span></div>', 0)
 
 
@@ -88,7 +89,7 @@ def _box(place: str, held: str, pad: int = _PAD) -> str:
 
 
 def _still(title: str, height: int, drawn: str) -> str:
-    """Return the picture as an image, black on white; nothing when it would be large."""
+    """Return the picture as an image, black on white; nothing when the image would be large."""
     shapes = re.sub(r"<title>.*?</title>", "", drawn, flags=re.DOTALL).replace('"', "'")
     alone = f"<svg xmlns='http://www.w3.org/2000/svg' font-size='12' font-family='sans-serif'>{shapes}</svg>"
     address = f"data:image/svg+xml;charset=utf-8,{quote(alone, safe=_SAFE)}"
@@ -99,37 +100,37 @@ def _still(title: str, height: int, drawn: str) -> str:
     return image if len(image) <= _MOST_STILL else ""
 
 
-# Labels of pictures, in as many letters as there is room for: true as far as they go, or left out.
+# Labels of key ranges: shortened only where the short form is still true, otherwise left out.
 
 _MOST_LETTERS = 60  # of a bound, which may be a text of any length
 
 
 def clip(text: str, room: int) -> str:
-    """Return what fits in one line; nothing when that would be less than a few letters."""
+    """Return a text cut to one line; nothing when there is room for less than a few letters."""
     text = cell_text(text)
     return text if len(text) <= room else f"{text[: room - 1]}…" if room > 3 else ""
 
 
 def range_text(ranges: Sequence[Range]) -> str:
-    """Return the ranges of some row keys; no number is cut, as none is that long."""
+    """Return the ranges of some row keys; long texts are cut, numbers are never that long."""
     return " × ".join(str(Range(_short(each.min), _short(each.max))) for each in ranges)
 
 
 def range_labels(boxes: Sequence[Sequence[Range]], room: int) -> list[str]:
-    """Return for each box of neighbours its ranges, or one bound that is true of it, or nothing."""
+    """Return a label for each box of neighbours: its ranges, or one bound of them, or nothing."""
     whole = list(map(range_text, boxes))
     shown = [text if len(text) <= room else _bound(box, room) for text, box in zip(whole, boxes, strict=True)]
     return told_apart(shown, whole)
 
 
 def point_label(value: KeyValue, room: int, before: str = "") -> str:
-    """Return a key behind a word; without room a text is cut, and any other key left out: a part of it is another."""
+    """Return a key after a word; without room a text is cut, and any other key left out: a part is another key."""
     text = f"{before}{key_text(value)}"
     return clip(text, room) if isinstance(value, str) else text if len(text) <= room else ""
 
 
 def told_apart(shown: Sequence[str], whole: Sequence[str]) -> list[str]:
-    """Return labels without those that are shorter than the whole, and the same as another one."""
+    """Return labels without shortened ones that equal another label."""
     seen = Counter(shown)
     return [text if text == full or seen[text] == 1 else "" for text, full in zip(shown, whole, strict=True)]
 
@@ -139,7 +140,7 @@ def _short(bound: KeyValue | None) -> KeyValue | None:
 
 
 def _bound(ranges: Sequence[Range], room: int) -> str:
-    """Return the least key of a box, which is true of it alone where no other row key bounds it."""
+    """Return the least key of a box, if only one row key bounds it and it fits."""
     first, *others = ranges
     if any(each != Range() for each in others):
         return ""

@@ -1,4 +1,4 @@
-"""The files of a version as a picture and as lines: over which keys each lies, and which a compaction would merge."""
+"""The picture of the files of a version, as HTML and as text: the keys of each, and what a compaction would merge."""
 
 from __future__ import annotations
 
@@ -25,53 +25,53 @@ from sleeper_nb.report import Bytes, counted
 
 _HEAD, _LANE = 22, 22  # heights in px
 _LINE_CHARS = 130
-_MOST_LINES, _ACROSS = 120, 24  # of the text
+_MOST_LINES, _ACROSS = 120, 24  # in the text
 
 
 @dataclass(frozen=True, slots=True)
 class FilesDrawn:
-    """The files of a version over the keys of their partitions, and what a compaction by some plan would merge.
+    """The files of a version over the keys of their partitions, and which of them a compaction plan would merge.
 
     Parameters
     ----------
     title
-        What is drawn, of which version.
+        The table and version.
     columns
-        The bars of the files, leaf by leaf; before those of each column its keys, and the same as far as there is room.
-    said
-        What is to be said below, in parts.
+        One for each leaf, or group of leaves: its keys in full, its keys as far as they fit, and the bars of its files.
+    notes
+        The parts of the line below.
     """
 
     title: str
     columns: tuple[tuple[tuple[str, str], tuple[Bar, ...]], ...]
-    said: tuple[str, ...]
+    notes: tuple[str, ...]
 
     @classmethod
     def of(cls, at: Versioned, plan: CompactionPlan, strategy: str) -> FilesDrawn:
-        """Return the drawing of a version; a strategy made the plan."""
+        """Return the picture of a version; `strategy` is the name of the one that made the plan."""
         state = at.state
         columns, keys = overlap(state, plan.jobs), split_keys(state.tree)
         ranges = [ranges_of(column.leaves, keys) for column in columns]
         labels = range_labels(ranges, _room(len(columns)))
         named = ((range_text(over), label) for over, label in zip(ranges, labels, strict=True))
-        said = _said(columns, plan, strategy, state)
+        notes = _notes(columns, plan, strategy, state)
         bars = (column.bars for column in columns)
-        return cls(f"files of {at.name} at {at.resolved}", tuple(zip(named, bars, strict=True)), said)
+        return cls(f"files of {at.name} at {at.resolved}", tuple(zip(named, bars, strict=True)), notes)
 
     def html(self) -> str:
-        """Return a picture: a stronger bar for more bytes, a letter and a dashed edge for what would be merged."""
+        """Return the picture as HTML: stronger bars for more bytes, a letter and a dashed edge for files to merge."""
         most = max((bar.bytes for _, bars in self.columns for bar in bars), default=0) or 1
         across = len(self.columns)
         drawn = [_drawn(keys, bars, (i, across), most) for i, (keys, bars) in enumerate(self.columns)]
         lanes = max(1, *(len(bars) for _, bars in self.columns))
-        said = (*self.said, "across: keys in order, not to scale · the stronger the colour, the more bytes")
-        return figure(self.title, _HEAD + lanes * _LANE, "\n".join(drawn), said)
+        notes = (*self.notes, "across: keys in order, not to scale · the stronger the colour, the more bytes")
+        return figure(self.title, _HEAD + lanes * _LANE, "\n".join(drawn), notes)
 
     def text(self) -> str:
-        """Return the same as lines: under each partition one line a bar, its keys drawn from left to right."""
-        said = " · ".join(filter(None, self.said))
+        """Return the same as text, for the console: below each partition a line for each bar, drawn over its keys."""
+        notes = " · ".join(filter(None, self.notes))
         if sum(1 + len(bars) for _, bars in self.columns) > _MOST_LINES:
-            return f"{self.title}: too many to draw as lines\n{said}"
+            return f"{self.title}: too many to draw as lines\n{notes}"
         wide = max((len(bar.letters) for _, bars in self.columns for bar in bars), default=0)
         lines = [self.title]
         for keys, bars in self.columns:
@@ -80,10 +80,10 @@ class FilesDrawn:
                 begin = round(bar.begin * _ACROSS)
                 drawn = " " * begin + "█" * max(1, round(bar.end * _ACROSS) - begin)
                 lines.append(f"  {bar.letters:{wide}} {drawn:{_ACROSS}}  {', '.join(_words(bar))}")
-        return "\n".join([*lines, said])
+        return "\n".join([*lines, notes])
 
 
-def _said(columns: Sequence[OverlapColumn], plan: CompactionPlan, strategy: str, state: TableState) -> tuple[str, ...]:
+def _notes(columns: Sequence[OverlapColumn], plan: CompactionPlan, strategy: str, state: TableState) -> tuple[str, ...]:
     key = state.schema.row_keys[0].name
     bars = [bar for column in columns for bar in column.bars]
     uses, leaves = sum(bar.files for bar in bars), sum(len(column.leaves) for column in columns)
@@ -122,7 +122,7 @@ def _drawn(keys: tuple[str, str], bars: Sequence[Bar], place: tuple[int, int], m
         x, wide = left + bar.begin * width, (bar.end - bar.begin) * width
         box = f'x="{x:.3f}%" width="{wide:.3f}%" y="{top + 1}" height="{_LANE - 3}" fill-opacity="{strength:.2f}"'
         shapes.append(f"<rect {box}{_EDGES[bool(bar.letters)]}><title>{html.escape(_tip(bar, keys[0]))}</title></rect>")
-        texts.append(_told(bar, (left, width), top, _room(across)))
+        texts.append(_bar_text(bar, (left, width), top, _room(across)))
     return f'<g style="{BRAND}">{"".join(shapes)}</g><g pointer-events="none">{"".join(texts)}</g>'
 
 
@@ -138,16 +138,16 @@ def _text(across: tuple[float, float], top: int, parts: Sequence[str], *, ends: 
     return words(place, [parts], ends=ends) if any(parts) else ""
 
 
-def _told(bar: Bar, column: tuple[float, float], top: int, room: int) -> str:
-    """Return the letter and the most words that fit, from where the bar begins or to where it ends."""
-    letters, told = (bar.letters,) if bar.letters else (), _words(bar)
+def _bar_text(bar: Bar, column: tuple[float, float], top: int, room: int) -> str:
+    """Return the letter of a bar and as many details as fit, beginning where it begins or ending where it ends."""
+    letters, details = (bar.letters,) if bar.letters else (), _words(bar)
     left, width = column
-    behind, before = (int((room + 2) * share) - 2 for share in (1 - bar.begin, bar.end))
-    for count in range(len(told), -1, -1):
-        parts = (*letters, *told[:count])
+    after, before = (int((room + 2) * share) - 2 for share in (1 - bar.begin, bar.end))
+    for count in range(len(details), -1, -1):
+        parts = (*letters, *details[:count])
         parts = tuple(part if i == 0 else f"· {part}" for i, part in enumerate(parts))
         length = len(" ".join(parts))
-        if length <= behind:
+        if length <= after:
             return _text((left + bar.begin * width, (1 - bar.begin) * width), top, parts)
         if length <= before:
             return _text((left, bar.end * width), top, parts, ends=True)

@@ -1,4 +1,4 @@
-"""What a version of a table holds, as listings: its fields, its files, its leaf partitions."""
+"""Listings of a version of a table: its fields, its files and its leaf partitions."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from sleeper_nb.report import (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FileListing(Report, Sequence[dict[str, Any]]):
-    """References to files, one dictionary each; made when they are looked at, as there may be a million.
+    """References to files, one dictionary each; created on access, as there may be a million.
 
     Parameters
     ----------
     references
-        In the order that is shown.
+        In the order in which they are shown.
     title
-        The line above.
+        The line above the listing.
     """
 
     references: pa.Table
@@ -41,7 +41,7 @@ class FileListing(Report, Sequence[dict[str, Any]]):
 
     @classmethod
     def of(cls, at: Versioned) -> FileListing:
-        """Return the files that a version reads: in the order of their partitions, in each the oldest first."""
+        """Return the files that a version reads, in the order of their partitions; within each, the oldest first."""
         active, leaves = at.state.files.active, pa.array([leaf.id for leaf in at.state.tree.leaves], pa.string())
         place = pc.index_in(active["partition_id"], value_set=leaves)
         by = pa.table({"place": place, "added": active["added_snapshot"], "filename": active["filename"]})
@@ -49,7 +49,7 @@ class FileListing(Report, Sequence[dict[str, Any]]):
         return cls(ordered, f"files of {at.name} at {at.resolved}")
 
     def grid(self) -> Grid:
-        """Return the first files, and below them how many there are when that is not all."""
+        """Return the first files; when there are more, the footer has their number."""
         cut = f"first {SHOWN_ROWS} of {len(self):,} rows" if len(self) > SHOWN_ROWS else ""
         files = len(pc.unique(self.references["filename"]))
         shared = f"{len(self):,} references to {counted(files, 'file')}" if files != len(self) else ""
@@ -57,7 +57,7 @@ class FileListing(Report, Sequence[dict[str, Any]]):
         return Grid(self._columns(), tuple(map(self._cells, self[:SHOWN_ROWS])), self.title, footer)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the columns, each with its values."""
+        """Return the values of each column."""
         rows = list(map(self._cells, self))
         return {name: [row[i] for row in rows] for i, name in enumerate(self._columns())}
 
@@ -85,7 +85,7 @@ class FileListing(Report, Sequence[dict[str, Any]]):
 
 
 def field_listing(at: Versioned) -> Listing[Field]:
-    """Return the fields of a version, each with its role and type, and whether it may be null."""
+    """Return the fields of a version, with the role, the type and the nullability of each."""
     shown = at.state.schema.grid()
     return Listing(at.state.schema.fields, shown.columns, shown.rows, f"fields of {at.name} at {at.resolved}")
 
@@ -109,19 +109,19 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Versioned(Protocol):
-    """What a picture is taken of: a table at one version (`sleeper_nb.table.TableAt`)."""
+    """A table at one version, as pictures and listings need it."""
 
     name: str
 
     @property
-    def resolved(self) -> object: ...  # noqa: D102 - as in TableAt, and so is the next
+    def resolved(self) -> object: ...  # noqa: D102 - documented by the class that implements it, and so is the next
 
     @property
     def state(self) -> TableState: ...  # noqa: D102
 
 
 class Listed(Protocol[T_co]):
-    """What stands below a picture: `sleeper_nb.report.Listing`, or what shows itself like one."""
+    """A listing below a picture: `sleeper_nb.report.Listing`, or anything that is shown as one."""
 
     def grid(self) -> Grid: ...  # noqa: D102 - as in Report, and so is the next
 
@@ -136,7 +136,7 @@ class Listed(Protocol[T_co]):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Pictured(Report, Sequence[T], Generic[T]):
-    """A listing below a picture; where only text is shown, below a drawing of lines."""
+    """A listing below a picture; on the console, below the same picture as text."""
 
     listing: Listed[T]
     picture: str
@@ -147,7 +147,7 @@ class Pictured(Report, Sequence[T], Generic[T]):
         return self.listing.grid()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the columns of the listing."""
+        """Return the values of each column of the listing."""
         return self.listing.to_dict()
 
     def __repr__(self) -> str:

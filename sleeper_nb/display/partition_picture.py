@@ -1,4 +1,4 @@
-"""Pictures as escaped, deterministic HTML, that of a table's partitions; and grids cut to a size to save."""
+"""The picture of the partitions of a version, as HTML and as text: where keys are split, and the rows of each leaf."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.report import counted
 
 _MAX_CELLS, _MAX_LEVELS = 64, 6
-_LINE_CHARS = 130  # so many letters fit across 960 px; on a narrower screen the page leaves out what does not fit
+_LINE_CHARS = 130  # letters that fit across 960 px; a narrower page leaves out what does not fit
 _LEVEL, LEAF = 22, 58  # heights in px
 
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """A box: its place (across in leaves, down in px), its rows, a full text; lines: the first that fits of each."""
+    """A box: its place (across in leaves, down in px), rows, tooltip, and lines, each in ever shorter forms."""
 
     x: int
     width: int
@@ -46,8 +46,8 @@ class _Cell:
 def partition_map(at: Versioned) -> str:
     """Return the partitions as an icicle: splits above, leaves below in key order, in a stronger colour for more rows.
 
-    More than 64 leaves are drawn as groups of neighbours, and levels of splits below the 6th are left out; the line
-    under the picture says so.
+    More than 64 leaves are drawn as groups of neighbours, and splits below the 6th level are left out; the line below
+    the picture says so.
     """
     state = at.state
     leaves = state.tree.leaves
@@ -57,20 +57,20 @@ def partition_map(at: Versioned) -> str:
     rows = [box.rows or 0 for box in boxes]
     keys = [key.name for key in state.schema.row_keys]
     by = " × ".join(keys[i] for i in split_keys(state.tree))
-    said = (
+    notes = (
         f"{counted(len(leaves), 'partition')} by {by} · {counted(sum(rows), 'row')}",
         f"the stronger the colour, the more rows ({min(rows):,} to {max(rows):,})" if len(boxes) > 1 else "",
         f"drawn as {len(boxes)} groups of up to {step:,} neighbours" if step > 1 else "",
         f"splits below level {levels} are not drawn" if step == 1 and max(depth) > levels else "",
     )
     drawn = _drawn([*_split_cells(state.tree, keys, levels), *boxes], len(boxes))
-    return figure(f"partitions of {at.name} at {at.resolved}", levels * _LEVEL + LEAF, drawn, said)
+    return figure(f"partitions of {at.name} at {at.resolved}", levels * _LEVEL + LEAF, drawn, notes)
 
 
 def drawn_leaves(tree: PartitionTree) -> tuple[int, tuple[Partition, ...]]:
-    """Return where in the picture of a tree every leaf is seen, in px from its top; and the first leaf of each box.
+    """Return the distance of the leaves from the top of the picture in px, and the first leaf of each box.
 
-    Boxes are as wide as each other; where leaves are drawn as groups, each holds some neighbours.
+    All boxes have the same width; where leaves are drawn as groups, a box holds some neighbours.
     """
     step, levels = _shape(tree.leaves, [len(tree.ancestors(leaf.id)) for leaf in tree.leaves])
     return levels * _LEVEL, tree.leaves[::step]
@@ -83,7 +83,7 @@ def _shape(leaves: Sequence[Partition], depth: Sequence[int]) -> tuple[int, int]
 
 
 def partition_lines(at: Versioned) -> str:
-    """Return the partitions as a tree of lines: where each is split, and below it the leaves with their rows."""
+    """Return the partitions as a tree of text, for the console: where each is split, and the leaves with their rows."""
     state, lines = at.state, [f"partitions of {at.name} at {at.resolved}"]
     tree, totals, keys = state.tree, state.files.by_partition(), [key.name for key in state.schema.row_keys]
 
@@ -126,7 +126,7 @@ def _leaf_cells(state: TableState, depth: Sequence[int], step: int) -> list[_Cel
 
 
 def _room(width: int, across: int) -> int:
-    """Return how many letters fit into a box."""
+    """Return the number of letters that fit into a box."""
     return _LINE_CHARS * width // across - 2
 
 
@@ -135,17 +135,17 @@ def _millions(rows: int) -> str:
 
 
 def ranges_of(group: Sequence[Partition], dimensions: Sequence[int]) -> list[Range]:
-    """Return the ranges of some row keys that neighbours span together."""
+    """Return the ranges of some row keys that neighbouring partitions span together."""
     return [Range.hull([leaf.region.ranges[dimension] for leaf in group]) for dimension in dimensions]
 
 
 def split_keys(tree: PartitionTree) -> list[int]:
-    """Return which row keys the partitions differ in: the others are unbounded everywhere, and say nothing."""
+    """Return the row keys that the partitions are split by; the others are unbounded in every partition."""
     return sorted({node.dimension for node in tree.partitions if not node.is_leaf}) or [0]
 
 
 def _split_cells(tree: PartitionTree, keys: Sequence[str], levels: int) -> list[_Cell]:
-    """Return a box for each partition that was split, above its leaves, down to the last level that is drawn."""
+    """Return a box for each split partition, above its leaves, down to the last level that is drawn."""
     found: list[tuple[int, int, int, Partition]] = []
 
     def put(node: Partition, x: int, level: int) -> int:
@@ -169,7 +169,7 @@ def _split_cells(tree: PartitionTree, keys: Sequence[str], levels: int) -> list[
 
 
 def _drawn(cells: Sequence[_Cell], across: int) -> str:
-    """Return boxes, and over them their lines, each as long as its box is wide."""
+    """Return the boxes as SVG, and the text that fits into each."""
     boxes: list[str] = []
     drawn: list[str] = []
     most = max(cell.rows or 0 for cell in cells) or 1
@@ -184,7 +184,7 @@ def _drawn(cells: Sequence[_Cell], across: int) -> str:
             drawn.append(clipped_words(place, texts[0]) if texts[0] else "")
         elif room >= 9:
             drawn.append(words(place, [_parts(text) for text in texts]))
-        else:  # too narrow for words: only the rows, if need be from top to bottom
+        else:  # too narrow for words: only the number of rows, from top to bottom if need be
             held = _millions(cell.rows)
             drawn.append(words(place, [(held,)]) if len(held) <= room else upright_words(place, held))
     edge = f"{BRAND};stroke:currentColor;stroke-opacity:0.35"
@@ -192,6 +192,6 @@ def _drawn(cells: Sequence[_Cell], across: int) -> str:
 
 
 def _parts(text: str) -> tuple[str, ...]:
-    """Return what may be left out at the end of a line: of a count of rows the word, of all else nothing."""
+    """Return the parts of a line of which the last may be left out: the word after a number of rows."""
     number, rows, _ = text.partition(" row")
     return (number, text[len(number) + 1 :]) if rows else (text,)

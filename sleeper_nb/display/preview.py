@@ -1,4 +1,4 @@
-"""The first rows of an answer, read once, and the line below them: how many, of what, and how long it took."""
+"""The first rows of an answer, the line below them, and the limit on the size of what a notebook saves."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ DEFAULT_DISPLAY = Display()
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What an answer reads of its tables; a table that is named twice is read twice.
+    """What an answer reads from its tables; a table that is named twice counts twice.
 
-    An engine leaves out columns and row groups that it has no use for, so that the bytes are the most that it reads.
+    An engine skips columns and row groups that it does not need, so the bytes are an upper bound.
     """
 
     partitions: int
@@ -45,7 +45,7 @@ class Reads:
 
     @classmethod
     def of(cls, plans: Iterable[ScanPlan]) -> Self:
-        """Return what some scans read together."""
+        """Return the sum of what some scans read."""
         found = tuple(plans)
         return cls(
             sum(len(plan.leaves) for plan in found),
@@ -56,7 +56,7 @@ class Reads:
         )
 
     def __str__(self) -> str:
-        """``3/16 partitions, 5/20 files, at most 42.1 MiB``; nothing where no table is read."""
+        """``3/16 partitions, 5/20 files, at most 42.1 MiB``; empty when no table is read."""
         if not self.partitions_of:
             return ""
         partitions = f"{self.partitions:,}/{self.partitions_of:,} partitions"
@@ -64,14 +64,14 @@ class Reads:
 
 
 class FirstRows:
-    """The first rows of an answer: read when they are first asked for, and kept for whoever asks again.
+    """The first rows of an answer: read on the first access and kept.
 
     Parameters
     ----------
     read
-        Reads at most so many rows.
+        Reads up to a number of rows.
     clock, began
-        Tell how long the answer took, from `began` until the rows were there; waiting for somebody to ask is left out.
+        Measure how long the answer took, from `began` until the rows were read, without the time in between.
     """
 
     __slots__ = ("_before", "_clock", "_full", "_kept", "_read", "seconds")
@@ -84,31 +84,31 @@ class FirstRows:
         self.seconds = 0.0
 
     def upto(self, rows: int) -> pa.Table:
-        """Return at most so many rows."""
+        """Return up to `rows` rows."""
         kept = self._kept
         if kept is not None and (self._full or rows <= kept.num_rows):
             return kept.slice(0, rows)
         began = self._clock.now()
         found = self._read(rows)
-        if rows <= MOST_SHOWN + 1:  # more are for a program, which keeps them itself
+        if rows <= MOST_SHOWN + 1:  # a longer answer is for a program, which keeps it itself
             self._kept, self._full = found, found.num_rows < rows
             self.seconds = (self._before + self._clock.now() - began).total_seconds()
         return found
 
     def grid(self, display: Display, *what: object, total: int | None = None) -> Grid:
-        """Return the rows as they are to be shown, and below them what they are of and how long it took."""
+        """Return the rows to show; the footer says what they are of and how long it took."""
         rows = self.upto(display.rows + 1)
         took = duration(self.seconds) if display.timed else ""
         return preview(rows, " · ".join(filter(None, (*map(str, what), took))), limit=display.rows, total=total)
 
 
 def preview(rows: pa.Table, footer: str, *, limit: int = DEFAULT_DISPLAY.rows, total: int | None = None) -> Grid:
-    """Return the first rows of a result as a grid; below them, how many there are, and `footer`.
+    """Return the first rows of a result as a grid; the line below has their number and `footer`.
 
-    `rows` holds up to one row more than are shown, which tells whether there are more without counting them. When
-    metadata tell how many there are, that is `total`. What is too large to be saved is cut, and the footer says so.
+    `rows` has up to one row more than is shown, which tells whether there are more without counting them. `total` is
+    the number of rows, when metadata has it. A grid that is too large to save is cut, and the footer says so.
     """
-    if not rows.column_names:  # what a statement gives that is no query; its number of rows means nothing
+    if not rows.column_names:  # the answer of a statement that is not a query; its number of rows means nothing
         return Grid((), (), footer=f"no rows · {footer}")
     shown = rows.slice(0, limit)
     of = f"at least {limit + 1:,}" if total is None else f"{total:,}"
@@ -117,20 +117,20 @@ def preview(rows: pa.Table, footer: str, *, limit: int = DEFAULT_DISPLAY.rows, t
     return whole_or_bounded(Grid(tuple(shown.column_names), cells, footer=f"{count} · {footer}"))
 
 
-_LONGEST = 200  # characters of a value, where longer ones would make the answer too large
+_LONGEST = 200  # characters of a value in an answer that would be too large
 _SURELY_SHORT = _LONGEST // 2  # a line break is shown as two characters
 _SHORT_TYPES = (int, float, date, Bytes, NoneType)
-MAX_BYTES = 65_536  # of HTML, about, are saved for one answer
-_LEAST_ROWS = 5  # of an answer that is too wide; then columns are left out
+MAX_BYTES = 65_536  # about so many bytes of HTML are saved for one answer
+_LEAST_ROWS = 5  # the fewest rows of a wide answer, before columns are left out
 
 
 def largest(count: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest number up to `count` that fits, where less of something fits too; at least 1."""
+    """Return the largest number up to `count` that fits, at least 1; any smaller number must fit too."""
     return max(1, bisect_left(range(1, count + 1), 1, key=lambda number: not fits(number)))
 
 
 def bounded(grid: Grid, limit: int = MAX_BYTES) -> Grid:
-    """Return a grid whose HTML has at most about `limit` bytes; its footer says what was left out."""
+    """Return a grid whose HTML has at most about `limit` bytes; the footer says what was left out."""
     return bounded_with_html(grid, limit)[0]
 
 
@@ -171,5 +171,5 @@ def _fits(grid: Grid, limit: int) -> bool:
 
 
 def whole_or_bounded(grid: Grid) -> Grid:
-    """Return a grid as it is while it can be saved so, its long cells too; else `bounded`."""
+    """Return a grid with its long cells while it is small enough to save; otherwise as `bounded` does."""
     return grid if _fits(grid, MAX_BYTES) else bounded(grid)

@@ -1,4 +1,4 @@
-"""The history of a table as a picture and as lines: rows over its versions, commits, savepoints, and what expired."""
+"""The picture of the history of a table, as HTML and as text: rows over versions, commits, savepoints, gaps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 class _Mark(NamedTuple):
-    """How a commit is drawn: a shape, and a colour that is seen on light and on dark."""
+    """How a commit is drawn: a shape, and a colour that is visible on light and on dark pages."""
 
     shape: str
     colour: str
@@ -39,7 +39,7 @@ _OTHER = _Mark("▼", "#80868b")
 
 @dataclass(frozen=True, slots=True)
 class _DrawnVersion:
-    """A version that can be read; its snapshot is None when that has expired, so that only savepoints hold it."""
+    """A version that can be read; its snapshot is None when it has expired and only savepoints hold the version."""
 
     number: int
     rows: int
@@ -58,7 +58,7 @@ class _DrawnVersion:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """One place of the picture: a version, or a few neighbours; and the numbers that have expired just before them."""
+    """One place in the picture: a version or a few neighbours, and the numbers that expired just before them."""
 
     versions: tuple[_DrawnVersion, ...]
     expired: tuple[tuple[int, int], ...]
@@ -69,7 +69,7 @@ class _Position:
 
     @property
     def mark(self) -> str:
-        """What its commits did, most of them; of equally many the first in the legend."""
+        """The most frequent operation of its commits; of equally frequent ones the first in the legend."""
         counts = _operations(self.versions)
         return max(counts, key=counts.__getitem__, default="")
 
@@ -78,13 +78,14 @@ class _Position:
         if len(self.versions) == 1:
             return self.versions[0].tip
         counts = ", ".join(f"{count} {operation}" for operation, count in _operations(self.versions).items())
-        return f"snapshots {self.versions[0].number}–{self.versions[-1].number} · {counts} · {self.rows:,} rows at last"
+        numbers = f"{self.versions[0].number}–{self.versions[-1].number}"
+        return f"snapshots {numbers} · {counts} · {self.rows:,} rows at the last"
 
 
 class _Flag(NamedTuple):
-    """Savepoints of one place: how far across (0 to 1), on which line, by what name, on which side of the pole.
+    """The savepoints of one place: position (0 to 1), line, name, and the side of the pole with the name.
 
-    The name has room up to the next pole with a name on its line, or to the edge.
+    `room` is the width up to the next pole with a name on the same line, or to the edge.
     """
 
     x: float
@@ -105,18 +106,17 @@ def timeline(
 ) -> str:
     """Return rows over versions as a line of steps, a shape for what each commit did, and flags for savepoints.
 
-    Versions are drawn in the order of their numbers, at equal distances, however long they lasted. Where numbers
-    have expired the line has a gap. More than 80 versions are drawn as groups of neighbours, and what lies below the
-    picture says so.
+    Versions are drawn in the order of their numbers, at equal distances. The line has a gap where versions have
+    expired. More than 80 versions are drawn as groups of neighbours, and the notes below the picture say so.
 
     Parameters
     ----------
     snapshots, savepoints
         Those of one table, in any order.
     current
-        The number of a version to point out, by a bar.
+        The number of a version to mark with a bar.
     before
-        Of one that is compared with it, by an outline.
+        The number of a version to mark with an outline.
     name
         The table's name.
     """
@@ -130,12 +130,12 @@ def timeline(
         _flags_drawn(flags, top),
     )
     return figure(
-        f"history of {name}", top + _AREA + _LINE + 4, "\n".join(filter(None, parts)), _said(places, current, before)
+        f"history of {name}", top + _AREA + _LINE + 4, "\n".join(filter(None, parts)), _notes(places, current, before)
     )
 
 
 def timeline_lines(snapshots: Sequence[Snapshot], savepoints: Sequence[Savepoint], *, name: str) -> str:
-    """Return the same as lines of text: rows as blocks, below them what each commit did, and savepoints."""
+    """Return the same as text, for the console: rows as blocks, below them the commits and the savepoints."""
     places = _places(snapshots, savepoints, _MOST_PLACES)
     most = max((place.rows for place in places), default=0) or 1
     columns = []
@@ -146,7 +146,7 @@ def timeline_lines(snapshots: Sequence[Snapshot], savepoints: Sequence[Savepoint
         columns.append((_BLOCKS[(len(_BLOCKS) - 1) * place.rows // most], shape, flag))
     drawn = ["".join(line).rstrip() for line in zip(*columns, strict=True)]
     drawn = [line for line in drawn if line.strip("┊ ")]
-    return "\n".join([f"history of {name}", *drawn, " · ".join(_said(places))])
+    return "\n".join([f"history of {name}", *drawn, " · ".join(_notes(places))])
 
 
 def change_text(snapshot: Snapshot) -> str:
@@ -173,7 +173,7 @@ def _places(snapshots: Sequence[Snapshot], savepoints: Sequence[Savepoint], most
 
 
 def _operations(versions: Sequence[_DrawnVersion]) -> Counter[str]:
-    """Return how many commits did what, in the order of the legend."""
+    """Return the number of commits by operation, in the order of the legend."""
     counts = Counter(version.snapshot.operation for version in versions if version.snapshot is not None)
     return Counter({name: counts[name] for name in dict.fromkeys((*_MARKS, *counts)) if name in counts})
 
@@ -221,9 +221,9 @@ def _marks_drawn(places: Sequence[_Position], top: int) -> str:
 
 
 def _flags(places: Sequence[_Position]) -> list[_Flag]:
-    """Return the newest flags; only of older ones, with no room on the lines beside newer ones, one has no name."""
+    """Return the newest savepoints as flags; an older one has no name where newer ones leave no room for it."""
     saved = [(i, points) for i, place in enumerate(places) if (points := _points(place))]
-    free = [1.0, 1.0]  # how far across each line has room still, from the left
+    free = [1.0, 1.0]  # the width that is still free on each line, from the left
     found: list[_Flag] = []
     for i, points in reversed(saved[-_MOST_FLAGS:]):
         x, word = (i + 0.5) / len(places), _names(points)
@@ -241,7 +241,7 @@ def _flags(places: Sequence[_Position]) -> list[_Flag]:
 
 
 def _room(flag: _Flag, flags: Sequence[_Flag]) -> float:
-    """Return how much of the width the name of a flag may take; two that face each other share what is between."""
+    """Return the width that the name of a flag may take; two names that face each other share the gap."""
     others = [other for other in flags if other.word and other.line == flag.line and other.x != flag.x]
     if flag.left:
         gaps = [(flag.x - other.x) / (1 if other.left else 2) for other in others if other.x < flag.x]
@@ -254,8 +254,8 @@ def _flags_drawn(flags: Sequence[_Flag], top: int) -> str:
     parts = []
     for flag in flags:
         y = flag.line * _LINE
-        told = [": ".join(filter(None, (_name(p), clip(p.message or "", 40)))) for p in flag.points]
-        tip = f"<title>{html.escape(clip('; '.join(told), 120))}</title>"
+        names = [": ".join(filter(None, (_name(p), clip(p.message or "", 40)))) for p in flag.points]
+        tip = f"<title>{html.escape(clip('; '.join(names), 120))}</title>"
         pole = f'<path d="M0 {y + 2}V{top + _AREA}M0 {y + 2}l9 4-9 4z" stroke="currentColor" stroke-opacity="0.7"/>'
         begin = flag.x - flag.room if flag.left else flag.x
         place = f'x="{100 * begin:.2f}%" width="{100 * flag.room:.2f}%" y="{y - 2}" height="17"'
@@ -264,8 +264,8 @@ def _flags_drawn(flags: Sequence[_Flag], top: int) -> str:
     return "".join(parts)
 
 
-def _said(places: Sequence[_Position], current: int | None = None, before: int | None = None) -> list[str]:
-    """Return the legend: what the shapes mean, with how many there are, and what is not in the picture."""
+def _notes(places: Sequence[_Position], current: int | None = None, before: int | None = None) -> list[str]:
+    """Return the legend: the shapes with their counts, and what is not in the picture."""
     versions = [version for place in places for version in place.versions]
     rows = [version.rows for version in versions] or [0]
     step = max((len(place.versions) for place in places), default=1)
@@ -276,7 +276,7 @@ def _said(places: Sequence[_Position], current: int | None = None, before: int |
         for word, number in (("outline", before), ("bar", current))
     }
     older = f" and {len(points) - _MOST_NAMES} older" if len(points) > _MOST_NAMES else ""
-    said = (
+    notes = (
         f"rows at {counted(len(versions), 'version')}, {min(rows):,} to {max(rows):,}",
         f"drawn as {len(places)} groups of up to {step:,} neighbours" if step > 1 else "",
         *(f"{word}: snapshot {v.number}, {v.rows:,} rows" for word, v in pointed.items() if v),
@@ -284,7 +284,7 @@ def _said(places: Sequence[_Position], current: int | None = None, before: int |
         f"⚑ {', '.join(map(_name, points[-_MOST_NAMES:]))}{older}" if points else "",
         f"┊ expired: {_runs(expired)}" if expired else "",
     )
-    return [words for words in said if words]
+    return [note for note in notes if note]
 
 
 def _points(place: _Position) -> tuple[Savepoint, ...]:
@@ -301,7 +301,7 @@ def _name(savepoint: Savepoint) -> str:
 
 
 def _runs(gaps: Sequence[tuple[int, int]]) -> str:
-    """Return runs of numbers in a few words: ``2–9, 14``; of many the first and how many there are."""
+    """Return runs of numbers as text: ``2–9, 14``; of many, the first few and the number of others."""
     words = [str(low) if low == high else f"{low}–{high}" for low, high in gaps]
     more = f" and {len(words) - _MOST_NAMES} more" if len(words) > _MOST_NAMES else ""
     return ", ".join(words[:_MOST_NAMES]) + more

@@ -1,4 +1,4 @@
-"""Widgets over sessions and tables; each saves a static picture first."""
+"""Functions that make the widgets: explorer, timeline, form, pager, job watch. Each leaves a picture in the file."""
 
 from __future__ import annotations
 
@@ -23,19 +23,21 @@ __all__ = ["create_form", "explore", "pages", "timeline", "watch"]
 
 
 def explore(session: Session, table: str | None = None) -> Explorer:
-    """Return a widget that shows the tables of a session at any of their versions; nothing can be changed in it.
+    """Return a widget that shows the tables of a session at any of their versions; it is read-only.
 
     Parameters
     ----------
     session
-        Whose tables.
+        The session whose tables are shown.
     table
-        The one to begin with, at its newest version; the first by name when None.
+        The table to begin with, at its newest version; the first by name when None.
 
     Returns
     -------
-    What a notebook displays as a static picture, which stays in the saved file, and the live widget. Its ``table``,
-    ``version``, ``tab``, ``partition`` and ``statement`` can be read, set and observed; ``preview`` is what it shows.
+    Explorer
+        A notebook displays it as a static picture, which stays in the saved file, and as the live widget. Its
+        ``table``, ``version``, ``tab``, ``partition`` and ``statement`` can be read, set and observed; ``preview`` is
+        what it shows.
 
     Raises
     ------
@@ -50,19 +52,20 @@ def explore(session: Session, table: str | None = None) -> Explorer:
 
 
 def timeline(session: Session, table: str) -> Timeline:
-    """Return a widget that compares two versions of a table; it changes nothing, and writes the line that rolls back.
+    """Return a widget that compares two versions of a table; it is read-only, and writes the command that rolls back.
 
     Parameters
     ----------
     session
-        Whose table.
+        The session that has the table.
     table
-        Its name.
+        The name of the table.
 
     Returns
     -------
-    As of `explore`. Its ``before`` and ``after`` can be read, set and observed; ``difference`` and ``preview`` are what
-    it shows of them, ``rollback_line`` what its button wrote.
+    Timeline
+        Displayed as the explorer is. Its ``before`` and ``after`` can be read, set and observed; ``difference`` and
+        ``preview`` are what it shows of them, ``rollback_line`` the command that its button wrote.
 
     Raises
     ------
@@ -77,18 +80,20 @@ def timeline(session: Session, table: str) -> Timeline:
 
 
 def create_form(session: Session, name: str | None = None) -> CreateForm:
-    """Return a form for a new table, which shows the cell that makes it, and what is wrong; it makes nothing itself.
+    """Return a form for a new table: it shows the cell that creates the table, and any problems, but creates nothing.
 
     Parameters
     ----------
     session
-        Where the table is to be.
+        The session to create the table in.
     name
-        What it is to be called.
+        The name of the new table.
 
     Returns
     -------
-    As of `explore`. Its ``draft`` can be read, set and observed; ``cell`` is the cell, ``problems`` what is wrong.
+    CreateForm
+        Displayed as the explorer is. Its ``draft`` can be read, set and observed; ``cell`` is the cell, ``problems``
+        what is wrong with it.
 
     Raises
     ------
@@ -106,19 +111,20 @@ def create_form(session: Session, name: str | None = None) -> CreateForm:
 
 
 def pages(result: QueryResult, rows: int = 20) -> Pager:
-    """Return a widget that goes through a query's answer a page at a time; what nobody turns to is not fetched.
+    """Return a widget that shows the answer of a query page by page; a page is fetched when it is first shown.
 
     Parameters
     ----------
     result
-        Of `Session.sql`; it is read by the widget alone until that is closed.
+        The answer of `Session.sql`. Only the widget reads it until the widget is closed.
     rows
-        How many a page has, up to 1,000.
+        The number of rows on a page, up to 1,000.
 
     Returns
     -------
-    As of `explore`; the static picture is the first page. Its ``first`` and ``rows`` can be read, set and observed;
-    ``page`` is what it shows.
+    Pager
+        Displayed as the explorer is; the static picture is the first page. Its ``first`` and ``rows`` can be read, set
+        and observed; ``page`` is what it shows.
 
     Raises
     ------
@@ -138,24 +144,25 @@ def watch(
     work: BackgroundJob[Any] | None = None,
     since: datetime | None = None,
 ) -> JobWatch:
-    """Return a widget that follows jobs while it is displayed, and stops them where this session does the work.
+    """Return a widget that shows the progress of jobs, and can stop those that this session runs.
 
     Parameters
     ----------
     session
-        Whose tables.
+        The session whose tables are watched.
     table
-        The table; all when None.
+        The table whose jobs are shown; those of all tables when None.
     work
-        A handle of work in the background, as ``table.compact(background=True)`` returns it; followed until it ends.
-        None follows whatever runs until nothing does.
+        A handle of work in the background, as ``table.compact(background=True)`` returns it; watched until it ends.
+        None watches all running jobs until none is left.
     since
-        Jobs that were made from this moment on are shown also when they have ended; now, when None.
+        Jobs created at or after this moment are shown even when they have ended; now, when None.
 
     Returns
     -------
-    As of `explore`; the static picture becomes that of the end, once there is one. Its ``seen`` is what was seen last,
-    and ``work`` the handle.
+    JobWatch
+        Displayed as the explorer is; when the jobs end, the static picture becomes that of the end. Its ``seen`` is
+        what it read last, and ``work`` the handle.
 
     Raises
     ------
@@ -173,7 +180,7 @@ def watch(
 
 
 def _after_next_cell(events: Any, call: Callable[[], None]) -> None:
-    """Call something once, when the cell that is run next has ended."""
+    """Call a function once, when the next cell has run."""
 
     def ended(_: Any = None) -> None:
         events.unregister("post_run_cell", ended)

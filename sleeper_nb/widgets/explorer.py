@@ -1,4 +1,4 @@
-"""The explorer as ipywidgets: tables on the left, on the right versions and tabs, each with the line that it equals."""
+"""The explorer as ipywidgets: tables on the left, versions and tabs on the right, each with its equivalent command."""
 
 from __future__ import annotations
 
@@ -39,27 +39,27 @@ if TYPE_CHECKING:
     from sleeper_nb.session import Session
 
 
-# The explorer's tab for partitions: their picture, in which a range can be chosen, and below it the range's rows.
-
 _NONE = ("none: choose one to see its rows", "")
 
 
 class PartitionsPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
-    """The picture of the partitions, with a list of their ranges; a click into the picture chooses one too.
+    """The tab for partitions: a picture and a list of key ranges. Select a range, in either, to see its rows.
 
     Parameters
     ----------
     chosen
-        Is told of each choice: of the id of a leaf, empty for none.
-    quietly
-        Within it a choice is told to nobody.
+        Called with each selection: the id of a leaf, empty for none.
+    without_events
+        A context in which selections are not reported.
     """
 
-    def __init__(self, chosen: Callable[[Any], None], quietly: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(
+        self, chosen: Callable[[Any], None], without_events: Callable[[], AbstractContextManager[None]]
+    ) -> None:
         self._line, self._picture, self._rows, self._listing = (ipywidgets.HTML() for _ in range(4))
-        # The keyboard uses the list and its buttons: nobody wants to go through all leaves by tab.
+        # The keyboard uses the list and its buttons: there may be too many leaves to tab through.
         self._boxes = ipywidgets.HBox()
-        self._ranges = FilteredList("Range of keys", "range", chosen, quietly, 7, (_NONE,))
+        self._ranges = FilteredList("Range of keys", "range", chosen, without_events, 7, (_NONE,))
         self._list = self._ranges.list
         map_ = ipywidgets.VBox([self._picture, self._boxes])
         super().__init__([self._line, map_, self._ranges, self._rows, self._listing])
@@ -68,7 +68,7 @@ class PartitionsPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships
         self._shown: Ranges | None = None
 
     def show(self, shown: Preview, ranges: Ranges | None, chosen: str, rows: Preview | None) -> None:
-        """Show partitions, and of the chosen one the rows; nothing at all when there are no ranges."""
+        """Show the partitions and the rows of the selected one; without ranges, show neither."""
         self._line.value, self._listing.value = (same_as(shown.line) if shown.line else ""), shown.listing
         self._picture.value = shown.picture
         line = same_as(rows.line) if rows is not None and rows.line else ""
@@ -81,7 +81,7 @@ class PartitionsPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships
         self._ranges.show(options, chosen if chosen in named else "")
 
     def _made(self, ranges: Ranges) -> tuple[ipywidgets.Button, ...]:
-        """Return a button over each box of the picture: of a group of leaves, it chooses the first."""
+        """Return a button over each box of the picture; it selects the leaf, or the first of a group of leaves."""
         self._boxes.layout = {"top": f"{ranges.top}px", "height": f"{LEAF}px"}
         boxes = []
         for name in ranges.drawn:
@@ -91,23 +91,21 @@ class PartitionsPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships
         return tuple(boxes)
 
 
-# The explorer's tab for SQL: a query, a button that runs it, and its first rows.
-
 _LATE = timedelta(seconds=0.5)
 
 
 class SqlPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
-    """A text to write a query in, and below it the line that gives the same, and its rows.
+    """The tab for SQL: a text field, a button that runs the query, the equivalent command and the first rows.
 
     Parameters
     ----------
     typed
-        Is told of each change of the text.
+        Called with each change of the text.
     run
         Runs the text.
     clock
-        Says which text belongs to a click: JupyterLab sends both at once but on ways of their own (the subshells of a
-        kernel), so that the click may come first; a text right behind it is what was meant to be run.
+        Measures the time between a click and a change of the text. JupyterLab sends both on separate channels (the
+        subshells of a kernel), so the click may arrive first; text that arrives right after it is run as well.
     """
 
     def __init__(self, typed: Callable[[Any], None], run: Callable[[], None], clock: Clock) -> None:
@@ -122,7 +120,7 @@ class SqlPage(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no typ
         self.button.on_click(lambda _: self._press())
 
     def show(self, statement: str, shown: Preview) -> None:
-        """Show a statement, its line, and what it gave."""
+        """Show a statement, its command and its answer."""
         self._shown = statement
         self._text.value = statement
         self._answer.value = f'{same_as(shown.line)}<div role="status">{shown.html}</div>' if shown.line else ""
@@ -153,9 +151,9 @@ class Explorer(LiveWidget):
     Parameters
     ----------
     session
-        Whose tables. Everything is read in process: Spark is never started.
+        The session whose tables are shown. Everything is read in process: Spark is never started.
     table
-        The one to begin with, at its newest version; the first by name when None.
+        The table to begin with, at its newest version; the first by name when None.
 
     Attributes
     ----------
@@ -166,11 +164,11 @@ class Explorer(LiveWidget):
     tab
         ``"schema"``, ``"rows"``, ``"partitions"``, ``"files"``, ``"history"``, ``"savepoints"`` or ``"sql"``.
     preview
-        What is shown; its ``line`` is the magic that gives the same.
+        What is shown; its ``line`` is the equivalent command.
     partition
-        The id of the leaf partition whose rows are shown below the partitions; empty for none.
+        The id of the leaf partition whose rows are shown; empty for none.
     partition_rows
-        What is shown of it, as `preview`; None for none.
+        The rows of that partition, as a `Preview`; None for none.
     statement
         The query of the SQL tab; `run` runs it.
     """
@@ -188,7 +186,7 @@ class Explorer(LiveWidget):
         self._opened: OpenedTable | None = None
         self._travel_shown: tuple[tuple[ListedVersion, ...], int] | None = None
         self._suggested = ""
-        self._choice = FilteredList("Tables", "table", self._asked("table"), self._quietly, 12)
+        self._choice = FilteredList("Tables", "table", self._setter("table"), self._without_events, 12)
         self._picker = self._choice.list
         self._again = button("Refresh", "Look for new tables and versions")
         self._picture, self._label, self._error = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
@@ -196,8 +194,8 @@ class Explorer(LiveWidget):
         self._chosen = ipywidgets.HBox([steps("version", along(self._slider), icons=True), self._label])
         self._travel = ipywidgets.VBox()
         self._partitions, self._sql = (
-            PartitionsPage(self._asked("partition"), self._quietly),
-            SqlPage(self._asked("statement"), lambda: self._attempt(self.run), session.components.clock),
+            PartitionsPage(self._setter("partition"), self._without_events),
+            SqlPage(self._setter("statement"), lambda: self._attempt(self.run), session.components.clock),
         )
         own: dict[Tab, ipywidgets.Widget] = {"partitions": self._partitions, "sql": self._sql}
         self._pages = tuple(own.get(tab) or ipywidgets.HTML() for tab in TABS)
@@ -211,8 +209,8 @@ class Explorer(LiveWidget):
         parts |= {"travel": self._travel, "version": self._label}
         for name, widget in parts.items():
             widget.add_class(f"sleeper-{name}")
-        self._slider.observe(self._asked("version"), "value")
-        self._tabs.observe(self._asked("tab", TABS.__getitem__), "selected_index")
+        self._slider.observe(self._setter("version"), "value")
+        self._tabs.observe(self._setter("tab", TABS.__getitem__), "selected_index")
         self._again.on_click(lambda _: self._attempt(self.refresh))
         self.observe(self._to_newest, "table")
         self.observe(lambda _: self._show(), ["version", "tab"])
@@ -227,7 +225,10 @@ class Explorer(LiveWidget):
         return f"Explorer(table={self.table!r}, version={self.version!r})"
 
     def refresh(self) -> None:
-        """Look for new tables and versions; the newest version is followed, an older one stays while it is kept."""
+        """Open the table again and look for new tables and versions.
+
+        A widget at the newest version moves on to the new one; an older version stays while it is retained.
+        """
         self._names = self._model.tables()
         if self.table not in self._names:
             self.table = next(iter(self._names), "")
@@ -241,7 +242,7 @@ class Explorer(LiveWidget):
             self._show()
 
     def run(self) -> None:
-        """Run the statement of the SQL tab; its rows, or what is wrong with it, become what is shown."""
+        """Run the statement of the SQL tab, and show its rows or its error."""
         self.tab = "sql"
         line = sql_line(self.statement)
         self.preview = _answer(line, lambda: self._open_table().sql(self.statement, self.version))
@@ -254,10 +255,10 @@ class Explorer(LiveWidget):
         tab = () if self.tab == "rows" else (self.preview, *rows)
         return self._open_table().static(self.version, *tab)
 
-    def _say(self, error: str) -> None:
+    def _show_error(self, error: str) -> None:
         self._error.value = error
 
-    def _told(self, error: Exception) -> Exception:
+    def _explained(self, error: Exception) -> Exception:
         if not isinstance(error, NotFound):
             return error
         names = self._model.tables()
@@ -296,7 +297,7 @@ class Explorer(LiveWidget):
     def _to_newest(self, _: Any) -> None:
         newest = None if self._opened is None else max(self._opened.labels)
         if self.version == newest:
-            self._show()  # the other table has a version of that number too, so no change of it will be noticed
+            self._show()  # the other table has a version of that number too, so its observer is not called
         else:
             self.version = newest
 
@@ -304,11 +305,11 @@ class Explorer(LiveWidget):
         self._error.value = ""
         try:
             self._fill()
-        except Exception as error:  # noqa: BLE001 - a version that cannot be read is said, and others can be chosen
-            said = self._told(error)
-            self._error.value = alert(said)
+        except Exception as error:  # noqa: BLE001 - the error is shown, and another version can be selected
+            explained = self._explained(error)
+            self._error.value = alert(explained)
             self._show_page(_NOTHING)
-            self.preview = Preview("", self._error.value, str(said))
+            self.preview = Preview("", self._error.value, str(explained))
 
     def _fill(self) -> None:
         """Set the controls and fill the open tab; the others are filled when they are opened."""
@@ -344,7 +345,7 @@ class Explorer(LiveWidget):
 
     def _follow(self, version: OpenedVersion) -> None:
         """Drop a partition that the version does not have, and a suggested statement of another version."""
-        with self._quietly():
+        with self._without_events():
             if self.partition and not version.has_leaf(self.partition):
                 self.partition = ""
             if self.statement == self._suggested:
@@ -352,7 +353,7 @@ class Explorer(LiveWidget):
 
     def _show_page(self, shown: Preview) -> None:
         page = self._pages[TABS.index(self.tab)]
-        with self._quietly():
+        with self._without_events():
             if page is self._sql:
                 self._sql.show(self.statement, shown)
             elif page is self._partitions:
@@ -369,8 +370,8 @@ class Explorer(LiveWidget):
         self._partitions.show(shown, ranges, self.partition, rows)
 
     def _set_controls(self) -> None:
-        """Make the controls say what the traits say."""
-        with self._quietly():
+        """Set the controls to the values of the traits."""
+        with self._without_events():
             if self.table and self.table not in self._names:
                 self._names = self._model.tables()
             self._choice.show(tuple((name, name) for name in self._names), self.table or None)
@@ -392,8 +393,8 @@ class Explorer(LiveWidget):
 
 
 def _answer(line: str, ask: Callable[[], Preview]) -> Preview:
-    """Return what is asked for; an error becomes what is shown in its place."""
+    """Return what a function returns; an error is returned as a preview that shows it."""
     try:
         return ask()
-    except Exception as error:  # noqa: BLE001 - whatever it is, it has to be seen
+    except Exception as error:  # noqa: BLE001 - every error is shown to the user
         return Preview(line, alert(error), str(error))

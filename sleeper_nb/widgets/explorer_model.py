@@ -53,7 +53,7 @@ _SCROLL = '<div style="overflow-x:auto;margin-top:4px;">'
 
 @dataclass(frozen=True, slots=True)
 class ListedVersion:
-    """A version that can be chosen.
+    """A version that can be selected.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class ListedVersion:
     committed
         When, UTC.
     change
-        What its commit did, in a few words; empty when the snapshot has expired and a savepoint still holds it.
+        What its commit did, in a few words; empty when the snapshot has expired and only a savepoint holds it.
     rows
         Of the table at the version.
     savepoints
@@ -90,11 +90,11 @@ class Preview:
     Parameters
     ----------
     line
-        The magic line that gives the same.
+        The equivalent command.
     listing, text
         The answer, as HTML and as text.
     picture
-        As HTML too, above the listing.
+        Shown above the listing, as HTML.
     """
 
     line: str
@@ -116,12 +116,12 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """The ranges of keys that can be chosen at a version.
+    """The key ranges that can be selected at a version.
 
     Parameters
     ----------
     named
-        For each leaf, by its id, its keys and rows in words.
+        The label of each leaf, its keys and rows, by its id.
     top, drawn
         Where the picture shows the leaves (`drawn_leaves`), and the id of the first in each box.
     """
@@ -336,7 +336,7 @@ class OpenedVersion:
         raise InvalidInput(f"no tab {tab!r}", hint=f"the tabs are {', '.join(TABS)}")
 
     def ranges(self) -> Ranges:
-        """Return the leaves of the version, each to be chosen by its keys."""
+        """Return the leaves of the version, each with its keys as its label."""
         state = self.state
         totals, leaves = state.files.by_partition(), state.tree.leaves
         named = {
@@ -405,5 +405,5 @@ def _shown(line: str, grid: Grid, picture: str = "") -> Preview:
 
 
 def _word(text: str) -> str:
-    """Return a text as one word of a magic line."""
+    """Return a text as one word of a command."""
     return shlex.quote(text) if '"' in text or "\\" in text else f'"{text}"'

@@ -1,4 +1,4 @@
-"""The form for a new table as ipywidgets: its fields, what is wrong with them, and the cell that makes the table."""
+"""The form for a new table as ipywidgets: its fields, their problems, and the cell that creates the table."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ _NARROW = {"description_width": "initial"}
 
 
 class CreateForm(LiveWidget):
-    """A form that writes the cell for a new table and makes nothing; made by `sleeper_nb.widgets.create_form`.
+    """A form that writes the cell for a new table and creates nothing; made by `sleeper_nb.widgets.create_form`.
 
     Parameters
     ----------
     session
-        Where the table is to be.
+        The session to create the table in.
     name
-        What it is to be called.
+        The name of the new table.
     write
-        Puts a text into a new cell of the notebook; None where there is none.
+        Puts a text into a new cell of the notebook; None outside a notebook.
     afterwards
-        Calls something once, when the next cell was run: what was written is a cell then.
+        Calls a function once, when the next cell has run: the text is a cell by then.
 
     Attributes
     ----------
     draft
-        What is filled in; it can be set.
+        The values of the fields; it can be set.
     cell
-        The cell that makes the table.
+        The cell that creates the table.
     problems
-        What is wrong with it, as errors; the cell would raise the first.
+        What is wrong, as errors; the cell would raise the first.
     """
 
     draft = traitlets.Instance(TableDraft, ())
@@ -65,9 +65,9 @@ class CreateForm(LiveWidget):
         self._columns: list[_ColumnRow] = []
         self._add = button("Add a column", "Add a column below the last")
         self._write = button("Write the cell", "Put the cell below the next one that you run")
-        self._said, self._shown = ipywidgets.HTML(), ipywidgets.HTML()
+        self._messages, self._shown = ipywidgets.HTML(), ipywidgets.HTML()
         buttons = ipywidgets.HBox([self._add, self._write] if write else [self._add])
-        super().__init__(self._name, self._rows, self._splits, buttons, self._said, self._shown)
+        super().__init__(self._name, self._rows, self._splits, buttons, self._messages, self._shown)
         for widget, kind in ((self, "create"), (self._shown, "cell")):
             widget.add_class(f"sleeper-{kind}")
         for control in (self._name, self._splits):
@@ -84,23 +84,23 @@ class CreateForm(LiveWidget):
 
     @property
     def cell(self) -> str:
-        """The cell that makes the table."""
+        """The cell that creates the table."""
         draft: TableDraft = self.draft
         return draft.cell
 
     def write(self) -> None:
-        """Put the cell into the notebook, below the next cell that is run; the front-end takes it with that one."""
+        """Put the cell into the notebook; the front-end inserts it when the next cell runs, below that one."""
         if self.problems:
             raise self.problems[0]
         if self._write_cell is None:
             raise InvalidInput("there is no notebook to write to", hint="copy the cell")
         self._write_cell(self.cell)
-        self._said.value = '<div role="status">The cell comes below the next cell that you run.</div>'
+        self._messages.value = '<div role="status">The cell will appear below the next cell that you run.</div>'
         if self._afterwards is not None:
             self._afterwards(self._show)
 
     def _read(self, _: Any = None) -> None:
-        """Take what the controls say."""
+        """Set the draft from the controls."""
         if not self._syncing:
             columns = tuple(row.column for row in self._columns)
             self.draft = TableDraft(self._name.value.strip(), columns, self._splits.value)
@@ -113,8 +113,8 @@ class CreateForm(LiveWidget):
         self.draft = replace(self.draft, columns=tuple(one.column for one in self._columns if one is not row))
 
     def _set_controls(self) -> None:
-        """Make the controls say what the draft says; rows stay where they are, as somebody may be typing in one."""
-        with self._quietly():
+        """Set the controls from the draft; existing rows are kept, as the user may be typing in one."""
+        with self._without_events():
             if self._name.value.strip() != self.draft.name:
                 self._name.value = self.draft.name
             if self._splits.value != self.draft.splits:
@@ -136,12 +136,12 @@ class CreateForm(LiveWidget):
         self.problems = (*wrong, *unnamed)
         self._write.disabled = bool(self.problems)
         missing = "".join(f"<div>{html.escape(f'{each.message}: {each.hint}')}</div>" for each in unnamed)
-        self._said.value = "".join(map(alert, wrong)) + (f'<div role="status">{missing}</div>' if missing else "")
+        self._messages.value = "".join(map(alert, wrong)) + (f'<div role="status">{missing}</div>' if missing else "")
         code = f'<pre class="sleeper-line" tabindex="0" aria-label="the cell to copy">{html.escape(self.cell)}</pre>'
         self._shown.value = f"<div>the cell, to copy with one click or to write:</div>{code}"
 
-    def _say(self, error: str) -> None:
-        self._said.value = error
+    def _show_error(self, error: str) -> None:
+        self._messages.value = error
 
     def _static(self) -> Preview:
         return Preview("%sleeper create --form", f"<pre>{html.escape(self.cell)}</pre>", self.cell)
@@ -163,11 +163,11 @@ class _ColumnRow(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets ships no 
 
     @property
     def column(self) -> ColumnDraft:
-        """What is filled in."""
+        """The column as its fields say."""
         return ColumnDraft(self.name.value.strip(), self.type.value, self.role.value, self.nullable.value)
 
     def show(self, number: int, column: ColumnDraft) -> None:
-        """Make the controls say what a column says, and which it is."""
+        """Set the fields from a column, and number them."""
         self.name.description = f"Column {number}"
         self.remove.tooltip = f"Remove column {number}"
         if column.type not in self.type.options:

@@ -1,4 +1,4 @@
-"""The watch of jobs as ipywidgets: a bar, a table of jobs, a button that stops; what stays is how it ended."""
+"""The job watch as ipywidgets: a progress bar, a Stop button and a table of jobs, which stays when they have ended."""
 
 from __future__ import annotations
 
@@ -17,53 +17,53 @@ from sleeper_nb.widgets.live import LiveWidget, alert, button, static_bundle
 from sleeper_nb.widgets.watch_model import JobsModel
 
 PAUSE = 0.5
-"""Seconds between two looks."""
+"""Seconds between two reads of the jobs."""
 
 
 def in_thread(work: Callable[[], None]) -> None:
-    """Do something beside the notebook's cells."""
+    """Run a function in the background."""
     threading.Thread(target=work, name="sleeper-watch", daemon=True).start()
 
 
 def _cell() -> int | None:
-    """Return the number of the cell that runs; None outside IPython."""
+    """Return the number of the running cell; None outside IPython."""
     shell = get_ipython()
     return None if shell is None else shell.execution_count
 
 
 class JobWatch(LiveWidget):
-    """Jobs and how far they are, until they have ended; made by `sleeper_nb.widgets.watch`.
+    """The progress of jobs until they have ended; made by `sleeper_nb.widgets.watch`.
 
     Parameters
     ----------
-    source
-        Looks at the jobs.
+    model
+        Reads the jobs.
     clock
-        Waits between two looks.
+        Waits between two reads.
     line
-        The magic line that gives the same.
+        The equivalent command.
     work
-        What is watched of this session's own work, if it is that.
-    beside
-        Runs what looks again and again; it is called once, when the widget is displayed.
+        The work of this session that is watched; None to watch all jobs.
+    background
+        Runs the loop that reads the jobs; called once, when the widget is displayed.
 
     Attributes
     ----------
     seen
-        What was seen last.
+        The jobs as they were read last.
     work
-        The handle of the work, whose ``result()`` waits for it; None where others' jobs are watched.
+        The handle of the work, whose ``result()`` waits for it; None when all jobs are watched.
     """
 
     def __init__(
         self,
-        source: JobsModel,
+        model: JobsModel,
         clock: Clock,
         line: str,
         work: BackgroundJob[Any] | None = None,
-        beside: Callable[[Callable[[], None]], None] = in_thread,
+        background: Callable[[Callable[[], None]], None] = in_thread,
     ) -> None:
-        self._source, self._clock, self._line, self._beside, self.work = source, clock, line, beside, work
+        self._model, self._clock, self._line, self._background, self.work = model, clock, line, background, work
         self._shut = threading.Event()
         self._kept: DisplayHandle | None = None
         self._displayed_in: int | None = None
@@ -75,25 +75,23 @@ class JobWatch(LiveWidget):
         super().__init__(self._head, self._error, self._table)
         self.add_class("sleeper-watch")
         self._stop.on_click(lambda _: self._attempt(self.stop))
-        self.seen = source.look()
+        self.seen = model.look()
         self._show()
 
     def __repr__(self) -> str:
-        return (
-            f"JobWatch({self.seen.title!r})"  # what a saved notebook keeps of the widget itself, so nothing that moves
-        )
+        return f"JobWatch({self.seen.title!r})"  # kept in a saved notebook, so without numbers that change
 
     def refresh(self) -> bool:
-        """Look once, and show it; return whether there is more to come."""
-        self.seen = self._source.look()
+        """Read the jobs once and show them; return whether any is still running."""
+        self.seen = self._model.look()
         self._show()
         if not self.seen.running and self._kept is not None:
             self._kept.update(static_bundle(self._static()), raw=True)
         return self.seen.running
 
     def stop(self) -> None:
-        """Cancel the work; what it has committed stays."""
-        self._source.stop()
+        """Cancel the work; its commits are kept."""
+        self._model.stop()
         self._stop.disabled, self._stop.description = True, "Stopping…"
 
     def follow(self) -> None:
@@ -102,9 +100,9 @@ class JobWatch(LiveWidget):
         Raises
         ------
         KeyboardInterrupt
-            The user interrupted: the cell ends, the jobs and what is displayed of them go on.
+            The user interrupted: the cell ends, the jobs and the widget go on.
         """
-        self._following = True  # a click would be read when the cell has ended, so there is none yet
+        self._following = True  # the kernel reads a click only after the cell, so the button is disabled until then
         self._set_controls()
         super()._ipython_display_()
         self._displayed_in = _cell()
@@ -112,14 +110,14 @@ class JobWatch(LiveWidget):
             self._follow()
         except KeyboardInterrupt as stop:
             if self.seen.running:
-                stop.add_note("The jobs go on; the button Stop ends them.")
+                stop.add_note("The jobs continue; press Stop to cancel them.")
                 self._following = False
                 self._set_controls()
-                self._beside(self._follow)
+                self._background(self._follow)
             raise
 
     def close(self) -> None:
-        """Take the widget from the page and look no more; the work goes on."""
+        """Remove the widget from the page and stop reading the jobs; the work goes on."""
         self._shut.set()
         super().close()
 
@@ -127,8 +125,8 @@ class JobWatch(LiveWidget):
         try:
             while not self._shut.is_set() and self.refresh():
                 self._clock.sleep(PAUSE)
-        except Exception as error:  # noqa: BLE001 - nobody else would see it: this runs beside the cells
-            self._say(alert(error))
+        except Exception as error:  # noqa: BLE001 - shown on the page: in the background nobody would see it
+            self._show_error(alert(error))
 
     def _display_static(self) -> None:
         self._kept = display(static_bundle(self._static()), raw=True, display_id=True)
@@ -138,13 +136,13 @@ class JobWatch(LiveWidget):
             return  # by `follow`, above
         super()._ipython_display_()
         if self.seen.running:
-            self._beside(self._follow)
+            self._background(self._follow)
 
     def _static(self) -> Preview:
         grid = self.seen.grid()
         return Preview(self._line, grid.html(), grid.text())
 
-    def _say(self, error: str) -> None:
+    def _show_error(self, error: str) -> None:
         self._error.value = error
 
     def _set_controls(self) -> None:
@@ -157,6 +155,6 @@ class JobWatch(LiveWidget):
             self._stop.disabled = self._following or not self.seen.stoppable
 
     def _show(self) -> None:
-        self._say("")
+        self._show_error("")
         self._set_controls()
         self._table.value = f'<div role="status">{self.seen.grid().html()}</div>'

@@ -1,4 +1,4 @@
-"""What the widgets share: a static twin that stays in the notebook, controls that follow traits, errors to be seen."""
+"""The base of all widgets: a static picture for the saved notebook, controls that follow traits, errors on the page."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ STYLE = """<style>
 
 
 class LiveWidget(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
-    """A widget whose traits are the truth: a control hands its change on to a trait, and shows what the traits say.
+    """A widget whose state is in its traits: a control sets a trait, and is set from the traits.
 
     Parameters
     ----------
     children
-        Below the style and above nothing; `error` may be among them.
+        The widgets on the page, from top to bottom.
     """
 
     def __init__(self, *children: ipywidgets.Widget) -> None:
@@ -78,11 +78,11 @@ class LiveWidget(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
         raise NotImplementedError  # pragma: no cover - each widget has its own
 
     def _set_controls(self) -> None:
-        """Make the controls say what the traits say."""
+        """Set the controls to the values of the traits."""
         raise NotImplementedError  # pragma: no cover - each widget has its own
 
-    def _say(self, error: str) -> None:
-        """Show an error, or none."""
+    def _show_error(self, error: str) -> None:
+        """Show an error as HTML; an empty text removes it."""
         raise NotImplementedError  # pragma: no cover - each widget has its own
 
     def _ipython_display_(self) -> None:
@@ -102,31 +102,32 @@ class LiveWidget(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
         if kept is not None:
             display(static_bundle(kept), raw=True)
 
-    def _asked(self, trait: str, value: Callable[[Any], Any] = lambda value: value) -> Callable[[Any], None]:
-        """Return what hands the change of a control on to a trait, unless the control itself was just set."""
+    def _setter(self, trait: str, value: Callable[[Any], Any] = lambda value: value) -> Callable[[Any], None]:
+        """Return an observer that sets a trait to the new value of a control, unless the widget set the control."""
 
-        def hand_on(change: Any) -> None:
+        def set_trait(change: Any) -> None:
             with self._one_at_a_time:
                 if not self._syncing and change["new"] is not None:
                     self._attempt(lambda: setattr(self, trait, value(change["new"])))
 
-        return hand_on
+        return set_trait
 
     def _attempt(self, action: Callable[[], None]) -> None:
-        """Do something; an error is shown, because what a control's callback raises is seen by nobody."""
+        """Run an action and show its error: an error that a callback raises would not be visible."""
         with self._one_at_a_time:
             try:
                 action()
-            except Exception as error:  # noqa: BLE001 - whatever it is, it has to be seen
+            except Exception as error:  # noqa: BLE001 - every error is shown to the user
                 self._set_controls()
-                self._say(alert(self._told(error)))
+                self._show_error(alert(self._explained(error)))
 
-    def _told(self, error: Exception) -> Exception:
-        """Return what is to be said of an error; what cannot be read any more is taken from the page."""
+    def _explained(self, error: Exception) -> Exception:
+        """Return the error to show; a widget also removes from the page what can no longer be read."""
         return error
 
     @contextmanager
-    def _quietly(self) -> Iterator[None]:
+    def _without_events(self) -> Iterator[None]:
+        """Give a context in which the controls can be set without setting traits."""
         with self._one_at_a_time:
             before, self._syncing = self._syncing, True
             try:
@@ -136,20 +137,20 @@ class LiveWidget(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no 
 
 
 def static_bundle(kept: Preview) -> dict[str, str]:
-    """Return the output that stays in a saved notebook, and is hidden where the live widget is on the page."""
+    """Return the output that stays in a saved notebook; it is hidden while the live widget is on the page."""
     return {"text/html": f'<div class="sleeper-static">{kept.html}</div>', "text/plain": kept.text}
 
 
 def button(description: str, tooltip: str, icon: str = "") -> ipywidgets.Button:
-    """Return a button as wide as what stands on it; one with only an icon is called what its tooltip says."""
+    """Return a button as wide as its text; the name of one with only an icon is its tooltip."""
     return ipywidgets.Button(description=description, tooltip=tooltip, icon=icon, layout={"width": "auto"})
 
 
 def steps(what: str, move: Callable[[int], object], *, icons: bool = False) -> ipywidgets.HBox:
-    """Return two buttons, of which one moves by -1 and one by 1.
+    """Return two buttons: Previous moves by -1, Next by 1.
 
-    They go through a list, as of the arrow keys in a list JupyterLab makes moves between cells; and along a slider, as
-    ipywidgets gives its handles no name that a screen reader could say.
+    A list needs them because JupyterLab takes the arrow keys in a list to move between cells; a slider, because
+    ipywidgets gives its handles no name for a screen reader.
     """
 
     def step(by: int, name: str, icon: str) -> ipywidgets.Button:
@@ -163,7 +164,7 @@ def steps(what: str, move: Callable[[int], object], *, icons: bool = False) -> i
 
 
 def along(listed: ipywidgets.Select | ipywidgets.SelectionSlider) -> Callable[[int], None]:
-    """Return what moves the choice among some options by so many of them, as far as there are any."""
+    """Return a function that moves the selection in a list by a number of options, within the list."""
 
     def move(by: int) -> None:
         if listed.options:
@@ -174,7 +175,7 @@ def along(listed: ipywidgets.Select | ipywidgets.SelectionSlider) -> Callable[[i
 
 
 def alert(error: Exception) -> str:
-    """Return an error as HTML: what is wrong, and the hint."""
+    """Return an error as HTML: its message and its hint."""
     if isinstance(error, SleeperError):
         message, hint = error.message, hint_text(error.hint_parts, "%sleeper")
     else:
@@ -184,37 +185,37 @@ def alert(error: Exception) -> str:
 
 
 def same_as(line: str, word: str = "same as") -> str:
-    """Return a magic line, to be selected with one click, and before it what it is."""
+    """Return a command that can be selected with one click, after a word that introduces it."""
     code = f'<code class="sleeper-line" tabindex="0" title="click to select">{html.escape(line)}</code>'
     return f'<div class="sleeper-same">{word} {code}</div>'
 
 
-# A list to choose from, with a field that narrows it when it is long, and its buttons to go back and forth.
-
 LONG = 12
-"""A list of more has a field to narrow it."""
+"""Longer lists have a filter."""
 MOST = 1000
-"""So many are listed at a time."""
+"""The most options that a list shows at a time."""
 Option = tuple[str, str]
 
 
 class FilteredList(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships no types
-    """A list of which one is chosen; typing goes into its field, as in a list JupyterLab takes letters for commands.
+    """A list to select from, with buttons, and with a filter when it is long.
+
+    The filter is a field of its own because JupyterLab takes letters that are typed in a list for commands.
 
     Parameters
     ----------
     title
-        What stands above the list.
+        The title above the list.
     what
-        What one of it is: ``"table"``.
+        What one option is: ``"table"``.
     chosen
-        Is told of each choice.
-    quietly
-        Within it a choice is told to nobody: the list is being set.
+        Called with each selection.
+    without_events
+        A context in which selections are not reported: the list is being set.
     rows
-        How many are seen at once, at most.
+        The most options that are visible at once.
     fixed
-        Options, as words and value, that are there whatever was typed.
+        Options, as label and value, that are listed whatever the filter.
     """
 
     def __init__(
@@ -222,11 +223,17 @@ class FilteredList(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships n
         title: str,
         what: str,
         chosen: Callable[[Any], None],
-        quietly: Callable[[], AbstractContextManager[None]],
+        without_events: Callable[[], AbstractContextManager[None]],
         rows: int,
         fixed: tuple[Option, ...] = (),
     ) -> None:
-        self._what, self._tell, self._quietly, self._rows, self._fixed = what, chosen, quietly, rows, fixed
+        self._what, self._tell, self._without_events, self._rows, self._fixed = (
+            what,
+            chosen,
+            without_events,
+            rows,
+            fixed,
+        )
         self._options: tuple[Option, ...] = ()
         self._chosen: str | None = None
         self.filter = ipywidgets.Text(description="Filter", placeholder=f"part of a {what}")
@@ -240,8 +247,8 @@ class FilteredList(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships n
         self.filter.observe(lambda _: self._narrow(), "value")
 
     def show(self, options: tuple[Option, ...], chosen: str | None) -> None:
-        """Show options, as words and value, and which of them is chosen."""
-        with self._quietly():
+        """Show options, as label and value, and select one of them."""
+        with self._without_events():
             if self._options != options:
                 self._options = options
                 self._set_parts()
@@ -249,7 +256,7 @@ class FilteredList(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships n
             self._narrow()
 
     def pick(self, value: str) -> None:
-        """Choose one, whatever the list was narrowed to."""
+        """Select a value, and clear the filter."""
         self.filter.value = ""
         self._tell({"new": value})
 
@@ -263,22 +270,23 @@ class FilteredList(ipywidgets.VBox):  # type: ignore[misc]  # ipywidgets ships n
             step.disabled = not self._options
 
     def _narrow(self) -> None:
-        """List what was asked for; of very many, the thousand with the one that is chosen."""
-        with self._quietly():
-            asked = self.filter.value.casefold().split()
-            found = [one for one in self._options if all(word in one[0].casefold() for word in asked)]
-            at = next((i for i, (_, value) in enumerate(found) if value == self._chosen), 0)
+        """List the options that match the filter; of very many, the thousand with the selected one."""
+        with self._without_events():
+            words = self.filter.value.casefold().split()
+            matches = [one for one in self._options if all(word in one[0].casefold() for word in words)]
+            at = next((i for i, (_, value) in enumerate(matches) if value == self._chosen), 0)
             first = at - at % MOST
-            listed = (*self._fixed, *found[first : first + MOST])
+            listed = (*self._fixed, *matches[first : first + MOST])
             if self.list.options != listed:
                 self.list.options = listed
             self.list.value = self._chosen if any(value == self._chosen for _, value in listed) else None
-            self._note.value = f'<div role="status">{html.escape(self._said(found, first))}</div>'
+            self._note.value = f'<div role="status">{html.escape(self._counts(matches, first))}</div>'
 
-    def _said(self, found: Sequence[Option], first: int) -> str:
-        if not found and self._options:
+    def _counts(self, matches: Sequence[Option], first: int) -> str:
+        """Return which of the options are listed; nothing when it is all of them."""
+        if not matches and self._options:
             return f"no {self._what} has {self.filter.value.strip()!r} in it"
-        if len(found) <= MOST:
-            return f"{len(found):,} of {len(self._options):,} {self._what}s" if self.filter.value.strip() else ""
-        part = f"{first + 1:,}–{min(first + MOST, len(found)):,}" if first else f"first {MOST:,}"
-        return f"{part} of {len(found):,} {self._what}s"
+        if len(matches) <= MOST:
+            return f"{len(matches):,} of {len(self._options):,} {self._what}s" if self.filter.value.strip() else ""
+        part = f"{first + 1:,}–{min(first + MOST, len(matches)):,}" if first else f"first {MOST:,}"
+        return f"{part} of {len(matches):,} {self._what}s"

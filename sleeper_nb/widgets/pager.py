@@ -1,4 +1,4 @@
-"""The pager of a query's answer as ipywidgets: Previous, Next, how many rows a page has, and which are shown."""
+"""The pager as ipywidgets: the rows of an answer page by page, with Previous, Next and the size of a page."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from sleeper_nb.widgets.pager_model import Page, PagesModel, rows_of_page
 
 
 class Pager(LiveWidget):
-    """An answer to turn the pages of; made by `sleeper_nb.widgets.pages`.
+    """The rows of an answer, page by page; made by `sleeper_nb.widgets.pages`.
 
     Parameters
     ----------
-    source
+    model
         Fetches rows.
     rows
-        How many a page has.
+        The number of rows on a page.
 
     Attributes
     ----------
     first, rows
-        How many rows stand before the page, and how many a page has; both can be set and observed.
+        The number of rows before the page, and on a page; both can be set and observed.
     page
         The page that is shown.
     """
@@ -36,8 +36,8 @@ class Pager(LiveWidget):
     first = traitlets.Int(0, min=0)
     rows = traitlets.Int(20, min=1, max=MOST_SHOWN)
 
-    def __init__(self, source: PagesModel, rows: int = 20) -> None:
-        self._source = source
+    def __init__(self, model: PagesModel, rows: int = 20) -> None:
+        self._model = model
         self._back = button("Previous", "The page before")
         self._on = button("Next", "The next page, which is fetched when it is not there yet")
         self._size = ipywidgets.IntText(
@@ -50,32 +50,32 @@ class Pager(LiveWidget):
         for widget, name in ((self, "pager"), (self._label, "rows"), (self._table, "page")):
             widget.add_class(f"sleeper-{name}")
         self.rows = rows
-        self.page: Page = source.page(0, rows)
-        self._back.on_click(lambda _: self._turn(lambda: source.page_before(self.first, self.rows).first))
+        self.page: Page = model.page(0, rows)
+        self._back.on_click(lambda _: self._turn(lambda: model.page_before(self.first, self.rows).first))
         self._on.on_click(lambda _: self._turn(lambda: self.page.first + self.page.rows.num_rows))
-        self._size.observe(self._asked("rows", rows_of_page), "value")
+        self._size.observe(self._setter("rows", rows_of_page), "value")
         self.observe(lambda _: self._attempt(self._show), ["first", "rows"])
         self._fill()
 
     def __repr__(self) -> str:
-        return f"Pager({self.page.said!r})"
+        return f"Pager({self.page.summary!r})"
 
     def close(self) -> None:
-        """Take the widget from the page and let go of the answer."""
-        self._source.close()
+        """Remove the widget from the page and release the answer."""
+        self._model.close()
         super().close()
 
     def _turn(self, first: Callable[[], int]) -> None:
         self._attempt(lambda: setattr(self, "first", first()))
 
     def _show(self) -> None:
-        self._say("")
+        self._show_error("")
         try:
-            self.page = self._source.page(self.first, self.rows)
+            self.page = self._model.page(self.first, self.rows)
         except Exception:
-            self.first = self.page.first  # the page that is there still
+            self.first = self.page.first  # the page that is still shown
             raise
-        self.first = self.page.first  # of the last page, when there are not so many rows
+        self.first = self.page.first  # the last page, when there are fewer rows
         self._fill()
 
     def _fill(self) -> None:
@@ -85,8 +85,8 @@ class Pager(LiveWidget):
         self._table.value = f'<div style="overflow-x:auto;">{replace(grid, footer="").html()}</div>'
 
     def _set_controls(self) -> None:
-        """Make the controls say what the page is."""
-        with self._quietly():
+        """Set the controls from the page."""
+        with self._without_events():
             self._size.value = self.rows
         self._back.disabled, self._on.disabled = self.page.first == 0, self.page.is_last
 
@@ -94,5 +94,5 @@ class Pager(LiveWidget):
         grid = self.page.grid()
         return Preview("%sleeper sql --interactive", grid.html(), grid.text())
 
-    def _say(self, error: str) -> None:
+    def _show_error(self, error: str) -> None:
         self._error.value = error

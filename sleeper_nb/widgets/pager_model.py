@@ -1,4 +1,4 @@
-"""What a pager knows, without any widget: the rows of an answer a page at a time, fetched when they are turned to."""
+"""The model of the pager: the rows of an answer, fetched page by page and kept. No widget is needed here."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class Page(Report):
     rows
         The rows.
     first
-        How many stand before them.
+        The number of rows before them.
     known
-        How many rows there are at least.
+        The number of rows that are known to exist.
     whole
-        Whether that is all.
+        Whether these are all.
     source
-        What they are of: tables, versions, the engine.
+        Where they come from: tables, versions, the engine.
     asked
-        How many rows the page was to have; more than it has when so many are too large for one output.
+        The requested number of rows; the page has fewer when so many are too large for one output.
     """
 
     rows: pa.Table
@@ -46,11 +46,11 @@ class Page(Report):
 
     @property
     def is_last(self) -> bool:
-        """Whether nothing comes behind it."""
+        """Whether it is the last page."""
         return bool(self.first + self.rows.num_rows >= self.known)
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """``rows 21–40 of at least 41 · flights at snapshot 12 · duckdb``."""
         of = f"{self.known:,}" if self.whole else f"at least {self.known:,}"
         if not self.rows.num_rows:
@@ -58,13 +58,13 @@ class Page(Report):
         shown = self.rows.num_rows
         less = shown < self.asked and not self.is_last
         limit = f"a page of {self.asked:,} rows is too large: it has {shown:,}" if less else ""
-        said = (f"rows {self.first + 1:,}–{self.first + shown:,} of {of}", limit, self.source)
-        return " · ".join(filter(None, said))
+        parts = (f"rows {self.first + 1:,}–{self.first + shown:,} of {of}", limit, self.source)
+        return " · ".join(filter(None, parts))
 
     def grid(self) -> Grid:
-        """Return the rows, and below them which they are."""
+        """Return the rows, and a footer that says which they are."""
         cells = data_rows(self.rows)
-        return whole_or_bounded(Grid(tuple(self.rows.column_names), cells, footer=self.said))
+        return whole_or_bounded(Grid(tuple(self.rows.column_names), cells, footer=self.summary))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rows, a list of values per column."""
@@ -72,19 +72,19 @@ class Page(Report):
 
 
 def rows_of_page(rows: int) -> int:
-    """Return how many rows a page is to have, if it can have so many."""
+    """Return the number of rows of a page; raise when it is out of range."""
     if not 1 <= rows <= MOST_SHOWN:
         raise InvalidInput(f"a page cannot have {rows:,} rows", hint=f"take 1 to {MOST_SHOWN:,} rows a page")
     return rows
 
 
 class PagesModel:
-    """Fetches the rows of a result as far as somebody has turned, and keeps them for whoever turns back.
+    """Fetches the rows of a result as far as pages were shown, and keeps them for earlier pages.
 
     Parameters
     ----------
     result
-        The statement's result; it is read here alone until `close`.
+        The result of the statement; nothing else may read it until `close`.
     """
 
     def __init__(self, result: QueryResult) -> None:
@@ -95,19 +95,19 @@ class PagesModel:
         self._failure: Exception | None = None
 
     def page(self, first: int, rows: int) -> Page:
-        """Return so many rows after the first few, or as many of them as one output can show.
+        """Return `rows` rows after the first `first`, or as many of them as one output can show.
 
-        Where there are not so many rows, it is the last page.
+        When there are fewer rows, this is the last page.
 
         Raises
         ------
         InvalidInput
-            When a page is to have no row, or more than 1,000.
+            When `first` is negative, or a page would have no row or more than 1,000.
         """
         if first < 0:
             raise InvalidInput(f"{first} is not a valid first row", hint="take 0 or more")
         rows_of_page(rows)
-        fetched = self._upto(first + rows + 1)  # one more tells whether there are more
+        fetched = self._upto(first + rows + 1)  # one extra row tells whether there are more
         if first >= fetched.num_rows:
             first = max(0, fetched.num_rows - 1) // rows * rows
         known = fetched.num_rows if self._whole else min(fetched.num_rows, first + rows + 1)
@@ -116,7 +116,7 @@ class PagesModel:
         return page if shown == page.rows.num_rows else replace(page, rows=fetched.slice(first, shown))
 
     def page_before(self, first: int, rows: int) -> Page:
-        """Return the page before a row that was fetched; no row between the two is left out."""
+        """Return the page that ends just before a row; no row between the two is left out."""
 
         def reaches(page: Page) -> bool:
             return bool(page.first + page.rows.num_rows >= first)
@@ -127,14 +127,14 @@ class PagesModel:
         return self.page(first - largest(min(rows, first), lambda count: reaches(self.page(first - count, rows))), rows)
 
     def close(self) -> None:
-        """Fetch no more; what was fetched can be turned to still."""
+        """Fetch no more; rows that were fetched can still be shown."""
         batches, self._batches = self._batches, None
         if batches is not None:
             batches.close()  # type: ignore[attr-defined]  # a generator, which ends what it reads
 
     def _upto(self, rows: int) -> pa.Table:
         while self._batches is not None and (self._fetched is None or self._fetched.num_rows < rows):
-            if self._failure is not None:  # the rest will never come, and must not be taken for the end
+            if self._failure is not None:  # the failure must not be taken for the end of the rows
                 raise self._failure
             try:
                 batch = next(self._batches, None)

@@ -1,4 +1,4 @@
-"""A table that somebody is about to make, without any widget: its columns and split points, what is wrong, its cell."""
+"""The model of the form: a draft of a table, its problems and its cell. No widget is needed here."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sleeper_nb.operations.administration.instances import check_table_name
 ColumnRole = Literal["row key", "sort key", "value"]
 ROLES: tuple[ColumnRole, ...] = ("row key", "sort key", "value")
 TYPES = (*SIMPLE_TYPES, "decimal(18,2)", "list<string>", "map<string,string>")
-"""The types that are offered; the cell takes others of these three kinds too."""
+"""The types in the list; a cell also takes other decimals, lists and maps."""
 _WORDS = {"row key": " KEY", "sort key": " SORT", "value": ""}
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnDraft:
-    """A column as it was filled in; a key is never nullable."""
+    """A column of the draft; a key is never nullable."""
 
     name: str = ""
     type: str = "string"
@@ -32,7 +32,7 @@ class ColumnDraft:
 
     @property
     def is_nullable(self) -> bool:
-        """Whether it may be null."""
+        """Whether its values may be null."""
         return self.nullable and self.role == "value"
 
     @property
@@ -41,7 +41,7 @@ class ColumnDraft:
         return f"{self.name} {self.type.upper()}{_WORDS[self.role]}{' NULL' * self.is_nullable}"
 
     def field(self) -> Field:
-        """Return the field that it is to be; an error says why it cannot."""
+        """Return the field of the schema; raise when the type is not valid."""
         return Field(self.name, parse_type(self.type), self.is_nullable)
 
 
@@ -50,16 +50,16 @@ _FIRST = (ColumnDraft("id", "long", "row key"), ColumnDraft("note", "string", nu
 
 @dataclass(frozen=True, slots=True)
 class TableDraft:
-    """A table as it was filled in.
+    """A draft of a table.
 
     Parameters
     ----------
     name
-        What it is to be called.
+        The name of the table.
     columns
-        In their order.
+        Its columns, in their order.
     splits
-        Values of the first row key with commas between them, as behind ``--splits``.
+        Values of the first row key, separated by commas, as ``--splits`` takes them.
     """
 
     name: str = "my_table"
@@ -68,13 +68,13 @@ class TableDraft:
 
     @property
     def cell(self) -> str:
-        """The cell that makes the table."""
-        # behind an equals sign, as the first value may be less than zero
+        """The cell that creates the table."""
+        # after an equals sign, as the first value may be less than zero
         splits = f" --splits={shlex.quote(self.splits.strip())}" if self.splits.strip() else ""
         return "\n".join([f"%%sleeper create {self.name}{splits}", *(column.line for column in self.columns)])
 
     def unnamed(self) -> tuple[SleeperError, ...]:
-        """Return what is still to be filled in: the names of columns."""
+        """Return an error for each column without a name."""
         return tuple(
             InvalidInput(f"column {number} has no name", hint="give the column a name, or remove it")
             for number, column in enumerate(self.columns, 1)
@@ -82,37 +82,37 @@ class TableDraft:
         )
 
     def problems(self, others: Iterable[TableEntry], new_id: Callable[[], str]) -> tuple[SleeperError, ...]:
-        """Return what is wrong, by the rules that the cell will be held to: columns, keys, split points, the name.
+        """Return what is wrong by the rules of the cell: columns, keys, split points, the name.
 
         Columns without a name are left out, see `unnamed`.
 
         Parameters
         ----------
         others
-            The tables that are there.
+            The existing tables.
         new_id
-            Gives ids of partitions.
+            Returns new ids for partitions.
         """
-        found: list[SleeperError] = []
+        errors: list[SleeperError] = []
 
         def noted(check: Callable[[], object], where: str = "") -> None:
             try:
                 check()
             except SleeperError as error:
-                found.append(InvalidInput(f"{where}{error.message}", hint=error.hint_parts) if where else error)
+                errors.append(InvalidInput(f"{where}{error.message}", hint=error.hint_parts) if where else error)
 
         for number, column in enumerate(self.columns, 1):
             if column.name:
                 noted(column.field, f"column {number}: ")
-        if not found and all(
+        if not errors and all(
             column.name for column in self.columns
         ):  # keys and split points are those of whole columns
             noted(lambda: self._tree(new_id))
         noted(lambda: check_table_name(self.name, others))
-        return tuple(found)
+        return tuple(errors)
 
     def schema(self) -> Schema:
-        """Return the schema; an error says why there is none."""
+        """Return the schema; raise when the columns do not make one."""
         fields = {role: [column.field() for column in self.columns if column.role == role] for role in ROLES}
         return Schema(fields["row key"], fields["sort key"], fields["value"])
 

@@ -1,4 +1,4 @@
-"""The timeline as ipywidgets: two handles over the versions of a table, what lies between them, and the way back."""
+"""The timeline as ipywidgets: two handles over the versions of a table, their difference, and the rollback command."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ class Timeline(LiveWidget):
     Parameters
     ----------
     session
-        Whose table. Everything is read in process: Spark is never started.
+        The session that has the table. Everything is read in process: Spark is never started.
     table
-        Its name.
+        The name of the table.
 
     Attributes
     ----------
     table
-        The name of the table, as it is spelt.
+        The name of the table, as it was created.
     before, after
         The numbers of the two versions that are compared; either can be set to ``12`` or ``"savepoint.half-year"``.
-        Rows are shown at `after`. In the beginning they are the last two versions.
+        Rows are shown at `after`. The initial values are the last two versions.
     difference, preview
-        What is shown of both, and of `after`; each ``line`` is the magic that gives the same.
+        The difference of the two, and the rows at `after`; each ``line`` is the equivalent command.
     rollback_line
-        What makes the table again what it was at `before`; empty until its button is pressed.
+        The command that rolls the table back to `before`; empty until its button is pressed.
     """
 
     before = traitlets.Any()
@@ -58,7 +58,7 @@ class Timeline(LiveWidget):
             options=[("", 0), ("", 1)], continuous_update=False, readout=False
         )
         self._again = button("Refresh", "Look for new versions")
-        self._back = button("Roll back…", "Write the line that makes the table what it was at the left handle")
+        self._back = button("Roll back…", "Write the command that rolls the table back to the left handle")
         self._line, self._between, self._rows = ipywidgets.HTML(), ipywidgets.HTML(), ipywidgets.HTML()
         left, right = (
             steps(f"version on the {side}", partial(self._step, handle), icons=True)
@@ -88,7 +88,10 @@ class Timeline(LiveWidget):
         return f"Timeline(table={self.table!r}, before={self.before!r}, after={self.after!r})"
 
     def refresh(self) -> None:
-        """Look for new versions; a handle at the newest follows it, others stay while their version is kept."""
+        """Open the table again and look for new versions.
+
+        A right handle at the newest version moves on to the new one; others stay while their version is retained.
+        """
         was_newest = self.after == max(self._opened.labels)
         self._opened = self._model.open(self.table)
         labels = self._opened.labels
@@ -109,14 +112,14 @@ class Timeline(LiveWidget):
                 self.before, self.after = handles
 
     def _step(self, handle: int, by: int) -> None:
-        """Move one handle, as far as the other and the ends let it."""
+        """Move one handle, not beyond the other or the ends."""
         stops = [*self._handles.index]
         least, most = ((0, stops[1]), (stops[0], len(self._opened.labels) - 1))[handle]
         stops[handle] = min(max(stops[handle] + by, least), most)
         self._handles.index = tuple(stops)
 
     def write_rollback(self) -> None:
-        """Show the line that makes the table what it was at `before`, as its button does; nothing is run."""
+        """Show the command that rolls the table back to `before`, as the button does; nothing is run."""
         if len(self._opened.labels) < 2:
             raise InvalidInput("there is nothing to roll back to", hint="the table has one version")
         self.rollback_line = f"%sleeper rollback {self.table} {self.before}"
@@ -128,10 +131,10 @@ class Timeline(LiveWidget):
         text = f"{self.table} from snapshot {self.before} to {self.after}\n{self.difference.text}"
         return Preview(f"%sleeper timeline {self.table}", picture + self.difference.html, text)
 
-    def _say(self, error: str) -> None:
+    def _show_error(self, error: str) -> None:
         self._error.value = error
 
-    def _told(self, error: Exception) -> Exception:
+    def _explained(self, error: Exception) -> Exception:
         if not isinstance(error, NotFound) or self._model.has_table(self.table):
             return error
         self._travel.children = ()
@@ -141,7 +144,7 @@ class Timeline(LiveWidget):
         return NotFound(f"no table {self.table!r} any more: it was renamed or deleted", hint=hint)
 
     def _clear(self) -> None:
-        """Take from the page what was of versions that cannot be read."""
+        """Remove from the page what is of versions that cannot be read."""
         self._line.value = self._between.value = self._rows.value = self.rollback_line = ""
         self.difference = self.preview = _NOTHING
 
@@ -149,8 +152,8 @@ class Timeline(LiveWidget):
         self._error.value = self._line.value = self.rollback_line = ""
         try:
             self._fill()
-        except Exception as error:  # noqa: BLE001 - a version that cannot be read is said, and others can be chosen
-            self._error.value = alert(self._told(error))
+        except Exception as error:  # noqa: BLE001 - the error is shown, and another version can be selected
+            self._error.value = alert(self._explained(error))
             self._clear()
 
     def _fill(self) -> None:
@@ -166,8 +169,8 @@ class Timeline(LiveWidget):
             place.value = f"{same_as(shown.line)}{shown.html}"
 
     def _set_controls(self) -> None:
-        """Make the controls say what the traits say."""
-        with self._quietly():
+        """Set the controls to the values of the traits."""
+        with self._without_events():
             stops = tuple((label, number) for number, label in self._opened.labels.items())
             self._back.disabled = len(stops) < 2
             if len(stops) < 2:  # the front-end cannot draw a slider with a single stop

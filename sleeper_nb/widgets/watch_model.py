@@ -1,4 +1,4 @@
-"""What a watch of jobs knows and says, without any widget: how far each is, how quick, and how long it may take."""
+"""The model of the job watch: the progress, speed and remaining time of jobs. No widget is needed here."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from sleeper_nb.session import Session
 
 MOST_JOBS = 500
-"""So many of a table's newest runs are looked at."""
+"""The most runs of a table that are read, the newest."""
 _COLUMNS = ("table", "state", "kind", "job", "partition", "rows", "rows/s", "left")
 
 
 @dataclass(frozen=True, slots=True)
 class JobSeen:
-    """One run of a job and the rows that it reads: those of its inputs while it runs, None where nobody knows them."""
+    """One run of a job and its rows: those of its inputs while it runs, None where they are not known."""
 
     table: str
     job: Job
@@ -33,18 +33,18 @@ class JobSeen:
 
     @property
     def runs(self) -> bool:
-        """Whether more will come of it."""
+        """Whether it is still running."""
         return not self.job.ended and self.job.reason not in STALE_REASONS
 
     @property
     def finished(self) -> bool:
-        """Whether it did what it was to do."""
+        """Whether it succeeded."""
         return self.job.state == "FINISHED"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JobsSeen(Report):
-    """How far some jobs are, at one moment.
+    """The progress of some jobs at one moment.
 
     Parameters
     ----------
@@ -55,13 +55,13 @@ class JobsSeen(Report):
     now
         The moment.
     running
-        Whether anything more will come.
+        Whether any work is still running.
     stoppable
-        Whether this session does the work, so that it can be stopped here.
+        Whether this session does the work and can stop it.
     reason
-        Why the work as a whole ended early; None where it did not.
+        Why the work ended early; None when it did not.
     nothing
-        What is said when there was nothing to do.
+        The text when there was nothing to do.
     """
 
     title: str
@@ -99,12 +99,12 @@ class JobsSeen(Report):
 
     @property
     def rows(self) -> tuple[int, int]:
-        """How many rows were read by jobs that have finished, and how many there are for all, as far as is known."""
+        """The rows of finished jobs and of all jobs, as far as they are known."""
         return sum(one.rows or 0 for one in self.jobs if one.finished), sum(one.rows or 0 for one in self.jobs)
 
     @property
     def share(self) -> float:
-        """How much is done, from 0 to 1: in rows, or in jobs where rows are not known."""
+        """The completed share, from 0 to 1: of the rows, or of the jobs where rows are not known."""
         known = all(one.rows for one in self.jobs)
         done, total = self.rows if known else (self.finished, len(self.jobs))
         return done / total if total else 0.0
@@ -121,8 +121,8 @@ class JobsSeen(Report):
         return self.rows[0] / seconds if seconds > 0 and self.rows[0] else None
 
     @property
-    def said(self) -> str:
-        """``2 of 3 jobs · 1,200 of 3,600 rows · 600 rows/s · 4.00 s left``; of work that ended early, why."""
+    def summary(self) -> str:
+        """``2 of 3 jobs · 1,200 of 3,600 rows · 600 rows/s · 4.00 s left``; for work that ended early, why."""
         if not self.jobs:
             return self.reason or ("looking for work" if self.running else self.nothing)
         count = f"{self.finished:,} of {counted(len(self.jobs), 'job')}"
@@ -143,10 +143,10 @@ class JobsSeen(Report):
         return " · ".join(filter(None, parts))
 
     def grid(self) -> Grid:
-        """Return a row for each job, and below them what they come to."""
+        """Return a row for each job, and a footer with the totals."""
         rows = tuple(self._cells(one) for one in self.jobs[:SHOWN_ROWS])
         cut = f"the newest {SHOWN_ROWS} of {len(self.jobs):,} jobs" if len(self.jobs) > SHOWN_ROWS else ""
-        footer = " · ".join(filter(None, (self.said, cut)))
+        footer = " · ".join(filter(None, (self.summary, cut)))
         return Grid(_COLUMNS if rows else ("",), rows, self.title, footer)
 
     def to_dict(self) -> dict[str, Any]:
@@ -161,7 +161,7 @@ class JobsSeen(Report):
         return one.table, state, job.kind, job.id, partitions, one.rows, shown, self._left(one)
 
     def _left(self, one: JobSeen) -> str | None:
-        """Return how long a job may take still, if it is as quick as those that have finished."""
+        """Return the remaining time of a job at the speed of those that have finished."""
         ended = [(e.rows, e.job.seconds) for e in self.jobs if e.finished and e.rows and e.job.seconds]
         if not one.runs or one.job.started is None or not one.rows or not ended:
             return None
@@ -170,18 +170,18 @@ class JobsSeen(Report):
 
 
 class JobsModel:
-    """Looks at the jobs of a table, or of all: those that run, and those that ended while they were watched.
+    """Reads the jobs of one table or of all: running jobs, and jobs that ended while they were watched.
 
     Parameters
     ----------
     session
-        Whose tables.
+        The session whose tables are watched.
     table
         The table; None for all.
     work
-        The work of this session that is watched until it ends; without it, whatever runs is watched until nothing does.
+        The work of this session that is watched until it ends; without it, all running jobs are watched.
     since
-        Jobs that were made from this moment on count, also when they have ended; now, when None.
+        Jobs created at or after this moment count even when they have ended; now, when None.
     """
 
     def __init__(
@@ -194,11 +194,11 @@ class JobsModel:
         self._session, self._work = session, work
         self._entry = None if table is None else session.table(table).entry
         self._since = session.components.clock.now() if since is None else since
-        self._rows: dict[tuple[datetime, str], int | None] = {}  # of each run that was seen before it ended
+        self._rows: dict[tuple[datetime, str], int | None] = {}  # of each run that was read before it ended
 
     def look(self) -> JobsSeen:
-        """Return how far the jobs are now."""
-        ended = self._work is not None and self._work.done  # before the jobs: what it did last is seen then
+        """Return the progress of the jobs now."""
+        ended = self._work is not None and self._work.done  # read before the jobs, so that its last job is among them
         c, own = self._session.components, self._own()
         now = c.clock.now()
         entries = c.catalog.tables() if self._entry is None else (self._entry,)
@@ -212,7 +212,7 @@ class JobsModel:
         return JobsSeen(self._work.title, newest, now, running, bool(own), reason, "nothing to merge")
 
     def stop(self) -> int:
-        """Cancel what this session does of it, as an interrupt would; return how much work that is."""
+        """Cancel the work of this session, as an interrupt does; return how many pieces of work were cancelled."""
         own = self._own()
         for work in own:
             work.cancel(wait=False)
@@ -241,7 +241,7 @@ class JobsModel:
         return seen
 
     def _expected(self, entry: TableEntry, claims: list[FileClaim]) -> dict[str, int]:
-        """Return how many rows the inputs of jobs hold, as far as they are files of the current version."""
+        """Return the rows of the inputs of each job, as far as they are files of the current version."""
         files = self._session.table(entry.name).state.files.active
         rows = {}
         for claim in claims:

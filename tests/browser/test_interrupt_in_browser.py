@@ -71,7 +71,7 @@ def test_the_button_of_either_watch_stops_a_compaction(lab, tmp_path, theme):
         if cells == (1,):  # the cell goes on as long as the jobs
             expect(watch.get_by_role("button")).to_be_disabled()
             opened.press("Escape", "i*2")
-            expect(opened.output(1).last).to_contain_text("The jobs go on; the button Stop ends them.")
+            expect(opened.output(1).last).to_contain_text("The jobs continue; press Stop to cancel them.")
         watch.get_by_role("button").click()
         expect(watch).to_contain_text("CANCELLED")
         expect(watch.get_by_role("button")).to_be_disabled()

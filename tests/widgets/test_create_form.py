@@ -47,8 +47,8 @@ def test_what_is_typed_is_in_the_cell_and_what_is_wrong_is_said_at_once(session)
     first.name.value, first.type.value = "city", "string"
     form._splits.value = "m,g"
     assert messages(form) == ["split point g does not come after m"]
-    assert "split point g does not come after m" in form._said.value
-    assert 'role="alert"' in form._said.value
+    assert "split point g does not come after m" in form._messages.value
+    assert 'role="alert"' in form._messages.value
     form._splits.value = "g,m"
     second.nullable.value = False
     second.name.value = "CITY"
@@ -78,14 +78,14 @@ def test_a_column_without_a_name_is_still_to_be_filled_in_and_not_wrong(session)
     form = CreateForm(session, "visits", print)
     form._add.click()
     assert messages(form) == ["column 3 has no name"]
-    assert "column 3 has no name: give the column a name, or remove it" in form._said.value
-    assert 'role="alert"' not in form._said.value
+    assert "column 3 has no name: give the column a name, or remove it" in form._messages.value
+    assert 'role="alert"' not in form._messages.value
     assert form._write.disabled
     with pytest.raises(sl.InvalidInput, match="column 3 has no name"):
         form.write()
     form._columns[2].name.value = "a b"
     assert messages(form) == ["column 3: 'a b' is not a valid field name"]
-    assert 'role="alert"' in form._said.value
+    assert 'role="alert"' in form._messages.value
 
 
 def test_the_box_of_a_key_says_that_it_is_not_nullable(session):
@@ -103,13 +103,13 @@ def test_what_the_button_says_goes_with_the_next_cell_or_change(session, shell):
     form = CreateForm(session, "visits", print, partial(_after_next_cell, shell.events))
     shell.push({"form": form})
     form.write()
-    assert "below the next cell that you run" in form._said.value
+    assert "below the next cell that you run" in form._messages.value
     with capture_output():
         shell.run_cell("1").raise_error()
-    assert form._said.value == ""
+    assert form._messages.value == ""
     form.write()
     form._name.value = "visitors"
-    assert form._said.value == ""
+    assert form._messages.value == ""
 
 
 def test_every_control_has_a_label(session):
@@ -176,12 +176,12 @@ def test_the_button_writes_the_cell_and_the_form_makes_nothing(session):
     assert form._write in form.children[4].children
     form._write.click()
     assert written == [form.cell]
-    assert "below the next cell that you run" in form._said.value
+    assert "below the next cell that you run" in form._messages.value
     form._name.value = "no name"
     assert form._write.disabled
     form._write.click()
     assert len(written) == 1
-    assert "is not a valid table name" in form._said.value
+    assert "is not a valid table name" in form._messages.value
     assert [table.name for table in session.tables()] == ["trips"]
 
 
@@ -196,7 +196,7 @@ def test_nothing_that_is_typed_becomes_markup_and_a_picture_stays(session, shell
     form = create_form(session)
     form._name.value = "<script>"
     form._columns[0].name.value = "<script>"
-    assert "<script" not in form._said.value + form._shown.value
+    assert "<script" not in form._messages.value + form._shown.value
     with capture_output() as said:
         shell.push({"form": form})
         shell.run_cell("form").raise_error()

@@ -59,8 +59,8 @@ def test_pages_are_turned_to_and_say_which_rows_of_how_many(session):
     assert (shown(pager), pager._back.disabled, pager._on.disabled) == ([*range(20, 40)], False, False)
     pager._on.click()
     assert (shown(pager), pager._back.disabled, pager._on.disabled) == ([*range(40, 45)], False, True)
-    assert pager.page.said == "rows 41–45 of 45 · numbers at snapshot 2 · duckdb"
-    assert pager.page.said in pager._label.value
+    assert pager.page.summary == "rows 41–45 of 45 · numbers at snapshot 2 · duckdb"
+    assert pager.page.summary in pager._label.value
     pager._back.click()
     assert shown(pager) == [*range(20, 40)]
 
@@ -68,7 +68,7 @@ def test_pages_are_turned_to_and_say_which_rows_of_how_many(session):
 def test_no_more_is_fetched_than_somebody_turns_to():
     endless = Batches()
     model = PagesModel(endless)
-    assert model.page(0, 20).said == "rows 1–20 of at least 21 · numbers at snapshot 2 · duckdb"
+    assert model.page(0, 20).summary == "rows 1–20 of at least 21 · numbers at snapshot 2 · duckdb"
     assert endless.fetched == 3
     model.page(20, 20)
     assert endless.fetched == 5
@@ -108,7 +108,7 @@ def test_next_begins_with_the_first_row_that_was_not_shown_and_previous_ends_bef
     while True:
         first = len([n for page in forth for n in page])
         count = len(shown(pager))
-        assert pager.page.said.startswith(f"rows {first + 1:,}–{first + count:,} of ")
+        assert pager.page.summary.startswith(f"rows {first + 1:,}–{first + count:,} of ")
         assert "rows (output limit)" not in pager._label.value
         assert pager._table.value.count("<tr") == count + 1
         forth.append(shown(pager))
@@ -142,7 +142,7 @@ def test_a_size_of_page_that_cannot_be_is_an_error_that_is_seen(session):
 def test_an_answer_without_rows_is_a_page_too(session):
     pager = pages(asked(session, "SELECT n FROM numbers WHERE n < 0"))
     assert (shown(pager), pager._on.disabled) == ([], True)
-    assert pager.page.said == "no rows · numbers at snapshot 2 · duckdb"
+    assert pager.page.summary == "no rows · numbers at snapshot 2 · duckdb"
     assert pager.page.rows.column_names == ["n"]
 
 
@@ -159,7 +159,7 @@ def test_an_error_of_a_later_page_is_seen_and_is_no_end(session):
     assert (shown(pager), pager.first) == ([*range(20)], 0)
     pager._on.click()
     assert "bad &lt;file&gt;" in pager._error.value
-    assert pager.page.said.startswith("rows 1–20 of at least 21 ")
+    assert pager.page.summary.startswith("rows 1–20 of at least 21 ")
     pager.rows = 10
     assert (shown(pager), pager._error.value) == ([*range(10)], "")
 

@@ -65,7 +65,7 @@ def seen(clock: ManualClock, *runs: tuple[str, float, float | None, int | None],
 def test_rates_and_the_time_left_are_those_of_the_rows(clock):
     now = seen(clock, ("FINISHED", 10, 5, 500), ("FINISHED", 5, 0, 500), ("RUNNING", 0, None, 1000))
     assert (now.share, now.rate, now.finished) == (0.5, 100.0, 2)
-    assert now.said == "2 of 3 jobs · 1,000 of 2,000 rows · 100 rows/s · 10.0 s left"
+    assert now.summary == "2 of 3 jobs · 1,000 of 2,000 rows · 100 rows/s · 10.0 s left"
     assert now.to_dict()["left"] == [None, None, "10.0 s"]
     assert now.to_dict()["rows/s"] == [100, 100, None]
 
@@ -73,7 +73,7 @@ def test_rates_and_the_time_left_are_those_of_the_rows(clock):
 def test_nothing_is_foretold_before_a_job_has_ended(clock):
     now = seen(clock, ("RUNNING", 3, None, 1000), ("CREATED", 3, None, 1000))
     assert (now.share, now.rate) == (0.0, None)
-    assert now.said == "0 of 2 jobs · 0 of 2,000 rows"
+    assert now.summary == "0 of 2 jobs · 0 of 2,000 rows"
     assert now.to_dict()["left"] == [None, None]
 
 
@@ -86,32 +86,32 @@ def test_what_was_cancelled_or_failed_is_not_done(clock):
     runs = (("FINISHED", 4, 2, 200), ("CANCELLED", 2, 1, 500), ("CANCELLED", 2, 0, 300))
     now = seen(clock, *runs, running=False)
     assert (now.share, now.finished, now.rows, now.rate, now.went_wrong) == (0.2, 1, (200, 1000), 100.0, True)
-    assert now.said == "1 of 3 jobs · 200 of 1,000 rows · 100 rows/s · 2 cancelled"
+    assert now.summary == "1 of 3 jobs · 200 of 1,000 rows · 100 rows/s · 2 cancelled"
     late = seen(clock, ("FINISHED", 4, 2, 200), ("FAILED", 2, 1, 200), ("RUNNING", 1, None, 200))
     assert (late.share, late.went_wrong) == (1 / 3, True)
-    assert late.said == "1 of 3 jobs · 200 of 600 rows · 50 rows/s · 4.00 s left · 1 failed"
+    assert late.summary == "1 of 3 jobs · 200 of 600 rows · 50 rows/s · 4.00 s left · 1 failed"
 
 
 def test_rows_that_nobody_knows_are_not_counted_as_none(clock):
     now = seen(clock, ("FINISHED", 4, 2, 200), ("CANCELLED", 2, 1, None), running=False)
-    assert now.said == "1 of 2 jobs · 200 rows · 100 rows/s · 1 cancelled"
+    assert now.summary == "1 of 2 jobs · 200 rows · 100 rows/s · 1 cancelled"
     assert now.share == 0.5
 
 
 def test_a_compaction_that_was_stopped_says_how_much_of_it_is_committed(clock):
     runs = (("FINISHED", 4, 2, 200), ("CANCELLED", 2, 1, 500), ("CANCELLED", 2, 0, 300))
     stopped = replace(seen(clock, *runs, running=False), reason="cancelled")
-    assert (stopped.said, stopped.share) == ("cancelled: 1 of 3 jobs are committed", 0.2)
+    assert (stopped.summary, stopped.share) == ("cancelled: 1 of 3 jobs are committed", 0.2)
     begun = replace(seen(clock, ("CANCELLED", 4, 2, 200), running=False), reason="cancelled")
-    assert (begun.said, begun.share) == ("cancelled: 0 of 1 job is committed", 0.0)
+    assert (begun.summary, begun.share) == ("cancelled: 0 of 1 job is committed", 0.0)
     failed = replace(seen(clock, running=False), reason="the disk is gone")
-    assert (failed.said, failed.share, failed.went_wrong) == ("the disk is gone", 0.0, True)
+    assert (failed.summary, failed.share, failed.went_wrong) == ("the disk is gone", 0.0, True)
 
 
 def test_a_watch_of_a_stopped_compaction_shows_what_was_done_of_it(tmp_path, clock):
     with sl.connect(tmp_path / "stopped", clock=clock, progress=InterruptedAfter(1)) as session:
         trips = three_leaves(session)
-        widget = JobWatch(JobsModel(session, "trips"), clock, "line", beside=Beside())
+        widget = JobWatch(JobsModel(session, "trips"), clock, "line", background=Beside())
         with pytest.raises(KeyboardInterrupt):
             trips.compact("all", engine="local")
         assert not widget.refresh()
@@ -194,7 +194,7 @@ def test_the_watch_of_a_table_stops_what_this_session_does_of_it(session, trips,
 def test_nobody_looks_any_more_when_it_is_closed_or_nothing_runs(session, trips, clock, monkeypatch, shell):
     beside = Beside()
     with capture_output():
-        JobWatch(JobsModel(session, "trips"), clock, "line", beside=beside)._ipython_display_()
+        JobWatch(JobsModel(session, "trips"), clock, "line", background=beside)._ipython_display_()
     assert beside.work == []
     gate = Gate(monkeypatch)
     work = trips.compact("all", engine="local", background=True)
@@ -256,10 +256,10 @@ def test_an_interrupt_ends_the_cell_and_neither_the_jobs_nor_what_is_displayed(s
                 raise KeyboardInterrupt
             return self.seen
 
-    widget = JobWatch(Source(), clock, "%sleeper jobs --watch", beside=beside.append)
+    widget = JobWatch(Source(), clock, "%sleeper jobs --watch", background=beside.append)
     with capture_output(), pytest.raises(KeyboardInterrupt) as stop:
         widget.follow()
-    assert stop.value.__notes__ == ["The jobs go on; the button Stop ends them."]
+    assert stop.value.__notes__ == ["The jobs continue; press Stop to cancel them."]
     assert beside == [widget._follow]
 
 
