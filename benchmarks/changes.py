@@ -1,6 +1,6 @@
 """Difference of two versions with 1 % new rows and a compaction in between, compared with DuckDB, in one run.
 
-``python -m tests.benchmarks.changes [--rows 1000000] [--rounds 5]``: warm medians of interleaved rounds. Ours is
+``python -m benchmarks.changes [--rows 1000000] [--rounds 5]``: warm medians of interleaved rounds. Ours is
 ``table.diff``, and ``table.changes(…).added.to_arrow()``; DuckDB counts ``EXCEPT ALL`` in both directions over the data
 files of the two versions, which gives the same answer, and in one direction, as ``added`` needs it. Also printed: a
 difference that reads no file, of two versions with only a split between them.
@@ -17,7 +17,7 @@ import time
 import pyarrow as pa
 
 import sleeper_nb as sl
-from tests.benchmarks.compaction import SCHEMA, rows_of
+from benchmarks.compaction import SCHEMA, rows_of
 
 FILES = 10
 
