@@ -7,9 +7,10 @@ those below it. `import sleeper_nb` loads almost none of them: each is loaded by
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.logs import set_up_logging
+from sleeper_nb import logs
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from sleeper_nb.version import TableAt
 
 __version__ = "0.1.0"
+logs.start(os.environ)
 _HOMES = {
     "connect": "sleeper_nb.session",
     "Session": "sleeper_nb.session",
@@ -102,7 +104,6 @@ __all__ = [
     "TableAt",
     "connect",
 ]
-set_up_logging()
 
 
 def __getattr__(name: str) -> Any:

@@ -1,72 +1,95 @@
-"""Show the log of `sleeper_nb` on the error stream; without `show_log`, or `SLEEPER_LOG`, nothing is printed.
+"""Logging: the package's loggers are silent, until ``SLEEPER_LOG`` or ``%config SleeperMagics.log`` shows them.
 
-Modules log through ``logging.getLogger(__name__)``. A program that sets up `logging` itself needs nothing from here.
+Each module logs to ``logging.getLogger(__name__)``, below ``sleeper_nb``. Programs configure these loggers as any
+others; this module never changes the root logger.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import time
-import warnings
+from collections.abc import Mapping
 
-LEVELS = ("debug", "info", "warning", "error")
-"""What `show_log` and the environment variable `SLEEPER_LOG` accept, besides ``off``."""
+from sleeper_nb.errors import InvalidInput
+
 VARIABLE = "SLEEPER_LOG"
-_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+LEVELS = ("debug", "info", "warning", "error")
+OFF = "off"
+_LOGGER = logging.getLogger("sleeper_nb")
 
 
-class ErrorStreamHandler(logging.Handler):
-    """Write each record to the `sys.stderr` of the moment: a notebook gives each cell its own."""
+class StderrHandler(logging.Handler):
+    """Writes a line for each record to what ``sys.stderr`` is at that time, which notebooks and tests replace."""
 
     def __init__(self) -> None:
         super().__init__()
-        formatter = logging.Formatter(_FORMAT, "%Y-%m-%d %H:%M:%S")
-        formatter.converter = time.gmtime  # UTC, as everywhere
+        formatter = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        formatter.converter = time.gmtime
+        formatter.default_msec_format = "%s.%03dZ"
         self.setFormatter(formatter)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line, and the traceback if there is one."""
+        """Write a record, unless the root logger shows it on the terminal or in the notebook already."""
+        stream = sys.stderr
+        if stream is None or _is_shown_by_root():
+            return
         try:
-            sys.stderr.write(f"{self.format(record)}\n")
-        except Exception:  # noqa: BLE001 (a record that cannot be written must not stop the work)
+            stream.write(f"{self.format(record)}\n")
+            stream.flush()
+        except Exception:  # noqa: BLE001 - as every handler of `logging`: a log that fails stops no work
             self.handleError(record)
 
 
-def show_log(level: str) -> None:
-    """Show log records of this level and above on the error stream, or none.
+def _is_shown_by_root() -> bool:
+    shown = {sys.stderr, sys.stdout, sys.__stderr__, sys.__stdout__}
+    return any(getattr(handler, "stream", None) in shown for handler in logging.getLogger().handlers)
 
-    Calling it again changes the level. Times are UTC.
+
+def show(level: str) -> None:
+    """Show the package's records from a level on; `OFF` shows none.
 
     Parameters
     ----------
     level
-        ``debug``, ``info``, ``warning`` or ``error``, in any case; ``off`` or an empty text to stop.
+        ``debug``, ``info``, ``warning``, ``error`` or ``off``.
+    """
+    shown = [each for each in _LOGGER.handlers if isinstance(each, StderrHandler)]
+    for handler in shown:
+        _LOGGER.removeHandler(handler)
+    if level == OFF:
+        if shown:  # or the level is the program's own
+            _LOGGER.setLevel(logging.NOTSET)
+        return
+    _LOGGER.addHandler(StderrHandler())
+    _LOGGER.setLevel(level.upper())
+
+
+def level_of(environment: Mapping[str, str]) -> str:
+    """Return the level that ``SLEEPER_LOG`` names; `OFF` when it is not set or empty.
 
     Raises
     ------
-    ValueError
-        When `level` is none of these.
+    InvalidInput
+        When it names none; the hint lists the levels.
     """
-    name = level.strip().lower() or "off"
-    if name not in (*LEVELS, "off"):
-        raise ValueError(f"{level!r} is not a log level; use {', '.join(LEVELS)} or off")
-    logger = logging.getLogger("sleeper_nb")
-    for handler in [one for one in logger.handlers if isinstance(one, ErrorStreamHandler)]:
-        logger.removeHandler(handler)
-    logger.setLevel(logging.NOTSET if name == "off" else name.upper())
-    if name != "off":
-        logger.addHandler(ErrorStreamHandler())
+    level = environment.get(VARIABLE, "").strip().lower() or OFF
+    if level not in (*LEVELS, OFF):
+        choices = f"{', '.join(LEVELS)} or {OFF}"
+        raise InvalidInput(f"{VARIABLE} cannot be {environment[VARIABLE]!r}", hint=f"set it to {choices}")
+    return level
 
 
-def set_up_logging() -> None:
-    """Keep the log silent unless it is asked for, and obey `SLEEPER_LOG`; `sleeper_nb` calls it when imported."""
-    logging.getLogger("sleeper_nb").addHandler(logging.NullHandler())
-    level = os.environ.get(VARIABLE, "")
-    if not level:
-        return
+def start(environment: Mapping[str, str]) -> None:
+    """Silence the package's loggers, then show them as ``SLEEPER_LOG`` says.
+
+    A wrong level is not an error here, while the package is imported; each face reports it at its first use.
+    """
+    if not any(isinstance(handler, logging.NullHandler) for handler in _LOGGER.handlers):
+        _LOGGER.addHandler(logging.NullHandler())
     try:
-        show_log(level)
-    except ValueError as error:
-        warnings.warn(f"{VARIABLE}: {error}", stacklevel=2)
+        level = level_of(environment)
+    except InvalidInput:
+        return
+    if level != OFF:
+        show(level)
