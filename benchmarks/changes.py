@@ -1,13 +1,13 @@
 """Difference of two versions with 1 % new rows and a compaction in between, compared with DuckDB, in one run.
 
-``python -m tests.benchmarks.changes [--rows 1000000] [--rounds 3]``: for each way, CPU seconds, wall seconds and peak
-memory, the medians of rounds that alternate, each in a process of its own that runs the way once after its imports.
-Ours is ``table.diff``, and ``table.changes(…).added.to_arrow()``. DuckDB counts ``EXCEPT ALL`` both ways over the data
-files of the two versions, which is the same answer; a third way is DuckDB's one way only, as ``added`` needs it. Last
-is what a difference costs that needs no file: of two versions with only a split between them. The rows have a map, and
-doubles with NaN and NULL.
+``python -m benchmarks.changes [--rows 1000000] [--rounds 3]``: CPU seconds, wall seconds and peak memory of each
+variant, medians of alternating rounds, each in its own process that runs the variant once after its imports. Ours is
+``table.diff``, and ``table.changes(…).added.to_arrow()``; DuckDB counts ``EXCEPT ALL`` in both directions over the data
+files of the two versions, which gives the same answer, and in one direction, as ``added`` needs it. Also printed: a
+difference that reads no file, of two versions with only a split between them. The rows have a map, and doubles with NaN
+and NULL.
 
-``--agree`` asks both for the difference of rows whose values are equal though they are written in another way.
+``--agree`` asks both for the difference of rows whose values are equal but written in another way.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def prepare(folder, rows):
 
 
 def addresses(table, version):
-    storage = table.store.storage
+    storage = table._store.storage
     return [storage.locate(file["filename"]) for file in table.at(version).files()]
 
 
@@ -107,7 +107,7 @@ def spent_on(folder, way, versions):
 
 
 def in_a_process(*words):
-    command = [sys.executable, "-m", "tests.benchmarks.changes", *map(str, words)]
+    command = [sys.executable, "-m", "benchmarks.changes", *map(str, words)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 

@@ -1,6 +1,6 @@
 """One key, and a range of 10,000 rows, out of 10 M rows in 16 leaves; compared with peers in one run.
 
-``python -m tests.benchmarks.lookups [--rows 10000000] [--leaves 16] [--rounds 40]``: warm medians of interleaved
+``python -m benchmarks.lookups [--rows 10000000] [--leaves 16] [--rounds 40]``: warm medians of interleaved
 rounds, and the bytes that one lookup reads (from Linux). DuckDB reads our Parquet files; delta-rs has the same rows,
 also sorted by key, in as many files; Lance has a B-tree index on the key. All return an Arrow table of all columns.
 """
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import sleeper_nb as sl
-from tests.benchmarks.compaction import SCHEMA, rows_of
+from benchmarks.compaction import SCHEMA, rows_of
 
 RANGE = 10_000
 

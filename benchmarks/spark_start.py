@@ -1,6 +1,6 @@
 """Time to Spark's first answer, from a cold Python, compared with stock PySpark: medians of interleaved rounds.
 
-``python -m tests.benchmarks.spark_start [--rounds 3]``. The archives are made first, in a separate cache; the very
+``python -m benchmarks.spark_start [--rounds 3]``. The archives are made first, in a separate cache; the very
 first start has none. For big work, 512 MiB or more, Spark's JVM starts with its full compiler.
 """
 
@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 STOCK = """
 from pyspark.sql import SparkSession
 SparkSession.builder.master("local[2]").getOrCreate().range(10).count()

@@ -1,6 +1,6 @@
 """Cost of filters, aggregations and an iterator in a scan and in a compaction, compared with the same rows without.
 
-``python -m tests.benchmarks.processing [--rows 2000000] [--rounds 3]``: medians of interleaved rounds. Five files of
+``python -m benchmarks.processing [--rows 2000000] [--rounds 3]``: medians of interleaved rounds. Five files of
 random keys, about five rows per key; ``duckdb key`` queries one key with SQL.
 """
 

@@ -1,6 +1,6 @@
 """Compaction of sorted files into one, compared with a DuckDB copy of the same files without sorting, in one run.
 
-``python -m tests.benchmarks.compaction [--files 10] [--rows 1000000] [--rounds 3] [--spark]``: medians of alternating
+``python -m benchmarks.compaction [--files 10] [--rows 1000000] [--rounds 3] [--spark]``: medians of alternating
 rounds, each in its own process, with its peak memory. Ours is the time of ``table.compact`` as a user calls it: plan,
 claim, merge, the checks of order and row count, and the commit. On Spark the session is warm, and the memory is that of
 the Python worker, which does the work.

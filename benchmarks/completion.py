@@ -1,6 +1,6 @@
 """How long the Tab key takes after ``%sleeper``, in a warehouse of 10,000 tables.
 
-``python -m tests.benchmarks.completion [--tables 10000] [--rounds 30]``: medians of interleaved rounds of our own
+``python -m benchmarks.completion [--tables 10000] [--rounds 30]``: medians of interleaved rounds of our own
 matcher, and of the whole completion with IPython's matchers. The floor is one catalog query that returns all names.
 """
 

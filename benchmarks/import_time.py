@@ -1,6 +1,6 @@
 """How long a user waits before the first command: ``import sleeper_nb``, and ``%load_ext`` in addition to IPython.
 
-``python -m tests.benchmarks.import_time [--rounds 9]``; each round is a new process, and medians are printed. The
+``python -m benchmarks.import_time [--rounds 9]``; each round is a new process, and medians are printed. The
 floors are an empty Python and IPython's own shell.
 """
 

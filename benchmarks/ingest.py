@@ -1,6 +1,6 @@
 """In-process ingest of unsorted rows into a few leaves, compared with Arrow's sort and write of the same rows.
 
-``python -m tests.benchmarks.ingest [--rows 1000000] [--leaves 4] [--rounds 5]``: medians of interleaved rounds. Arrow
+``python -m benchmarks.ingest [--rows 1000000] [--leaves 4] [--rounds 5]``: medians of interleaved rounds. Arrow
 writes one Parquet file. Ours also checks the order, writes statistics and a page index, and commits.
 """
 

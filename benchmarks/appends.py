@@ -1,6 +1,6 @@
 """One process appends 1,000 rows repeatedly: commits per second of our state stores and their peers, in one run.
 
-``python -m tests.benchmarks.appends [--appends 200] [--rows 1000] [--rounds 3]``: medians of interleaved rounds.
+``python -m benchmarks.appends [--appends 200] [--rows 1000] [--rounds 3]``: medians of interleaved rounds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.benchmarks.writers import WRITERS, rows
+from benchmarks.writers import WRITERS, rows
 
 
 def times_of(writer, appends, count):

@@ -1,6 +1,6 @@
 """Cost of a version clause compared with the same query without one: DuckDB, a table of 1,000 snapshots.
 
-``python -m tests.benchmarks.version_clause [--snapshots 1000] [--rows 100] [--rounds 60]``: each round runs every
+``python -m benchmarks.version_clause [--snapshots 1000] [--rows 100] [--rounds 60]``: each round runs every
 variant in random order; printed are the median of the differences within a round, and the difference of the least
 times, which varies least on a busy machine. Nine ingests and a compaction alternate, so every version has 1 to 10
 files. A clause that names the current snapshot reads the same files as the query without one: the difference is the
@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 
 import sleeper_nb as sl
+from benchmarks.writers import rows
 from sleeper_nb.model.snapshots import Moment
-from tests.benchmarks.writers import rows
 
 SQL = "SELECT count(*), max(value) FROM t{} WHERE key % 7 = 3"
 BARE = "no clause"

@@ -1,6 +1,6 @@
 """How soon the first rows of a large result are shown, and how little is read for them.
 
-``python -m tests.benchmarks.first_rows [--rows 1000000] [--rounds 9] [--spark]``: medians of interleaved rounds of
+``python -m benchmarks.first_rows [--rows 1000000] [--rounds 9] [--spark]``: medians of interleaved rounds of
 ``sql("SELECT * FROM t")`` until a notebook can show it; in the same run the whole result, and the engine alone over the
 same files with ``LIMIT``. Bytes are those that this process reads (from Linux), so for DuckDB only.
 """
@@ -15,10 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import sleeper_nb as sl
+from benchmarks.compaction import SCHEMA, rows_of
+from benchmarks.lookups import bytes_read
 from sleeper_nb.display.preview import DEFAULT_DISPLAY
 from sleeper_nb.query import Engine
-from tests.benchmarks.compaction import SCHEMA, rows_of
-from tests.benchmarks.lookups import bytes_read
 
 SQL = "SELECT * FROM t"
 FIRST = "the first rows, ours"

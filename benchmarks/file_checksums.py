@@ -1,4 +1,4 @@
-"""What checking files adds to the first statement that reads them: `python -m tests.benchmarks.file_checksums`.
+"""What checking files adds to the first statement that reads them: `python -m benchmarks.file_checksums`.
 
 CPU time of the process, with and without the check of whole files, the lower of two; later statements pay nothing.
 """

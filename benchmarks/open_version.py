@@ -1,6 +1,6 @@
 """Open one of 1,000 snapshots, of 900 to 1,000 files, and plan a full scan of it; compared with peers in one run.
 
-``python -m tests.benchmarks.open_version [--snapshots 1000] [--rows 10] [--rounds 60]``: warm medians of interleaved
+``python -m benchmarks.open_version [--snapshots 1000] [--rows 10] [--rounds 60]``: warm medians of interleaved
 rounds; each opens another version, so caches do not help. Every append is a snapshot and a file. The plan is the list
 of all files: Lance's fragments, delta-rs's file URIs.
 """
@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import sleeper_nb as sl
-from tests.benchmarks.writers import WRITERS, rows
+from benchmarks.writers import WRITERS, rows
 
 WARMED_UP = 5
 

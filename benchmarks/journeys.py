@@ -1,6 +1,6 @@
 """Six journeys through the code: how many calls, files, changes of file and climbs each takes.
 
-``python -m tests.benchmarks.journeys``: each journey runs once to fill caches, and once under a profiler that sees each
+``python -m benchmarks.journeys``: each journey runs once to fill caches, and once under a profiler that sees each
 call of our functions, in all threads. A *change of file* is a call from one of our files to another; a *climb* is a
 call into a higher layer of the import contract in ``pyproject.toml``.
 """

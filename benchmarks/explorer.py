@@ -1,6 +1,6 @@
 """Open the explorer on a table of 100,000 files, and each of its tabs; compared with one scan and with bare Parquet.
 
-``python -m tests.benchmarks.explorer [--files 100000] [--leaves 1000] [--rounds 5]``: medians. Opening is what a
+``python -m benchmarks.explorer [--files 100000] [--leaves 1000] [--rounds 5]``: medians. Opening is what a
 notebook waits for: the widget with its first 20 rows, and the static picture, in a session that has read nothing yet.
 The floors are `scan --limit 20` in such a session, and a read of the Parquet file that lists the files. Only the files
 of the first leaf exist, with one row each; no other is opened.
@@ -20,10 +20,10 @@ import pyarrow.parquet as pq
 from IPython.utils.capture import capture_output
 
 import sleeper_nb as sl
+from benchmarks.million_files import SCHEMA, WIDTH, publish, references
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.widgets import explore
 from sleeper_nb.widgets.explorer_model import TABS
-from tests.benchmarks.million_files import SCHEMA, WIDTH, publish, references
 
 
 def prepare(folder, files, leaves):

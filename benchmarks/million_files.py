@@ -1,6 +1,6 @@
 """A table of a million files: commit, load and plan, compared with bare Parquet and with a table of few files.
 
-``python -m tests.benchmarks.million_files [--files 1000000] [--leaves 1000] [--few 10000]``. The files themselves do
+``python -m benchmarks.million_files [--files 1000000] [--leaves 1000] [--few 10000]``. The files themselves do
 not exist, as neither a commit nor a plan opens them. Each size runs in its own process, whose peak memory is printed.
 """
 

@@ -1,6 +1,6 @@
 """Eight processes append to one table at once: commits per second of our state stores and their peers, in one run.
 
-``python -m tests.benchmarks.contention [--processes 8] [--appends 25] [--rows 1000] [--only NAME] [--servers]``
+``python -m benchmarks.contention [--processes 8] [--appends 25] [--rows 1000] [--only NAME] [--servers]``
 exits with 1 when a commit or a row of ours is missing. The floor is the same number of bare conditional updates of the
 catalog, without Parquet.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 import sleeper_nb as sl
-from tests.benchmarks.writers import ON_SERVERS, WRITERS, Ours, rows
+from benchmarks.writers import ON_SERVERS, WRITERS, Ours, rows
 
 ALL = {**WRITERS, **ON_SERVERS}
 USUAL = [name for name in WRITERS if name != "PyIceberg"]  # which takes minutes: --only PyIceberg

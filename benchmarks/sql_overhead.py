@@ -1,6 +1,6 @@
 """What ``%%sleeper sql --engine duckdb`` adds to bare DuckDB over the same files, as a cell of a shell.
 
-``python -m tests.benchmarks.sql_overhead [--rows 1000000] [--rounds 40]``: each round runs every variant in random
+``python -m benchmarks.sql_overhead [--rows 1000000] [--rounds 40]``: each round runs every variant in random
 order; printed are medians, the median of the differences within a round, and the difference of the least times, which
 varies least on a busy machine. Each variant ends with the first rows in Arrow. The floors are bare DuckDB with a new
 database for each statement, and with one that is kept open, as ours is.
@@ -20,8 +20,8 @@ from pathlib import Path
 import pyarrow as pa
 
 import sleeper_nb as sl
+from benchmarks.compaction import SCHEMA, rows_of
 from sleeper_nb.display.preview import DEFAULT_DISPLAY
-from tests.benchmarks.compaction import SCHEMA, rows_of
 
 QUERIES = {
     "one number": "SELECT count(*) AS n FROM {}",

@@ -1,6 +1,6 @@
 """A table of 10,000 leaves and 200,000 references: planning compaction jobs, and splitting 100 leaves.
 
-``python -m tests.benchmarks.many_leaves [--leaves 10000] [--files 200000] [--split 100] [--rows 2000]``. The leaves
+``python -m benchmarks.many_leaves [--leaves 10000] [--files 200000] [--split 100] [--rows 2000]``. The leaves
 that are split have real files, which are read for their medians; the other files do not exist, as no plan opens them.
 The floor is a bare read and write of the same metadata as Parquet, the least that a commit of `S3StateStore` costs.
 """
@@ -17,6 +17,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.million_files import (
+    KINDS,
+    SCHEMA,
+    WIDTH,
+    opened,
+    publish,
+    references,
+)
 from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.operations.compaction_plan import (
@@ -28,14 +36,6 @@ from sleeper_nb.operations.loading.ingest import reference_to, write_sorted
 from sleeper_nb.operations.split import request_of, split_partitions
 from sleeper_nb.progress import Silent
 from sleeper_nb.storage import paths
-from tests.benchmarks.million_files import (
-    KINDS,
-    SCHEMA,
-    WIDTH,
-    opened,
-    publish,
-    references,
-)
 
 
 def prepare(folder, kind, given):

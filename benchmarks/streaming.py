@@ -1,6 +1,6 @@
 """A stream catches up with 1,000 commits, compared with Spark's reader over the same files as Parquet in one batch.
 
-``python -m tests.benchmarks.streaming [--commits 1000] [--rows 1000] [--leaves 4] [--rounds 3]``: medians of
+``python -m benchmarks.streaming [--commits 1000] [--rows 1000] [--leaves 4] [--rounds 3]``: medians of
 interleaved rounds on a warm session, into a sink that discards rows. The peer knows its files in advance. Planning is
 what the source does in this process: find the files that the commits added, and divide them into tasks.
 """

@@ -1,6 +1,6 @@
 """Bulk import of a Parquet file into many leaves, compared with Spark's own range partitioning, sort and write.
 
-``python -m tests.benchmarks.bulk_import [--rows 10000000] [--leaves 16] [--rounds 3] [--strategy one_file_per_leaf]``:
+``python -m benchmarks.bulk_import [--rows 10000000] [--leaves 16] [--rounds 3] [--strategy one_file_per_leaf]``:
 both alternate in one warm session. The peer samples the keys and writes a folder; ours knows its split points, checks
 the order, writes statistics and a page index, and commits.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import sleeper_nb as sl
-from tests.benchmarks.ingest import (
+from benchmarks.ingest import (
     PROPERTY,
     SCHEMA,
     STRATEGIES,

@@ -1,6 +1,6 @@
 """Cost of reading a table of many columns: CPU seconds, and the ratio to DuckDB's own read of the same file.
 
-``python -m tests.benchmarks.wide_tables [--columns 500 2000] [--rows 1000] [--rounds 3]``: the least of several rounds.
+``python -m benchmarks.wide_tables [--columns 500 2000] [--rows 1000] [--rounds 3]``: the least of several rounds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`create_savepoint` on tables of 10, 10,000 and 1,000,000 files: its time must not grow with them.
 
-``python -m tests.benchmarks.savepoints [--rounds 15] [--saves 9]``: medians of a session's `table.create_savepoint()`,
+``python -m benchmarks.savepoints [--rounds 15] [--saves 9]``: medians of a session's `table.create_savepoint()`,
 the sizes in turn. On `S3StateStore` the metadata is already written. `TransactionLogStateStore` writes the log since
 its last full metadata; the bare Parquet write of that metadata is printed for comparison.
 """
@@ -18,8 +18,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import sleeper_nb as sl
+from benchmarks.million_files import SCHEMA, WIDTH, publish, references
 from sleeper_nb.model.transactions import AddFiles, to_entry
-from tests.benchmarks.million_files import SCHEMA, WIDTH, publish, references
 
 SIZES = (10, 10_000, 1_000_000)
 KINDS = ("S3StateStore", "TransactionLogStateStore")

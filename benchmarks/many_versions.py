@@ -1,6 +1,6 @@
 """How long it takes to look at and to check a table of many versions and as many files.
 
-``python -m tests.benchmarks.many_versions [--versions 1000 3000]``: CPU seconds; each version is a load of one row.
+``python -m benchmarks.many_versions [--versions 1000 3000]``: CPU seconds; each version is a load of one row.
 Floors in the same run: Arrow reads every metadata file, and DuckDB counts the rows of every data file.
 """
 

@@ -1,6 +1,6 @@
 """How long listing many tables takes, as a ratio to SQLite's own read of the same rows.
 
-``python -m tests.benchmarks.many_tables [--tables 1000 10000] [--rounds 3]``: the least CPU seconds of several rounds.
+``python -m benchmarks.many_tables [--tables 1000 10000] [--rounds 3]``: the least CPU seconds of several rounds.
 All tables but one are copies of its catalog rows, as nothing else of them is read.
 """
 
