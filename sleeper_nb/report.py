@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from sleeper_nb.errors import Action
 
@@ -361,7 +361,7 @@ _PREFIX = "prefix"
 class Report:
     """Base class of the values that operations return; `grid` is what each shows.
 
-    A report that names actions has a field `prefix`, empty in Python, which `for_face` sets.
+    A report that names actions has a field `prefix`, empty in Python, which `report_for` sets.
     """
 
     __slots__ = ()
@@ -375,17 +375,18 @@ class Report:
         names = (field.name for field in dataclasses.fields(self))  # type: ignore[arg-type]
         return {name: getattr(self, name) for name in names if name != _PREFIX}
 
-    def for_face(self, prefix: str) -> Self:
-        """Return the report with its actions written as they are typed after a prefix; see `Action.text`."""
-        if _PREFIX not in getattr(self, "__dataclass_fields__", {}):
-            return self
-        return dataclasses.replace(self, prefix=prefix)  # type: ignore[type-var]
-
     def __repr__(self) -> str:
         return self.grid().text()
 
     def _repr_html_(self) -> str:
         return self.grid().html()
+
+
+def report_for(report: Report, prefix: str) -> Report:
+    """Return a report with its actions written as they are typed after a prefix; see `Action.text`."""
+    if _PREFIX not in getattr(report, "__dataclass_fields__", {}):
+        return report
+    return dataclasses.replace(report, prefix=prefix)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

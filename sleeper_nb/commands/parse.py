@@ -19,7 +19,7 @@ from typing import Any, NoReturn, get_args
 from sleeper_nb.commands.command import OUTPUT, Argument, Command, CommandGroup
 from sleeper_nb.commands.context import Context
 from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError, show_for
-from sleeper_nb.report import Report
+from sleeper_nb.report import Report, report_for
 from sleeper_nb.sql.tokens import Dialect, tokenize
 
 HELP = ("-h", "--help")
@@ -59,7 +59,7 @@ class Invocation:
             context.check_assignable(name)
         value = self.command.run(context, self.arguments)
         if isinstance(value, Report):
-            value = value.for_face(context.prefix)
+            value = report_for(value, context.prefix)
         if name is not None and context.variables is not None:
             context.variables[name] = value
         return value
