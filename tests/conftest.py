@@ -14,7 +14,7 @@ from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.state_store_base import StateStore
-from tests.builders import START, a_store
+from tests.support.builders import START, a_store
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell

@@ -15,9 +15,9 @@ from sleeper_nb.progress import SILENT
 from sleeper_nb.session import Session
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.local import LocalPlace
-from tests.builders import START
 from tests.servers.memory import MemoryDynamoDB, memory_catalog
-from tests.test_one_version import SESSION, SESSION_OTHERS, SESSION_WRITES
+from tests.support.builders import START
+from tests.whole.test_one_version import SESSION, SESSION_OTHERS, SESSION_WRITES
 
 SCHEMA = sl.Schema({"city": "string"}, {}, {"n": "int"})
 STILL = {"__repr__", "closed", "close", "location", "warehouse", "instance", "components"}

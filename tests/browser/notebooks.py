@@ -38,15 +38,15 @@ from pathlib import Path
 import pyarrow as pa
 import sleeper_nb as sl
 %load_ext sleeper_nb
-Path("sleeper.toml").write_text('warehouse = "warehouse"\\niterators = ["tests.iterators:unhurried"]')
+Path("sleeper.toml").write_text('warehouse = "warehouse"\\niterators = ["tests.support.iterators:unhurried"]')
 %sleeper use ./warehouse
 
 Path("slow").touch()
 properties = {
-    "sleeper.table.iterator.class.name": "tests.iterators:unhurried",
+    "sleeper.table.iterator.class.name": "tests.support.iterators:unhurried",
     "sleeper.table.iterator.config": str(Path.cwd()),
 }
-session = sl.connect("./warehouse", iterators=["tests.iterators:unhurried"])
+session = sl.connect("./warehouse", iterators=["tests.support.iterators:unhurried"])
 trips = session.create_table("trips", sl.Schema({"n": "long"}), properties=properties)
 for i in range(2):
     trips.ingest(pa.table({"n": range(i, 1_000_000, 2)}))

@@ -15,8 +15,8 @@ from sleeper_nb.catalog.dynamodb import items
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.model.snapshots import Snapshot
-from tests.backends import DYNAMODB, MEMORY_AND_SERVERS
-from tests.builders import START, savepoint, snapshot
+from tests.support.backends import DYNAMODB, MEMORY_AND_SERVERS
+from tests.support.builders import START, savepoint, snapshot
 
 LATER = START + timedelta(hours=1)
 Opener = Callable[..., DynamoDBCatalog]

@@ -21,7 +21,9 @@ from sleeper_nb.catalog.dynamodb.client import RETRY, TRIES, UNANSWERED_TRIES
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import NetworkError, StorageError
 from sleeper_nb.state_store.history import Metadata
-from tests.builders import (
+from tests.servers import once
+from tests.servers.dynamodb import dynamodb_catalog
+from tests.support.builders import (
     START,
     a_store,
     ingest,
@@ -33,8 +35,6 @@ from tests.builders import (
     scan,
     snapshot,
 )
-from tests.servers import once
-from tests.servers.dynamodb import dynamodb_catalog
 
 LATER = START + timedelta(hours=1)
 

@@ -17,8 +17,8 @@ from sleeper_nb.catalog.sqlite import SqliteCatalog
 from sleeper_nb.errors import AlreadyExists, NotFound, StorageError
 from sleeper_nb.model.jobs import Job, Lease
 from sleeper_nb.model.snapshots import Snapshot, to_micros
-from tests.backends import DYNAMODB
-from tests.builders import START, savepoint, snapshot
+from tests.support.backends import DYNAMODB
+from tests.support.builders import START, savepoint, snapshot
 
 CATALOGS: dict[str, Callable[[Path], Catalog]] = {
     "sqlite": lambda folder: SqliteCatalog(folder / "catalog.sqlite"),

@@ -20,8 +20,8 @@ from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.loading.ingest import ingest_arrow
 from sleeper_nb.state_store.commit_queue import Waiting, fitting
 from sleeper_nb.state_store.state_store_base import StateStore
-from tests.backends import BACKENDS, Backend
-from tests.builders import (
+from tests.support.backends import BACKENDS, Backend
+from tests.support.builders import (
     a_file,
     forget_all_but_newest,
     keys_in,
@@ -30,7 +30,7 @@ from tests.builders import (
     rows_of,
     scan,
 )
-from tests.faults import Trap, TrappedCatalog, TrappedStorage, interrupt, lose_answer
+from tests.support.faults import Trap, TrappedCatalog, TrappedStorage, interrupt, lose_answer
 
 STORES = [
     ("S3StateStore", "folder"),

@@ -10,8 +10,8 @@ import pytest
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.jobs import Lease
-from tests.builders import START, savepoint, snapshot
 from tests.contracts.test_catalog import LATER, catalog, commit, opened
+from tests.support.builders import START, savepoint, snapshot
 
 __all__ = ["catalog", "opened"]
 

@@ -20,9 +20,9 @@ from sleeper_nb.operations.administration.reinitialise import Fresh, reinitialis
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.local import LocalPlace
-from tests.builders import TABLE, ingest, keys_in, rows_of, save, scan, snapshot
-from tests.faults import TrappedStorage
-from tests.interleavings import Gate, Outcome, Stage, Template, explore
+from tests.support.builders import TABLE, ingest, keys_in, rows_of, save, scan, snapshot
+from tests.support.faults import TrappedStorage
+from tests.support.interleavings import Gate, Outcome, Stage, Template, explore
 
 WHERE = [("S3StateStore", "sqlite"), ("DynamoDBStateStore", "memory")]
 

@@ -22,7 +22,7 @@ from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.operations.versioning.resolve import resolve
 from sleeper_nb.operations.versioning.roll_back import roll_back
 from sleeper_nb.state_store.state_store_base import StateStore
-from tests.builders import (
+from tests.support.builders import (
     collect,
     compact,
     ingest,
@@ -32,7 +32,7 @@ from tests.builders import (
     rows_of,
     save,
 )
-from tests.interleavings import Gate, Outcome, Stage, Template, explore
+from tests.support.interleavings import Gate, Outcome, Stage, Template, explore
 
 NIGHTLY = settings.get_current_profile_name() == "nightly"
 TABLES = {

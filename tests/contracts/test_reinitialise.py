@@ -23,8 +23,8 @@ from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
 from sleeper_nb.operations.versioning.roll_back import roll_back
 from sleeper_nb.progress import SILENT
 from sleeper_nb.state_store.state_store_base import StateStore
-from tests.backends import BACKENDS
-from tests.builders import (
+from tests.support.backends import BACKENDS
+from tests.support.builders import (
     KEYED,
     START,
     collect,

@@ -15,7 +15,8 @@ from sleeper_nb.operations.versioning import resolve as versions
 from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
 from sleeper_nb.operations.versioning.roll_back import RollbackReport, roll_back
 from sleeper_nb.state_store.state_store_base import StateStore
-from tests.builders import (
+from tests.contracts.test_state_store import Tables, store, tables
+from tests.support.builders import (
     NOW,
     collect,
     compact,
@@ -31,8 +32,7 @@ from tests.builders import (
     scan,
     split,
 )
-from tests.contracts.test_state_store import Tables, store, tables
-from tests.faults import Trap, TrappedCatalog, TrappedStorage, lose_answer
+from tests.support.faults import Trap, TrappedCatalog, TrappedStorage, lose_answer
 
 __all__ = ["store", "tables"]
 

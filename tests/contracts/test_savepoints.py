@@ -17,8 +17,8 @@ from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
 from sleeper_nb.operations.versioning.savepoint_manager import SavepointManager
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.metadata import ManifestList
-from tests.backends import BACKENDS, BESIDE, Backend
-from tests.builders import (
+from tests.support.backends import BACKENDS, BESIDE, Backend
+from tests.support.builders import (
     TABLE,
     collect,
     compact,

@@ -15,8 +15,8 @@ from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
 from sleeper_nb.progress import SILENT
 from sleeper_nb.state_store import history
 from sleeper_nb.state_store.state_store_base import StateStore
-from tests.backends import BACKENDS, BESIDE
-from tests.builders import (
+from tests.support.backends import BACKENDS, BESIDE
+from tests.support.builders import (
     TABLE,
     collect,
     forget_all_but_newest,
@@ -28,7 +28,7 @@ from tests.builders import (
     rows_of,
     save,
 )
-from tests.faults import Trap, TrappedCatalog
+from tests.support.faults import Trap, TrappedCatalog
 
 
 @pytest.fixture(params=[pytest.param(name, marks=BESIDE.get(name, ())) for name in ("folder", "memory", "servers")])

@@ -34,8 +34,8 @@ from sleeper_nb.model.transactions import AddFiles, SetProcessing, SplitPartitio
 from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
-from tests.backends import BACKENDS, BESIDE, Backend
-from tests.builders import (
+from tests.support.backends import BACKENDS, BESIDE, Backend
+from tests.support.builders import (
     KEYED,
     START,
     a_file,
@@ -50,7 +50,7 @@ from tests.builders import (
     save,
     scan,
 )
-from tests.faults import Trap, TrappedCatalog, TrappedStorage, interrupt, lose_answer
+from tests.support.faults import Trap, TrappedCatalog, TrappedStorage, interrupt, lose_answer
 
 BACKENDS_OF = {
     "S3StateStore": ("folder", "moto", "servers"),

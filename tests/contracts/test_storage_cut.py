@@ -16,7 +16,9 @@ from sleeper_nb.operations.scanning import read_rows as reading
 from sleeper_nb.operations.scanning.scan_plan import plan_scan
 from sleeper_nb.storage.aws import Network
 from sleeper_nb.storage.filesystem import Storage, open_storage
-from tests.builders import (
+from tests.servers.proxy import EVERY_CUT, Fate, Proxy, proxied
+from tests.servers.server import Server
+from tests.support.builders import (
     KEYED,
     NOW,
     Recorder,
@@ -29,8 +31,6 @@ from tests.builders import (
     rows_of,
     save,
 )
-from tests.servers.proxy import EVERY_CUT, Fate, Proxy, proxied
-from tests.servers.server import Server
 
 MANY = 1_200
 """Objects, so that listing and deleting them takes more than one page."""

@@ -1,7 +1,7 @@
 """Fifteen complaints about magics and widgets for data, and that none is true of these.
 
 What is slow is held once, beside what it tests: that the JVM ends with its process, that Spark starts again after a
-stop (`tests/engines/test_spark_session.py`), and that a page asks no host but its own (`tests/browser`).
+stop (`tests/engines/spark/test_engine.py`), and that a page asks no host but its own (`tests/browser`).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.commands.start import Causes
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
-from tests.builders import InterruptedAfter, three_leaves
+from tests.support.builders import InterruptedAfter, three_leaves
 
 OF_INSTANCES = ("storage.sync", "statestore.dynamodb.transaction.max.items", "statestore.dynamodb.tables")
 CREATE = "%%sleeper create trips --splits g,n\ncity STRING KEY\npickup TIMESTAMP SORT, fare DOUBLE NULL"

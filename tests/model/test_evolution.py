@@ -27,7 +27,7 @@ from sleeper_nb.model.processing import AGGREGATIONS, FILTERS, DataProcessing
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Field, FieldType, Schema, parse_type
 from sleeper_nb.model.transactions import SetSchema, from_entry, to_entry
-from tests.builders import START, a_state, point_after
+from tests.support.builders import START, a_state, point_after
 
 TRIPS = Schema({"city": "string"}, {"time": "timestamp"}, {"fare": "double", "tip": "int?"})
 NOTE = AddColumn(Field("note", FieldType("string"), nullable=True))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from sleeper_nb.model.files import FileReferences, files_schema
 from sleeper_nb.model.schema import Schema
-from tests.builders import KEYED, START, a_file
+from tests.support.builders import KEYED, START, a_file
 
 
 def with_files(*files) -> FileReferences:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sleeper_nb.model.files import FileReferences
-from tests.builders import KEYED, START, a_file
+from tests.support.builders import KEYED, START, a_file
 
 PARTITIONS = ["p", "q", "r"]
 steps = st.lists(

@@ -26,7 +26,7 @@ from sleeper_nb.model.transactions import (
     from_entry,
     to_entry,
 )
-from tests.builders import KEYED, START
+from tests.support.builders import KEYED, START
 
 texts = st.text(max_size=5)
 key_values = st.integers(-(2**63), 2**63 - 1) | texts | st.binary(max_size=3)

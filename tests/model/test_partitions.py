@@ -10,7 +10,7 @@ from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range, Region
 from sleeper_nb.model.schema import Schema
-from tests.builders import KEYED, a_tree, leaf_of
+from tests.support.builders import KEYED, a_tree, leaf_of
 
 TWO = Schema({"a": "int", "b": "string"})
 keys = st.tuples(st.integers(-3, 12), st.text("azé\U0001f600", max_size=2))

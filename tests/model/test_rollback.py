@@ -4,7 +4,7 @@ import pytest
 
 from sleeper_nb.errors import StateRuleBroken
 from sleeper_nb.model.transactions import AddFiles, DeleteFiles, Rollback
-from tests.builders import a_file, a_state, a_tree, point_after
+from tests.support.builders import a_file, a_state, a_tree, point_after
 
 
 def test_between_two_states_are_the_references_of_each_that_the_other_has_not():

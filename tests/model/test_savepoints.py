@@ -12,7 +12,7 @@ from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.savepoints import SavedLog, Savepoint, check_savepoint_name
 from sleeper_nb.model.snapshots import SavepointReference, parse_reference
 from sleeper_nb.storage.filesystem import Storage
-from tests.builders import savepoint, snapshot
+from tests.support.builders import savepoint, snapshot
 
 moments = st.datetimes(timezones=st.just(UTC))
 texts = st.none() | st.text()

@@ -18,7 +18,7 @@ from sleeper_nb.model.snapshots import (
     parse_version,
     to_micros,
 )
-from tests.builders import snapshot
+from tests.support.builders import snapshot
 
 moments = st.datetimes(timezones=st.just(UTC))
 

@@ -14,7 +14,7 @@ from sleeper_nb.model.transactions import (
     SplitPartitions,
     Transaction,
 )
-from tests.builders import START, a_file, a_state, a_tree, point_after
+from tests.support.builders import START, a_file, a_state, a_tree, point_after
 
 TREE = a_tree("m")
 LEFT, RIGHT = (leaf.id for leaf in TREE.leaves)

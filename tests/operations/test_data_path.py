@@ -11,7 +11,7 @@ import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.properties import DATA_PATH
-from tests.builders import EMBEDDED, START
+from tests.support.builders import EMBEDDED, START
 
 SCHEMA = sl.Schema({"city": "string"}, values={"fare": "long?"})
 ROWS = [{"city": "rome", "fare": 1}, {"city": "bern", "fare": None}]

@@ -12,7 +12,8 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.compact import CompactionReport
 from sleeper_nb.report import Bytes
 from sleeper_nb.state_store.state_store_base import StateStore
-from tests.builders import (
+from tests.contracts.test_state_store import Tables, tables  # noqa: F401 - a fixture: each state store
+from tests.support.builders import (
     EMBEDDED,
     NOW,
     collect,
@@ -23,7 +24,6 @@ from tests.builders import (
     rows_of,
     split,
 )
-from tests.contracts.test_state_store import Tables, tables  # noqa: F401 - a fixture: each state store
 
 LETTERS = "abcdefgh"
 

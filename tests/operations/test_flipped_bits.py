@@ -24,7 +24,7 @@ from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import metadata as metadata_files
 from sleeper_nb.storage import paths
-from tests.builders import (
+from tests.support.builders import (
     EMBEDDED,
     KEYED,
     TABLE,
@@ -228,7 +228,7 @@ def test_a_table_of_a_release_without_checksums_is_read_and_told_of(table: State
 
 
 def test_a_savepoint_of_an_older_release_is_that_of_its_file():
-    from tests.builders import savepoint, snapshot
+    from tests.support.builders import savepoint, snapshot
 
     point = savepoint(1, snapshot(2))
     new = point.to_json()

@@ -27,7 +27,8 @@ from sleeper_nb.progress import Silent
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage, open_storage
-from tests.builders import (
+from tests.servers.server import Server
+from tests.support.builders import (
     KEYED,
     NOW,
     a_store,
@@ -44,7 +45,6 @@ from tests.builders import (
     save,
     scan,
 )
-from tests.servers.server import Server
 
 ODD_PREFIX = "odd %20 [x]*/größe=1+2"
 

@@ -19,7 +19,7 @@ from sleeper_nb.operations.status import (
 )
 from sleeper_nb.operations.upkeep.expire import Retention
 from sleeper_nb.state_store.state_store_base import StateStore
-from tests.builders import (
+from tests.support.builders import (
     EMBEDDED,
     START,
     TABLE,

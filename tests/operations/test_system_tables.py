@@ -23,7 +23,7 @@ from sleeper_nb.operations.system_tables import (
 )
 from sleeper_nb.operations.versioning.resolve import resolve
 from sleeper_nb.state_store.state_store_base import StateStore
-from tests.builders import EMBEDDED, START, a_store, compact, ingest, rows_of, save
+from tests.support.builders import EMBEDDED, START, a_store, compact, ingest, rows_of, save
 
 
 @pytest.fixture(params=EMBEDDED)

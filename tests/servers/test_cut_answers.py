@@ -10,11 +10,11 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.model.properties import STATE_STORES
-from tests.builders import START, Recorder
 from tests.servers.fixtures import use
 from tests.servers.proxy import EVERY_CUT, Fate, Proxy, proxied
 from tests.servers.server import Server
-from tests.test_cut_answers import OPERATIONS, prepare, rows
+from tests.support.builders import START, Recorder
+from tests.whole.test_cut_answers import OPERATIONS, prepare, rows
 
 LOST = (*EVERY_CUT, Fate("reset"), Fate("refused"))
 IN_A_ROW = 3

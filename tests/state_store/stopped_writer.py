@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from sleeper_nb.clock import Clock
-from tests.builders import a_store, compact, ingest, reopened, rows_of
-from tests.faults import Trap, TrappedCatalog
+from tests.support.builders import a_store, compact, ingest, reopened, rows_of
+from tests.support.faults import Trap, TrappedCatalog
 
 
 def main(folder: Path, kind: str, work: str) -> None:

@@ -15,7 +15,7 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.transactions import AddFiles
 from sleeper_nb.state_store.commit_queue import CommitQueue, Waiting
 from sleeper_nb.state_store.state_store_base import StateStore
-from tests.builders import EMBEDDED, a_file, a_store, reopened
+from tests.support.builders import EMBEDDED, a_file, a_store, reopened
 
 
 class SlowFirst:

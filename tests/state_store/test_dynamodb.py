@@ -24,8 +24,9 @@ from sleeper_nb.operations.upkeep.collect_garbage import collect_garbage
 from sleeper_nb.state_store.dynamodb.reference_items import Tables
 from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.state_store.state_store_base import StateStore
-from tests.backends import DYNAMODB, MEMORY_AND_SERVERS
-from tests.builders import (
+from tests.servers.memory import memory_catalog
+from tests.support.backends import DYNAMODB, MEMORY_AND_SERVERS
+from tests.support.builders import (
     START,
     a_file,
     a_store,
@@ -39,8 +40,7 @@ from tests.builders import (
     save,
     scan,
 )
-from tests.faults import Trap, TrappedCatalog, lose_answer
-from tests.servers.memory import memory_catalog
+from tests.support.faults import Trap, TrappedCatalog, lose_answer
 
 
 @pytest.fixture(params=[*MEMORY_AND_SERVERS, "memory, own tables"])

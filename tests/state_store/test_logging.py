@@ -10,7 +10,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import ConflictError, StorageError
 from sleeper_nb.state_store import transaction_log
 from sleeper_nb.storage.aws import Judgement, Network
-from tests.builders import EMBEDDED, TABLE, a_store, ingest, rows_of
+from tests.support.builders import EMBEDDED, TABLE, a_store, ingest, rows_of
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import pytest
 from sleeper_nb.errors import NotFound
 from sleeper_nb.model.transactions import MigrateStateStore
 from sleeper_nb.state_store.registry import STATE_STORES
-from tests.builders import EMBEDDED, a_store, ingest, rows_of
+from tests.support.builders import EMBEDDED, a_store, ingest, rows_of
 
 
 @pytest.mark.parametrize("kind", EMBEDDED)

@@ -13,7 +13,7 @@ from sleeper_nb.errors import NotFound
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.versioning.create_savepoint import save_current
 from sleeper_nb.state_store.state_store_base import StateStore
-from tests.builders import (
+from tests.support.builders import (
     EMBEDDED,
     a_store,
     collect,

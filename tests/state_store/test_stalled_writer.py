@@ -15,9 +15,9 @@ from sleeper_nb.model.snapshots import SnapshotReference
 from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences, Transaction
 from sleeper_nb.operations.upkeep.expire import Retention, expire_snapshots
 from sleeper_nb.state_store.state_store_base import StateStore
-from tests.backends import BACKENDS
-from tests.builders import START, a_file, collect, reopened, save
-from tests.faults import DeadError, Fault, Faulty, FaultyStorage, no_disk
+from tests.support.backends import BACKENDS
+from tests.support.builders import START, a_file, collect, reopened, save
+from tests.support.faults import DeadError, Fault, Faulty, FaultyStorage, no_disk
 
 COMMITS, ON_SERVERS = 500, 100
 STORES = [

@@ -16,7 +16,7 @@ from sleeper_nb.operations.check import check_table
 from sleeper_nb.operations.upkeep.expire import Retention, expire_snapshots
 from sleeper_nb.operations.upkeep.sweep_orphans import sweep_orphans
 from sleeper_nb.progress import Silent
-from tests.builders import (
+from tests.support.builders import (
     a_store,
     collect,
     compact,

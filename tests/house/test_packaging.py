@@ -1,0 +1,66 @@
+import re
+import tomllib
+from pathlib import Path
+
+import yaml
+
+import sleeper_nb
+
+ROOT = Path(__file__).parents[2]
+
+
+def requirements(lines):
+    found = {}
+    for line in lines:
+        name, bounds = re.fullmatch(r"([A-Za-z0-9_-]+)(?:\[[^]]*\])?(.*)", line.strip()).groups()
+        if name != "sleeper-nb":
+            found[name.lower()] = bounds.strip()
+    return found
+
+
+def test_conda_environment_has_the_names_and_versions_of_pyproject():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = requirements(project["dependencies"])
+    for extra in project["optional-dependencies"].values():
+        wanted |= requirements(extra)
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    conda = [entry for entry in environment["dependencies"] if isinstance(entry, str)]
+    (pip,) = [entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict)]
+    given = requirements(conda) | requirements(entry for entry in pip if not entry.startswith("--"))
+    assert given.pop("python") == project["requires-python"]
+    given.pop("pip")
+    assert given == wanted
+
+
+def test_readme_marks_two_commands_of_one_line():
+    readme = (ROOT / "README.md").read_text()
+    for name in ("run", "test"):
+        (block,) = re.findall(rf"<!-- command: {name} -->\n```\w*\n(.*?)```", readme, re.DOTALL)
+        assert len(block.strip().splitlines()) == 1
+
+
+def test_the_package_has_the_only_version_number():
+    configuration = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "version" not in configuration["project"]
+    assert configuration["project"]["dynamic"] == ["version"]
+    source = (ROOT / configuration["tool"]["hatch"]["version"]["path"]).read_text()
+    assert re.findall(r'^__version__ = "(.+)"$', source, re.MULTILINE) == [sleeper_nb.__version__]
+
+
+def test_the_changelog_begins_with_what_is_not_released():
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == "Unreleased"
+
+
+def test_the_license_is_the_one_that_pyproject_names():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert (project["license"], project["license-files"]) == ("Apache-2.0", ["LICENSE"])
+    text = (ROOT / "LICENSE").read_text()
+    assert "Apache License" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+
+
+def test_kept_warehouses_are_in_no_package():
+    targets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+    assert targets["wheel"]["packages"] == ["sleeper_nb", "magics"]
+    assert "tests/data" in targets["sdist"]["exclude"]

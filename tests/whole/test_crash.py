@@ -1,0 +1,188 @@
+"""A crash (kill -9) before or after any call that changes something: the last commit stays, and a new run completes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from sleeper_nb.clock import ManualClock
+from sleeper_nb.model.snapshots import SavepointReference
+from sleeper_nb.operations.administration.migrate import migrate_state_store
+from sleeper_nb.operations.upkeep import expire as expiry
+from sleeper_nb.operations.upkeep import sweep_orphans as orphans
+from sleeper_nb.operations.versioning import resolve as versions
+from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
+from sleeper_nb.operations.versioning.roll_back import roll_back
+from sleeper_nb.progress import Silent
+from sleeper_nb.state_store.state_store_base import StateStore
+from tests.support.builders import (
+    START,
+    a_store,
+    collect,
+    compact,
+    forget_all_but_newest,
+    ingest,
+    keys_in,
+    on_disk,
+    reachable,
+    reopened,
+    rows_of,
+    save,
+    scan,
+    split,
+)
+from tests.support.faults import Trap, TrappedCatalog, TrappedStorage, kill
+
+BEFORE = sorted("abcmxyz" * 2)
+EXPIRE_ALL = expiry.Retention(timedelta(0), 1, 1)
+
+
+def prepared(folder: Path) -> None:
+    """Make a table with a history, files out of use, savepoints, and garbage among its metadata."""
+    store = a_store(folder, points=["m"])
+    ingest(store, rows_of(*"abcmxyz", value="first"))
+    compact(store)
+    ingest(store, rows_of(*"abcmxyz", value="second"))
+    save(store, "kept")
+    compact(store)
+    forget_all_but_newest(store)
+    save(store, "doomed")
+    for name in ("one", "two"):
+        orphan = f"data/partition_root/{name}.parquet"
+        store.storage.write(orphan, b"of a writer that crashed")
+        os.utime(store.storage.locate(orphan), (0, 0))
+    store.catalog.close()
+
+
+def delete_doomed(store: StateStore) -> None:
+    for savepoint in store.catalog.savepoints(store.table_id):
+        if savepoint.name == "doomed":
+            delete_savepoint(store, savepoint)
+
+
+def save_again(store: StateStore) -> None:
+    if "again" not in {savepoint.name for savepoint in store.catalog.savepoints(store.table_id)}:
+        save(store, "again")
+
+
+def ingest_and_compact(store: StateStore) -> None:
+    ingest(store, rows_of("a", "z", value="third"))
+    compact(store)
+
+
+def migrate_once(store: StateStore) -> None:
+    if store.head().state_store != "TransactionLogStateStore":
+        migrate_state_store(store, "TransactionLogStateStore")
+
+
+def roll_back_to_kept(store: StateStore) -> None:
+    to = versions.resolve(store.catalog, store.table_id, "table", SavepointReference("kept"))
+    roll_back(store, to, dry_run=False)
+
+
+def split_once(store: StateStore) -> None:
+    if len(store.load().tree.leaves) == 2:
+        split(store, at="c", key="key")
+
+
+def sweep(store: StateStore) -> None:
+    day = timedelta(days=1)
+    orphans.sweep_orphans(store, "table", older_than=day, dry_run=False, progress=Silent())
+    assert not {path for path in on_disk(store) if path.endswith(("one.parquet", "two.parquet"))}
+
+
+WORK: dict[str, Callable[[StateStore], object]] = {
+    "ingest": lambda store: ingest(store, rows_of("d", "w", value="new")),
+    "compact": ingest_and_compact,
+    "split": split_once,
+    "savepoint": save_again,
+    "delete savepoint": delete_doomed,
+    "expire": lambda store: expiry.expire_snapshots(store, EXPIRE_ALL, dry_run=False),
+    "garbage": collect,
+    "sweep": sweep,
+    "migrate": migrate_once,
+    "rollback": roll_back_to_kept,
+}
+
+ADDED = {"ingest": "dw", "compact": "az"}
+"""The keys that a run adds."""
+
+
+def opened(folder: Path, seed: int) -> StateStore:
+    """Open the table a day later; each process draws other ids."""
+    return a_store(folder, clock=ManualClock(START + timedelta(days=1), seed), create=False)
+
+
+def crash(folder: Path, work: str, at: int, after: bool) -> int:
+    """Do some work in a child that is killed at a call; return its exit code."""
+
+    # Forked by a server that has imported everything and runs no threads: quick, and safe beside Arrow's threads.
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(["pytest", "datafusion", "pyarrow.parquet", "tests.whole.test_crash"])
+    child = server.Process(target=_run, args=(folder, work, at, after))
+    child.start()
+    child.join()
+    assert child.exitcode in {0, -signal.SIGKILL}
+    return child.exitcode
+
+
+def _run(folder: Path, work: str, at: int, after: bool) -> None:
+    store = opened(folder, 1)
+    trap = Trap(at, kill, after=after)
+    WORK[work](reopened(store, TrappedCatalog(store.catalog, trap), TrappedStorage(store.storage, trap)))
+    os._exit(0)  # the work is done; what follows is the tests' own business
+
+
+def check(store: StateStore) -> list[str]:
+    """Hold what must hold after a crash at any point, and return the keys in the table."""
+    assert reachable(store) <= on_disk(store)
+    kept = [s for s in store.catalog.savepoints(store.table_id) if s.name == "kept"]
+    for version in (*store.catalog.snapshots(store.table_id), *store.catalog.savepoints(store.table_id)):
+        assert len(keys_in(scan(reopened(store), version))) >= len(BEFORE)
+    assert keys_in(scan(store, kept[0])) == BEFORE
+    ids = [s.id for s in store.catalog.snapshots(store.table_id)]
+    assert ids == list(range(ids[0], ids[0] - len(ids), -1))
+    return keys_in(scan(store))
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("work", WORK)
+def test_a_crash_at_any_call_loses_nothing_and_running_again_completes(work: str, after: bool, tmp_path: Path):
+    prepared(tmp_path / "prepared")
+    for at in range(1, 99):
+        folder = tmp_path / str(at)
+        shutil.copytree(tmp_path / "prepared", folder)
+        code = crash(folder, work, at, after)
+        store = opened(folder, 2)
+        found = check(store)
+        assert found in (BEFORE, sorted([*BEFORE, *ADDED.get(work, "")]))  # all of a commit, or nothing
+        store.clock.advance(timedelta(hours=2))  # claims of the dead end
+        WORK[work](store)
+        assert check(store) == sorted([*found, *ADDED.get(work, "")])
+        complete(store)
+        store.catalog.close()
+        shutil.rmtree(folder)
+        if code == 0:
+            assert at > 1
+            return
+    pytest.fail("the work never ended")
+
+
+def complete(store: StateStore) -> None:
+    """Clean everything up; what is left beside what is needed are files that no snapshot ever named."""
+    compact(store)
+    expiry.expire_snapshots(store, EXPIRE_ALL, dry_run=False)
+    while collect(store).data_files:
+        expiry.expire_snapshots(store, EXPIRE_ALL, dry_run=False)
+    collect(store)
+    assert not store.catalog.garbage(store.table_id)
+    assert not store.load().files.ready_for_gc.num_rows or store.catalog.savepoints(store.table_id)
+    assert reachable(store) <= on_disk(store)
+    assert keys_in(scan(store))[:1] == ["a"]

@@ -1,0 +1,179 @@
+"""The process dies at any step of making, renaming, emptying or deleting a table: nothing half-done shows, and it ends.
+
+A step is a change in the catalog, by one request, or of a file. Behind its death nothing that a process does has an
+effect; so to die before one step is to die behind the one before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sleeper_nb.catalog.sqlite import SqliteCatalog
+from sleeper_nb.clock import ManualClock
+from sleeper_nb.operations.administration.delete import finish_deletions
+from sleeper_nb.progress import SILENT
+from sleeper_nb.session import Session
+from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.local import LocalPlace
+from tests.servers.memory import MemoryDynamoDB, OnMemory, memory_catalog
+from tests.support.builders import EMBEDDED, KEYED, START, keys_in, rows_of
+from tests.support.faults import DeadError, Fault, TrappedCatalog, TrappedStorage
+
+KINDS = (*EMBEDDED, "DynamoDBStateStore")
+POINTS = ["g", "n"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """An instance in a folder, its catalog there or in memory, which sessions open one after the other."""
+
+    folder: Path
+    memory: MemoryDynamoDB | None
+
+    def copied(self, to: Path) -> Place:
+        shutil.copytree(self.folder, to)
+        return Place(to, self.memory.copied() if self.memory else None)
+
+    @contextlib.contextmanager
+    def opened(self, fault: Fault | None = None, seed: int = 0) -> Iterator[Session]:
+        clock = ManualClock(START, seed)
+        storage, catalog = Storage(LocalPlace(self.folder, sync=False)), self._catalog(clock, fault)
+        if fault is not None:
+            storage = TrappedStorage(storage, fault)
+        session = Session(
+            "default", storage, catalog, clock=clock, progress=SILENT, author=None, spark=None, spark_config={}
+        )
+        try:
+            yield session
+        finally:
+            if fault is None:
+                session.close()
+
+    def _catalog(self, clock: ManualClock, fault: Fault | None) -> Any:
+        if self.memory is None:
+            sqlite = SqliteCatalog(self.folder / "catalog.sqlite", sync=False)
+            return TrappedCatalog(sqlite, fault) if fault else sqlite
+        catalog = memory_catalog(Path("place"), self.memory, clock)
+        if fault is not None:
+            catalog.db = OnMemory(Changing(self.memory, fault), clock)
+        return catalog
+
+
+class Changing:
+    """A client of DynamoDB whose requests that change something may meet the fault."""
+
+    def __init__(self, real: MemoryDynamoDB, fault: Fault) -> None:
+        self._real, self._fault = real, fault
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._real, name)
+        if not name.startswith(("transact_write", "batch_write", "create", "delete")):
+            return method
+
+        def called(**request: Any) -> Any:
+            with self._fault.around(name):
+                return method(**request)
+
+        return called
+
+
+def create(session: Session, kind: str) -> None:
+    if "new" not in names(session):
+        session.create_table("new", KEYED, POINTS, state_store=kind)
+
+
+def rename(session: Session, _kind: str) -> None:
+    if "trips" in names(session):
+        session.rename_table("trips", "journeys")
+
+
+def delete(session: Session, _kind: str) -> None:
+    if "trips" in names(session):
+        session.delete_table("trips", force=True)
+    finish_deletions(session.components.catalog, session.components.property_files, session.components.clock)
+
+
+def reinitialise(session: Session, _kind: str) -> None:
+    session.reinitialise_table("trips", delete_partitions=True, split_points=POINTS, force=True)
+
+
+WORK: dict[str, Callable[[Session, str], None]] = {
+    "create": create, "rename": rename, "delete": delete, "reinitialise": reinitialise,
+}  # fmt: skip
+ENDS = {
+    "create": {"trips": "az", "other": "q", "new": ""},
+    "rename": {"journeys": "az", "other": "q"},
+    "delete": {"other": "q"},
+    "reinitialise": {"trips": "", "other": "q"},
+}
+"""The tables behind each, and their keys."""
+
+
+def names(session: Session) -> set[str]:
+    return {entry.name for entry in session.components.catalog.tables()}
+
+
+def prepared(folder: Path, kind: str) -> Place:
+    place = Place(folder, MemoryDynamoDB() if kind == "DynamoDBStateStore" else None)
+    folder.mkdir()
+    with place.opened() as session:
+        for name, keys in (("trips", "az"), ("other", "q")):
+            table = session.create_table(name, KEYED, ["m"], state_store=kind)
+            table.ingest(rows_of(*keys))
+            table.create_savepoint("kept")
+    return place
+
+
+def shown(session: Session) -> dict[str, str]:
+    """Read all that shows, and return each table's keys."""
+    found = {}
+    for table in session.tables():
+        table.partitions.check()
+        for snapshot in table.snapshots():
+            table.at(snapshot.id).scan().to_arrow()
+        for point in table.savepoints():
+            assert keys_in(table.at(f"savepoint.{point.id}").scan().to_arrow())
+        found[table.name] = "".join(keys_in(table.scan().to_arrow()))
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("work", WORK)
+def test_a_death_at_any_step_leaves_nothing_half_done_and_a_new_run_completes(work: str, kind: str, tmp_path: Path):
+    place = prepared(tmp_path / "prepared", kind)
+    with place.opened() as session:
+        before = shown(session)
+    for at in range(1, 99):
+        copy = place.copied(tmp_path / "copy")
+        fault = Fault("dies before", at, rival=lambda: None)
+        with contextlib.suppress(DeadError), copy.opened(fault, seed=1) as session:
+            WORK[work](session, kind)
+        with copy.opened(seed=2) as session:
+            assert shown(session) in (before, ENDS[work])
+            WORK[work](session, kind)
+            assert shown(session) == ENDS[work]
+            check_left(session, work)
+        shutil.rmtree(copy.folder)
+        if not fault.dead:
+            assert at > 1
+            return
+    pytest.fail("the work never ended")
+
+
+def check_left(session: Session, work: str) -> None:
+    catalog = session.components.catalog
+    assert catalog.deleted() == ()
+    if work == "delete":
+        ids = {entry.id for entry in catalog.tables()}
+        files = {file.path for file in session._storage.list() if not file.path.startswith("catalog.")}
+        assert all(any(table_id in path for table_id in ids) for path in files)
+    if work == "reinitialise":
+        assert len(session.table("trips").snapshots()) == 1
+        assert len(session.table("trips").partitions.leaves) == 3

@@ -1,0 +1,324 @@
+"""Every public read answers from one version: another session commits between any two requests of the reader.
+
+Each read is done once for each of its requests to the catalog and to the files. Just before that request another
+session commits. The answer must equal the one from before that commit or the one from after it; it is never a mix.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.catalog.catalog_base import Catalog
+from sleeper_nb.catalog.sqlite import SqliteCatalog
+from sleeper_nb.clock import ManualClock
+from sleeper_nb.errors import ConflictError
+from sleeper_nb.model.state import TableState
+from sleeper_nb.progress import SILENT
+from sleeper_nb.session import Session
+from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.storage.local import LocalPlace
+from sleeper_nb.widgets.explorer_model import TABS, ExploreModel
+from tests.support.builders import START
+from tests.support.faults import Faulty, FaultyStorage, no_disk
+
+LATER = START + timedelta(hours=1)
+SCHEMA = sl.Schema({"city": "string"}, {}, {"n": "int"})
+
+
+class Interruption:
+    """Counts the requests of a reader, and lets another session commit just before one of them."""
+
+    def __init__(self) -> None:
+        self.requests, self.at = 0, 0
+        self.commit: Callable[[], object] = lambda: None
+
+    @contextmanager
+    def around(self, name: str, *_: Any) -> Iterator[None]:
+        self.requests += name != "close"
+        if self.requests == self.at and name != "close":
+            self.commit()
+        yield
+
+
+class Reader:
+    """Opens the warehouse anew for each read, so that nothing is remembered."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.interruption = Interruption()
+
+    def __call__(self, read: Callable[[Session], Any], at: int, commit: Callable[[], object]) -> tuple[Any, int]:
+        """Return what a read shows, and how many requests it took."""
+        self.interruption.requests, self.interruption.at, self.interruption.commit = 0, at, commit
+        place = Storage(LocalPlace(self._folder, sync=False))
+        catalog = SqliteCatalog(self._folder / "catalog.sqlite", sync=False)
+        session = Session(
+            "house", FaultyStorage(place, self.interruption),  # type: ignore[arg-type]
+            _as_catalog(catalog, self.interruption),
+            clock=ManualClock(LATER), progress=SILENT, author="reader", spark=None, spark_config={},
+        )  # fmt: skip
+        with closing(session):
+            return shown(read(session)), self.interruption.requests
+
+
+def _as_catalog(catalog: SqliteCatalog, interruption: Interruption) -> Catalog:
+    return Faulty(catalog, interruption, no_disk)  # type: ignore[arg-type,return-value]
+
+
+def shown(answer: Any) -> Any:
+    """Return all that a user sees of an answer, in a form that can be compared."""
+    if isinstance(answer, sl.Table):  # each of its methods is a look of its own
+        return repr(answer)
+    if isinstance(answer, tuple):
+        return [shown(each) for each in answer]
+    if hasattr(answer, "to_arrow"):
+        rows = answer.to_arrow().to_pylist()
+        return [rows, _words(repr(answer))]
+    parts = [repr(answer)]
+    parts += [answer._repr_html_()] if hasattr(answer, "_repr_html_") else []
+    parts += [repr(answer.to_dict())] if hasattr(answer, "to_dict") else []
+    return [_words(part) for part in parts]
+
+
+def _words(text: str) -> str:
+    return re.sub(r" at 0x[0-9a-f]+|(?<=')[0-9a-f]{32}|\b[0-9a-f]{8}$", "", text, flags=re.MULTILINE)
+
+
+def _of_state(state: TableState) -> str:
+    return f"{state.snapshot_id} {state.totals()} {len(state.tree.leaves)} {state.files.active.num_rows}"
+
+
+WRITES = {"accept_properties",
+    "alter", "bulk_import", "collect_garbage", "compact", "create_savepoint", "delete_savepoint", "expire_snapshots",
+    "ingest", "maintain", "release_lease", "rollback", "rollback_to", "set_online", "set_properties",
+    "split_partitions", "sweep_orphans",
+}  # fmt: skip
+TABLE: dict[str, Callable[[Any], Any]] = {
+    "at": lambda t: t.at(),
+    "property_notes": lambda t: t.property_notes(),
+    "at, of today": lambda t: t.at(schema="current").card(),
+    "at, saved": lambda t: t.at("savepoint.1").card(),
+    "at_reference": lambda t: t.at_reference(None).card(),
+    "card": lambda t: t.card(),
+    "changes": lambda t: t.changes(2),
+    "check": lambda t: t.check(deep=True),
+    "diff": lambda t: t.diff(2),
+    "fields": lambda t: t.fields(),
+    "files": lambda t: t.files(),
+    "grid": lambda t: t.grid().text(),
+    "inspect": lambda t: t.inspect(
+        "SELECT (SELECT max(snapshot_id) FROM snapshots), (SELECT max(added_snapshot) FROM files),"
+        " (SELECT count(*) FROM files), (SELECT sum(rows) FROM files), (SELECT count(*) FROM partitions),"
+        " (SELECT count(*) FROM savepoints), (SELECT count(*) FROM schemas), (SELECT max(rows) FROM snapshots)"
+    ),
+    "jobs": lambda t: t.jobs(),
+    "leases": lambda t: t.leases(),
+    "leaves": lambda t: t.leaves(),
+    "online": lambda t: t.online,
+    "partitions": lambda t: str(t.partitions.leaves),
+    "plan": lambda t: t.plan(),
+    "processing": lambda t: t.processing.filters,
+    "properties": lambda t: dict(t.properties.texts),
+    "property_values": lambda t: t.property_values(),
+    "savepoint_manager": lambda t: t.savepoint_manager.latest_savepoint_id(),
+    "resolved": lambda t: str(t.resolved),
+    "savepoints": lambda t: t.savepoints(with_bytes=True),
+    "scan": lambda t: t.scan(),
+    "schema": lambda t: t.schema,
+    "snapshots": lambda t: t.snapshots(),
+    "source": lambda t: str(t.source()),
+    "state": lambda t: _of_state(t.state),
+    "state_store": lambda t: t.state_store,
+    "store": lambda t: t.store.table_id,
+    "status": lambda t: t.status(),
+    "system_table": lambda t: str(t.system_table("files")),
+    "to_dict": lambda t: t.to_dict(),
+    # plans of what would be done are reads, too
+    "alter, dry": lambda t: t.alter({"m": "int?"}, dry_run=True),
+    "collect_garbage, dry": lambda t: t.collect_garbage(),
+    "compact, dry": lambda t: t.compact("all", dry_run=True),
+    "delete_savepoint, dry": lambda t: t.delete_savepoint(1, dry_run=True),
+    "expire_snapshots, dry": lambda t: t.expire_snapshots(num_retained_min=1, time_retained=timedelta(minutes=1)),
+    "ingest, dry": lambda t: t.ingest([{"city": "oslo", "n": 1}], dry_run=True),
+    "rollback, dry": lambda t: t.rollback(2, dry_run=True),
+    "split_partitions, dry": lambda t: t.split_partitions(dry_run=True, at="oslo"),
+    "sweep_orphans, dry": lambda t: t.sweep_orphans(),
+}
+"""How each public read of `Table` is called, by its name; ``, dry`` marks a plan of what would be written."""
+EXPORTED = {"export"}  # writes files of its own: held below
+
+TABLE_AT = {
+    name: TABLE[name]
+    for name in (
+        "at_reference", "card", "fields", "files", "grid", "inspect", "leaves", "partitions", "plan",
+        "processing", "scan", "schema", "source", "state", "system_table", "to_dict",
+    )
+} | {
+    "answering": lambda t: dict(t.answering.texts),
+    "files_beside": lambda t: t.files_beside(()),
+    "plan": lambda t: t.plan().grid().text(),  # as values it has the moment of the call
+    "guard": lambda t: t.guard(0).snapshot_id,
+    "in_schema": lambda t: t.in_schema("own"),
+    "is_processed": lambda t: t.is_processed,
+    "resolved": lambda t: str(t.resolved),
+    "online": lambda t: t.online,
+}  # fmt: skip
+
+
+def _of_a_view(session: Session) -> Any:
+    session.sql("CREATE TEMP VIEW v AS SELECT count(*) AS n FROM t", engine="duckdb")
+    return session.sql("SELECT n, (SELECT max(snapshot_id) FROM t$snapshots), (FROM v) FROM v", engine="duckdb")
+
+
+SESSION: dict[str, Callable[[Session], Any]] = {
+    "__repr__": repr,
+    "closed": lambda s: s.closed,
+    "jobs": lambda s: s.jobs(),
+    "property_values": lambda s: s.property_values(),
+    "location": lambda s: Path(s.location).name,
+    "store_of": lambda s: s.store_of("t").load().totals(),
+    "table": lambda s: s.table("t"),
+    "tables": lambda s: s.tables(),
+    "warehouse": lambda s: s.warehouse().local,
+    "sql": lambda s: s.sql(
+        "SELECT (SELECT count(*) FROM t), (SELECT sum(n) FROM T), (SELECT max(snapshot_id) FROM t$snapshots),"
+        " (SELECT max(rows) FROM t$snapshots), (SELECT sum(rows) FROM t$files), (SELECT count(*) FROM t$partitions),"
+        " (SELECT count(*) FROM t$savepoints), (SELECT count(*) FROM t$snapshots s JOIN t$savepoints p"
+        " ON s.snapshot_id = p.saved_snapshot_id)",
+        engine="duckdb",
+    ),
+    "sql, of a view": _of_a_view,
+    "delete_table, dry": lambda s: s.delete_table("t", dry_run=True),
+    "reinitialise_table, dry": lambda s: s.reinitialise_table("t", dry_run=True),
+    "maintain, dry": lambda s: s.maintain(dry_run=True).grid().text(),
+}
+SESSION_WRITES = {
+    "apply", "close", "create_table", "delete_table", "maintain", "migrate_state_store", "reinitialise_table",
+    "rename_table", "set_properties",
+}  # fmt: skip
+SESSION_OTHERS = {"allow", "components", "instance", "spark", "spark_session"}
+
+EXPLORED: dict[str, Callable[[Session], Any]] = {
+    "versions": lambda s: ExploreModel(s).open("t").versions,
+    "timeline": lambda s: ExploreModel(s).open("t").timeline(3, 2),
+    "static": lambda s: ExploreModel(s).open("t").static(3),
+    **{f"preview of {tab}": lambda s, tab=tab: ExploreModel(s).open("t").at(3).preview(tab) for tab in TABS},
+}
+
+
+class Warehouse:
+    """A table with a split file, two savepoints and some history, and another session that goes on committing."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.folder, self._numbers = folder, itertools.count()
+        self.clock = ManualClock(START)
+        place = Storage(LocalPlace(folder, sync=False))
+        catalog = SqliteCatalog(folder / "catalog.sqlite", sync=False)
+        self.session = Session(
+            "house", place, catalog,
+            clock=self.clock, progress=SILENT, author="writer", spark=None, spark_config={},
+        )  # fmt: skip
+        self.table = self.session.create_table("t", SCHEMA, state_store=kind)
+        self.table.ingest([{"city": "athens", "n": 1}, {"city": "rome", "n": 2}])
+        self.table.create_savepoint("first")
+        self.table.split_partitions(at="lima")
+        self.session.create_table("u", SCHEMA).ingest([{"city": "bonn", "n": 1}])
+
+    def ingest(self) -> None:
+        self.clock.advance(timedelta(seconds=1))
+        self.table.ingest([{"city": "lima", "n": next(self._numbers)}])
+
+    def save(self) -> None:
+        self.ingest()
+        self.table.create_savepoint()
+
+    def reinitialise(self) -> None:
+        """Forget all snapshots but the new one, and make other partitions, in one commit."""
+        self.clock.advance(timedelta(seconds=1))
+        point = f"m{next(self._numbers):04}"
+        self.session.reinitialise_table("t", delete_partitions=True, split_points=[point], force=True)
+
+
+def held_by_every_order(warehouse: Warehouse, commit: Callable[[], object], read: Callable[[Session], Any]) -> int:
+    """Do a read once for each of its requests, with a commit before that; return how many requests it takes."""
+    reader = Reader(warehouse.folder)
+    before, requests = reader(read, 0, lambda: None)
+    for at in range(1, requests + 1):
+        try:
+            found, _ = reader(read, at, commit)
+        except ConflictError:  # refused, as its version was forgotten meanwhile
+            found = before
+        after, _ = reader(read, 0, lambda: None)
+        assert found in [before, after], f"a commit before request {at} gave a state that never was"
+        before = after
+    return requests
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Iterator[Warehouse]:
+    made = Warehouse(tmp_path / "house", "S3StateStore")
+    yield made
+    made.session.close()
+
+
+@pytest.mark.parametrize("name", ["files", "inspect", "status", "to_dict"])
+def test_reads_that_replay_a_log_are_of_one_version(tmp_path: Path, name: str):
+    warehouse = Warehouse(tmp_path / "house", "TransactionLogStateStore")
+    with closing(warehouse.session):
+        held_by_every_order(warehouse, warehouse.ingest, lambda session: TABLE[name](session.table("t")))
+
+
+@pytest.mark.parametrize("name", sorted(TABLE))
+def test_each_read_of_a_table_is_of_one_version(warehouse: Warehouse, name: str):
+    held_by_every_order(warehouse, warehouse.ingest, lambda session: TABLE[name](session.table("t")))
+
+
+@pytest.mark.parametrize("name", sorted({**SESSION, **EXPLORED}))
+def test_each_listing_and_statement_of_a_session_is_of_one_version(warehouse: Warehouse, name: str):
+    assert held_by_every_order(warehouse, warehouse.ingest, {**SESSION, **EXPLORED}[name]) >= 0
+
+
+@pytest.mark.parametrize("name", ["status", "snapshots", "savepoints", "inspect", "check", "delete_savepoint, dry"])
+@pytest.mark.parametrize("commit", ["save", "reinitialise"])
+def test_versions_and_savepoints_are_of_one_moment(warehouse: Warehouse, name: str, commit: str):
+    held_by_every_order(warehouse, getattr(warehouse, commit), lambda session: TABLE[name](session.table("t")))
+
+
+@pytest.mark.parametrize("name", sorted(TABLE_AT))
+def test_a_version_that_was_taken_stays_the_same(tmp_path: Path, name: str):
+    warehouse = Warehouse(tmp_path / "house", "S3StateStore")
+    with closing(warehouse.session):
+        taken = warehouse.table.at()
+        before = shown(TABLE_AT[name](taken))
+        warehouse.ingest()
+        assert shown(TABLE_AT[name](taken)) == before
+
+
+def test_an_export_is_of_one_version(warehouse: Warehouse, tmp_path: Path):
+    targets = itertools.count()
+
+    def read(session: Session) -> Any:
+        report = session.table("t").export(tmp_path / f"out-{next(targets)}.csv")
+        return report.rows, report.source, Path(report.files[0].address).read_text()
+
+    held_by_every_order(warehouse, warehouse.ingest, read)
+
+
+def test_every_public_name_is_held():
+    def public(kind: type) -> set[str]:
+        return {name for name in dir(kind) if not name.startswith("_")}
+
+    of_table = {name.partition(",")[0] for name in TABLE}
+    assert public(sl.Table) - WRITES - EXPORTED == of_table - WRITES
+    assert public(sl.TableAt) - EXPORTED <= TABLE_AT.keys()
+    of_session = {name.partition(",")[0] for name in SESSION} - {"__repr__"}
+    assert public(Session) - SESSION_WRITES - SESSION_OTHERS == of_session - SESSION_WRITES
