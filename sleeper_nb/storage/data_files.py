@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sleeper_nb.errors import StorageError
-from sleeper_nb.model.checksums import Checksum
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
@@ -214,7 +213,7 @@ class DataFileWriter:
         self._fields, self._schema = schema, schema.in_files
         self._stack = contextlib.ExitStack()
         self._writer: pq.ParquetWriter | None = None
-        self._checksum: Checksum | None = None
+        self._stream: ChecksummedStream | None = None
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
         self._keys = SortedKeys(schema)
@@ -240,11 +239,11 @@ class DataFileWriter:
     def finish(self) -> DataFile | None:
         """Write what is left and return the finished file; None, and no file, when there was no row."""
         self._flush(whole_groups_only=False)
-        if self._writer is None or self._checksum is None:
+        if self._writer is None or self._stream is None:
             return None
         self._stack.close()
         size, ends = self._storage.size(self._filename), (tuple(self._keys.least), tuple(self._keys.greatest))
-        return DataFile(self._filename, self._keys.rows, size, *ends, self._checksum.text)
+        return DataFile(self._filename, self._keys.rows, size, *ends, self._stream.checksum.text)
 
     def _flush(self, *, whole_groups_only: bool) -> None:
         if not self._waiting:
@@ -272,7 +271,7 @@ class DataFileWriter:
 
     def _open(self) -> pq.ParquetWriter:
         stream = ChecksummedStream(self._stack.enter_context(self._storage.output(self._filename)))
-        self._checksum = stream.checksum
+        self._stream = stream
         order = [pq.SortingColumn(self._schema.names.index(name)) for name in self._schema.sort_order]
         return self._stack.enter_context(
             pq.ParquetWriter(

@@ -24,6 +24,10 @@ HINT = (
 DAMAGED = "is damaged: it was changed after it was written (its checksum differs)"
 
 
+_ADDED_TOGETHER = 1 << 16
+"""Bytes."""
+
+
 class ChecksummedStream:
     """A stream to write to that passes everything on and keeps the checksum of it.
 
@@ -36,13 +40,29 @@ class ChecksummedStream:
     closed = False
 
     def __init__(self, stream: pa.NativeFile) -> None:
-        self._stream, self.checksum = stream, Checksum()
+        self._stream, self._checksum = stream, Checksum()
+        self._parts: list[bytes] = []  # written, but not yet in the checksum: Parquet writes many parts of a few bytes
+        self._waiting = 0
 
     def write(self, part: bytes) -> int:
         """Write the next part."""
-        self.checksum.add(part)
         self._stream.write(part)
+        self._parts.append(part)
+        self._waiting += len(part)
+        if self._waiting >= _ADDED_TOGETHER:
+            self._add_parts()
         return len(part)
+
+    @property
+    def checksum(self) -> Checksum:
+        """The checksum of all that was written."""
+        self._add_parts()
+        return self._checksum
+
+    def _add_parts(self) -> None:
+        if self._parts:
+            self._checksum.add(b"".join(self._parts))
+            self._parts, self._waiting = [], 0
 
     def flush(self) -> None:
         """Do nothing: closing the file's own stream flushes it."""
