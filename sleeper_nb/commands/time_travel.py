@@ -93,7 +93,7 @@ def diff(context: Context, arguments: Namespace) -> Diff | ChangedRows:
 
 @command(
     "create-savepoint",
-    "keep a version until its savepoint is deleted",
+    "pin a version until its savepoint is deleted",
     VERSION,
     option("--name", text="a name for it; not one that means a version, such as v1", metavar="NAME"),
     option("--snapshot", text="which version; the current one if not given", metavar="N", kind="snapshot"),
@@ -131,7 +131,7 @@ def savepoints(context: Context, arguments: Namespace) -> Listing[Savepoint]:
     positional("savepoint", "its name, or savepoint.3; leave it out after T@REF", "savepoint", metavar="SAVEPOINT",
                optional=True),
     option("--id", text="its id", metavar="N", kind="number"),
-    option("--name", text="its name, whatever else it could mean", metavar="NAME", kind="savepoint"),
+    option("--name", text="its name, never read as an id", metavar="NAME", kind="savepoint"),
     DRY_RUN,
     flag("--force", "delete it even when nothing else keeps the version; without it, a console asks"),
     examples=(

@@ -240,7 +240,7 @@ def _check_filter(filtered: AgeOff, schema: Schema) -> None:
     field = _field(filtered.field, schema)
     if field.type.name not in _AGED:
         raise InvalidInput(
-            f"{filtered} cannot tell an age by field {field.name!r}, which is {field.type}",
+            f"{filtered} cannot compute an age from field {field.name!r}, which is {field.type}",
             hint="it must be a long, in milliseconds since 1970, or a timestamp",
         )
 

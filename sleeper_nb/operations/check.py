@@ -163,7 +163,7 @@ def check_table(
     deep
         Also read every data file and check its rows, its order and its keys.
     progress
-        Told which version or file is checked.
+        Callback that receives the version or file being checked.
     orphan_age
         A younger file that no version names may belong to a commit in progress, and is not reported.
     """

@@ -93,9 +93,11 @@ def run_query(
     if change is None:
         return runner.run(binder.bind(statement, references))
     if views is None:
-        raise InvalidInput(f"{change.name!r} would be gone after the statement", hint="write WITH … AS (…) SELECT …")
+        raise InvalidInput(f"{change.name!r} would not exist after the statement", hint="write WITH … AS (…) SELECT …")
     if dry_run:
-        raise InvalidInput(f"the statement reads nothing, it changes view {change.name!r}", hint="run it as it is")
+        raise InvalidInput(
+            f"the statement changes view {change.name!r} and reads no rows", hint="run it without a dry run"
+        )
     if change.query is not None:
         runner.run(binder.without(change.key).bind(change.query))  # or it raises, and nothing is changed
     change.apply(views)

@@ -1,7 +1,7 @@
-"""Bind a statement: find each table that it names at its version, and put a name of ours in its place.
+"""Bind a statement: find each table that it names at its version, and put a generated name in its place.
 
-`Binder.bind` returns a `Bound`: the statement with names of ours, and what each name stands for. The engines give these
-names to relations, and run the statement.
+`Binder.bind` returns a `Bound`: the statement with generated names, and what each name stands for. The engines give
+these names to relations, and run the statement.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ Lookup = Callable[[str, VersionReference | None], BoundSource | None]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A statement that an engine can run once it knows what the names of ours stand for.
+    """A statement that an engine can run once it knows what the generated names stand for.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class Binder:
         references
             The tables that it names; by default they are searched here.
         prefix
-            How the names of ours begin.
+            How the generated names begin.
 
         Raises
         ------
@@ -222,7 +222,7 @@ def _is_system_table(statement: Statement, reference: TableReference) -> bool:
 
 
 def with_names(statement: Statement, names: Mapping[TableReference, str]) -> Statement:
-    """Return a statement with names of ours in place of tables; every other character stays as it is.
+    """Return a statement with generated names in place of tables; every other character stays as it is.
 
     Parameters
     ----------

@@ -60,11 +60,11 @@ def changed_view(statement: Statement, references: tuple[TableReference, ...], b
         return _created(name, created, statement.after(statement.index_from(target.end)), binder)
     if words[:1] == ("CREATE",) and "VIEW" in words:
         hint = f"write CREATE TEMP VIEW {name} AS …, which the session keeps"
-        raise InvalidInput(f"{name!r} would be gone after the statement", hint=hint)
+        raise InvalidInput(f"{name!r} would not exist after the statement", hint=hint)
     if words[:1] in {("CREATE",), ("REPLACE",)} and "TABLE" in words:
         creating = Action(f"create {name}", f"session.create_table({name!r}, …)")
         raise InvalidInput(
-            f"SQL makes no tables: {name!r} would be in no warehouse",
+            f"SQL cannot create tables: {name!r} would be in no warehouse",
             hint=("create a table with ", creating, f" and ingest rows; or write CREATE TEMP VIEW {name} AS …"),
         )
     return None

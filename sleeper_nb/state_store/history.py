@@ -19,7 +19,6 @@ from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import replayed
 from sleeper_nb.storage import metadata as metadata_files
-from sleeper_nb.storage import metadata as saved_log
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 
@@ -163,7 +162,7 @@ class History:
         """Return the state in metadata files, which must have the recorded checksums."""
         if metadata.log is not None:
             log = metadata.log
-            entries = saved_log.read_saved_log(self._storage, log.path, log.checksum)
+            entries = metadata_files.read_saved_log(self._storage, log.path, log.checksum)
             start = self.read(log.after, log.schema_id, replace(metadata, log=None), log.schema_checksum)
             return replayed(start, entries)
         try:
@@ -280,7 +279,7 @@ class History:
         if sum(map(len, entries)) > SAVED_LOG_BYTES:
             return None
         path = paths.log_metadata(snapshot.id, self._clock.new_id())
-        checksum = saved_log.write_saved_log(self._storage, path, entries)
+        checksum = metadata_files.write_saved_log(self._storage, path, entries)
         return replace(metadata, log=SavedLog(path, start.id, start.schema_id, checksum, start.schema_checksum))
 
     def discard(self, written: Iterable[str]) -> None:

@@ -1,3 +1,3 @@
-"""Bytes: where every file lies, and Parquet written and read. Local folders and S3 behind one seam."""
+"""Files in local folders and on S3: paths, reading, writing, Parquet."""
 
 from __future__ import annotations

@@ -442,7 +442,7 @@ class Table(Report):
             The commit's message in history.
         job_id
             A name for this load, such as ``2026-11-21/flights``. A load whose id has added rows before adds nothing,
-            however often it runs, whoever runs it, and wherever an earlier run failed. Ids are kept as long as the
+            however often it runs and in whichever process. Ids are kept as long as the
             table is. A load without rows does not use up its id.
         dry_run
             Only return what would be done: rows, leaves, files, and every difference between data and schema.

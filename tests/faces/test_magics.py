@@ -636,7 +636,9 @@ def test_what_a_statement_costs_is_told_before_it_is_run(trips, fail, shell):
     assert shell.user_ns["kept"] is plan
     assert "Filters:fare>2.0" in repr(plan).replace(" ", "")
     assert "no row was read" in plan._repr_html_()
-    assert "run it as it is" in fail("%sleeper sql --engine duckdb --dry-run CREATE TEMP VIEW v AS SELECT 1").hint
+    assert (
+        "run it without a dry run" in fail("%sleeper sql --engine duckdb --dry-run CREATE TEMP VIEW v AS SELECT 1").hint
+    )
     fail("%sleeper sql --engine duckdb SELECT * FROM v")
 
 

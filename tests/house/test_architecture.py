@@ -3,6 +3,7 @@ import gc
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -31,12 +32,14 @@ def test_module_says_its_job_first(path):
     assert ast.get_docstring(parsed(path))
 
 
-def code_lines(node):
-    """Lines of a function without its docstring: documentation is never too long for its function."""
-    body = node.body
-    documented = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
-    said = body[0].end_lineno - body[0].lineno + 1 if documented else 0
-    return node.end_lineno - node.lineno + 1 - said
+def test_no_file_name_occurs_twice():
+    names = [path.name for path in MODULES if path.name != "__init__.py"]
+    assert [name for name, count in Counter(names).items() if count > 1] == []
+
+
+def test_no_class_name_occurs_twice():
+    names = [node.name for path in MODULES for node in parsed(path).body if isinstance(node, ast.ClassDef)]
+    assert [name for name, count in Counter(names).items() if count > 1] == []
 
 
 def test_imports_go_one_way():

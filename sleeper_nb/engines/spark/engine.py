@@ -38,13 +38,13 @@ from sleeper_nb.engines.spark.jvm import (
     plan_jvm,
 )
 from sleeper_nb.engines.spark.jvm_archive import ARCHIVE, archive_of, make_in_background
-from sleeper_nb.engines.spark.settings import (
+from sleeper_nb.engines.spark.spark_errors import explain
+from sleeper_nb.engines.spark.spark_settings import (
     IgnoredSetting,
     ignored_settings,
     logged_settings,
     own_settings,
 )
-from sleeper_nb.engines.spark.spark_errors import explain
 from sleeper_nb.errors import EngineError
 from sleeper_nb.progress import Progress, unchecked
 

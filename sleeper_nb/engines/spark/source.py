@@ -33,10 +33,10 @@ from pyspark.sql.datasource import (
 
 from sleeper_nb.engines.spark.frames import columns_text, hand_over_keys
 from sleeper_nb.engines.spark.read_tasks import ReadTask, rows_of
-from sleeper_nb.engines.spark.settings import PUSHDOWN
 from sleeper_nb.engines.spark.source_options import InstancePlace, SourceOptions
 from sleeper_nb.engines.spark.source_table import Opener, SourceTable
 from sleeper_nb.engines.spark.spark_errors import without_stack
+from sleeper_nb.engines.spark.spark_settings import PUSHDOWN
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.keys import KeyValue, check_key, key_after
 from sleeper_nb.model.partitions import Range, Region

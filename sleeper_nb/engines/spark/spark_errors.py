@@ -57,7 +57,7 @@ def explain(error: BaseException) -> SleeperError | None:
         or _from_connection(kinds)
         or EngineError(
             f"Spark failed: {_first_line(text)}",
-            hint="the whole error is its __cause__; in a notebook, %sleeper why shows it",
+            hint="the whole error is its __cause__; in a notebook, the command why shows it",
         )
     )
     # not its text, which may hold values of rows

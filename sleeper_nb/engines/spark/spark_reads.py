@@ -121,13 +121,13 @@ def _drops_own_view(session: SparkSession, plan: Any, kind: str) -> bool:
         return False
     name, catalog = plan.child().nameParts(), session._jsparkSession.sessionState().catalog()  # noqa: SLF001
     if not catalog.isTempView(name):
-        raise NotFound(f"no view {name.mkString('.')!r}", hint="SQL drops temporary views alone")
+        raise NotFound(f"no view {name.mkString('.')!r}", hint="SQL can drop only temporary views")
     return True
 
 
 def _no_query(statement: Statement, kind: str) -> InvalidInput:
     if "Table" in kind and kind.startswith(("Create", "Replace")):
-        return InvalidInput("SQL makes no tables", hint=_TABLE_HINT)
+        return InvalidInput("SQL cannot create tables", hint=_TABLE_HINT)
     return no_query_begins_with(statement, f" and does {_in_words(kind)!r}")
 
 
@@ -140,7 +140,7 @@ def _check_substitution(session: SparkSession, sql: str) -> None:
     """Raise when Spark would put a setting, or a variable of the process, into a statement: ``${env:HOME}``."""
     jvm: Any = session._jvm  # noqa: SLF001 - the only way to the JVM
     if "${" in sql and jvm.org.apache.spark.sql.internal.VariableSubstitution().substitute(sql) != sql:
-        raise InvalidInput("SQL replaces no ${…}", hint="write :name, and give its value as a parameter")
+        raise InvalidInput("SQL does not substitute ${…}", hint="write :name, and give its value as a parameter")
 
 
 def _check_node(session: SparkSession, node: PlanNode, *, local_files: bool) -> None:
@@ -151,10 +151,10 @@ def _check_node(session: SparkSession, node: PlanNode, *, local_files: bool) -> 
         case "UnresolvedFunction" | "UnresolvedTableValuedFunction", (parts,):
             _check_function(parts[-1])
         case "PlanWithUnresolvedIdentifier" | "ExpressionWithUnresolvedIdentifier", _:
-            raise InvalidInput("SQL takes no names that are computed: IDENTIFIER(…)", hint="write the name itself")
+            raise InvalidInput("SQL does not accept computed names: IDENTIFIER(…)", hint="write the name itself")
         case "ScriptTransformation", _:
             hint = ("read the rows in Python: ", Action("--as pandas", "result.to_pandas()"))
-            raise InvalidInput("SQL runs no programs: TRANSFORM … USING", hint=hint)
+            raise InvalidInput("SQL cannot run programs: TRANSFORM … USING", hint=hint)
         case "CreateTempViewUsing", (*_, form, options):
             check_format(form)
             if not local_files:
@@ -210,4 +210,6 @@ def _check_namespace(session: SparkSession, parts: Sequence[str]) -> None:
     if len(parts) != 1 or not session._jsparkSession.sessionState().catalog().databaseExists(parts[0]):  # noqa: SLF001
         name = ".".join(parts)
         hint = "name the catalog before the table: catalog.schema.table"
-        raise InvalidInput(f"SQL cannot USE {name!r}, no database of the Spark session's catalog", hint=hint)
+        raise InvalidInput(
+            f"SQL cannot USE {name!r}, which is not a database in the Spark session's catalog", hint=hint
+        )

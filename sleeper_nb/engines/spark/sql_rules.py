@@ -106,7 +106,7 @@ def is_format(name: str) -> bool:
 def check_format(name: str) -> None:
     """Raise unless SQL may read files of a format; other formats may connect to a database, or run a class."""
     if not is_format(name):
-        raise InvalidInput(f"SQL reads no files of format {name!r}", hint=f"formats are {', '.join(FORMATS)}")
+        raise InvalidInput(f"SQL cannot read files of format {name!r}", hint=f"formats are {', '.join(FORMATS)}")
 
 
 def check_options(session: SparkSession, options: Iterable[tuple[str, str]], *, local_files: bool) -> None:
@@ -114,7 +114,7 @@ def check_options(session: SparkSession, options: Iterable[tuple[str, str]], *, 
     for name, value in options:
         if name.lower() not in _OPTIONS:
             hint = "read the file in Python: session.spark_session.read.option(…)"
-            raise InvalidInput(f"SQL takes no option {name!r} of files", hint=hint)
+            raise InvalidInput(f"SQL does not accept the file option {name!r}", hint=hint)
         if name.lower() == "path":
             check_path(session, value, local_files=local_files)
 

@@ -114,7 +114,7 @@ class Offset:
             raise StorageError(unreadable, hint="start again with another checkpoint") from error
         if found.table_id != table_id:
             raise StateRuleBroken(
-                f"the stream's checkpoint is of another table, which had the name {table!r} before",
+                f"the stream's checkpoint belongs to an earlier table named {table!r}",
                 hint="start again with another checkpoint",
             )
         return found

@@ -65,7 +65,7 @@ class CsvFormat:
             hint = "give a text without quotes, delimiters and line breaks, such as NA"
             raise InvalidInput(f"{self.null_text!r} is not a valid null text", hint=hint)
         if not isinstance(self.header, bool):
-            raise InvalidInput(f"header is {self.header!r}, not a truth value", hint="give True or False")
+            raise InvalidInput(f"header is {self.header!r}, not a boolean", hint="give True or False")
 
     @property
     def separator(self) -> str:

@@ -94,7 +94,7 @@ def stream_changes(
         Which changes are needed. Rows of the other kind may be yielded too, but regions that can only have the other
         kind are not read.
     progress
-        Told which region is compared.
+        Callback that receives the region being compared.
 
     Raises
     ------

@@ -15,8 +15,8 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.actions import WatchedAction
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.engines.spark.jvm import find_java, flags_without_archive, plan_jvm
-from sleeper_nb.engines.spark.settings import logged_settings
 from sleeper_nb.engines.spark.spark_errors import explain
+from sleeper_nb.engines.spark.spark_settings import logged_settings
 from sleeper_nb.errors import EngineError, InvalidInput, NotFound
 from sleeper_nb.progress import Silent
 

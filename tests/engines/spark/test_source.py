@@ -12,10 +12,10 @@ from pyspark.sql.types import StructType
 import sleeper_nb as sl
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.engine import SparkEngine
-from sleeper_nb.engines.spark.settings import PUSHDOWN
 from sleeper_nb.engines.spark.source import source_of
 from sleeper_nb.engines.spark.source_options import InstancePlace
 from sleeper_nb.engines.spark.spark_errors import explain
+from sleeper_nb.engines.spark.spark_settings import PUSHDOWN
 from sleeper_nb.operations.versioning import leases
 from sleeper_nb.progress import Silent
 from sleeper_nb.session import open_source_table

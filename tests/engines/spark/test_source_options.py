@@ -130,7 +130,7 @@ def test_an_offset_is_read_as_it_was_written():
 
 
 def test_an_offset_of_another_table_is_an_error():
-    with pytest.raises(sl.StateRuleBroken, match="of another table, which had the name 't'"):
+    with pytest.raises(sl.StateRuleBroken, match="belongs to an earlier table named 't'"):
         Offset.of(OFFSET.to_dict(), "other", "t")
 
 

@@ -246,7 +246,7 @@ def test_the_checkpoint_of_another_table_is_an_error(query, session, table):
     stream = query()
     stream.run()
     session.create_table("new", SCHEMA)
-    with pytest.raises(sl.StateRuleBroken, match="of another table, which had the name 'new'"):
+    with pytest.raises(sl.StateRuleBroken, match="belongs to an earlier table named 'new'"):
         stream.run(table="new")
 
 
