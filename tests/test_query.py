@@ -99,7 +99,7 @@ def test_parameters_are_values_and_never_text(session, engine):
         ("SELECT * FROM trips TIMESTAMP AS OF 'soon'", sl.InvalidInput, "'soon' is not a time", "2026-11-01 10:00:00"),
         ("INSERT INTO trips VALUES (1)", sl.InvalidInput, "cannot change table 'trips'", "ingest"),
         ("SELECT * FROM main.trips", sl.NotFound, "no table 'main.trips'", "did you mean 'trips'?"),
-        ("CREATE VIEW v AS SELECT * FROM trips", sl.InvalidInput, "'v' would be gone", "CREATE TEMP VIEW v AS"),
+        ("CREATE VIEW v AS SELECT * FROM trips", sl.InvalidInput, "'v' would not exist", "CREATE TEMP VIEW v AS"),
         ("SELECT frae FROM trips", sl.SleeperError, "frae", ""),
         ("SELEC 1", sl.SleeperError, "SELEC", ""),
     ],
@@ -148,10 +148,13 @@ def test_a_hint_of_duckdb_has_what_it_speaks_of(session, sql, hint):
 @pytest.mark.parametrize(
     ("sql", "words"),
     [
-        ("CREATE TABLE v AS SELECT * FROM trips", r"'v' would be in no warehouse\nhint: make v with create .* ingest"),
+        (
+            "CREATE TABLE v AS SELECT * FROM trips",
+            r"'v' would be in no warehouse\nhint: create a table with .*create.* ingest",
+        ),
         ("-- copy\nCREATE TABLE v (n INT)", "'v' would be in no warehouse"),
         ("CREATE OR REPLACE TABLE v AS SELECT 1 AS n", "'v' would be in no warehouse"),
-        ("CREATE OR REPLACE VIEW v AS SELECT 1", "'v' would be gone"),
+        ("CREATE OR REPLACE VIEW v AS SELECT 1", "'v' would not exist"),
     ],
 )
 def test_sql_makes_nothing_that_is_in_no_warehouse(session, engine, sql, words):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sleeper_nb import logs
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.catalog.sqlite import SqliteCatalog
@@ -83,6 +85,7 @@ def connect(
     clock, progress
         The source of time and ids, and the progress callback; for tests, magics and the console.
     """
+    logs.level_of(os.environ)  # raises for a wrong SLEEPER_LOG
     check_instance_name(instance)
     clock, progress = clock or Clock(), progress or SILENT
     permissions = Permissions.of(iterators, data_paths)

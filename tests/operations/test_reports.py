@@ -38,7 +38,7 @@ COMPACTING = {
 @pytest.fixture(autouse=True)
 def no_turns(monkeypatch: pytest.MonkeyPatch):
     """Let another session commit in the turn of the first, as one on another machine would."""
-    monkeypatch.setattr(SqliteCatalog, "turn", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(SqliteCatalog, "commit_lock", lambda *_: contextlib.nullcontext())
 
 
 def opened(folder: Path, interruption: Interruption | None = None) -> Session:
@@ -180,15 +180,15 @@ def test_a_plan_of_a_compaction_is_of_files_that_were_there_after_the_claims_wer
 ):
     with closing(opened(tmp_path)) as session, closing(opened(tmp_path)) as other:
         prepare(session)
-        real = SqliteCatalog.assignments
+        real = SqliteCatalog.claims
         catalog, waiting = session.components.catalog, [other.table("t")]
 
-        def assignments(self: SqliteCatalog, *given: Any) -> Any:
+        def claims(self: SqliteCatalog, *given: Any) -> Any:
             if self is catalog and waiting:
                 waiting.pop().compact()
             return real(self, *given)
 
-        monkeypatch.setattr(SqliteCatalog, "assignments", assignments)
+        monkeypatch.setattr(SqliteCatalog, "claims", claims)
         assert session.table("t").compact(dry_run=True).jobs == ()
 
 

@@ -130,7 +130,7 @@ def test_an_ingest_looks_at_the_current_version_three_times(reader: Reader):
     table.scan()
     reader.takes(
         lambda: table.ingest([{"k": 3, "v": "c"}]),
-        {"current": 3, "turn": 1, "commit": 1, "output": 2},
+        {"current": 3, "commit_lock": 1, "commit": 1, "output": 2},
         {"query": 3, "transact_write_items": 1, "output": 2},
     )
 

@@ -16,9 +16,8 @@ from sleeper_nb.display.preview import preview
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.operations.compaction_plan import (
     StrategySettings,
-    basic,
+    choose_batches,
     reason,
-    within,
 )
 from sleeper_nb.operations.scanning.scan_plan import PlannedFile
 from sleeper_nb.operations.versioning.create_savepoint import create_savepoint
@@ -187,9 +186,9 @@ def test_an_error_about_a_file_outside_the_warehouse_shows_none_of_its_lines(
 def test_a_job_says_how_many_files_it_merges(most: int | None):
     files = [PlannedFile(f"f{number}", 1, 1, None) for number in range(200)]
     settings = StrategySettings(batch_size=100)
-    for batch in within(basic, most)(files, settings):
+    for batch in choose_batches("basic", files, settings, most):
         assert reason("basic", batch, settings) == f"a full batch of {len(batch)} files"
-    assert len(within(basic, most)(files, settings)[0]) == (most or 100)
+    assert len(choose_batches("basic", files, settings, most)[0]) == (most or 100)
 
 
 @pytest.fixture

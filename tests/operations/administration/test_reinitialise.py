@@ -71,7 +71,10 @@ def test_a_schema_that_was_edited_in_the_properties_file_counts_from_then_on(ses
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
-        (sl.Schema({"id": "string"}, {}, {"value": "long"}), "row keys are key string, n int, and would be id string"),
+        (
+            sl.Schema({"id": "string"}, {}, {"value": "long"}),
+            "row keys would change from key string, n int to id string",
+        ),
         (sl.Schema({"key": "string", "n": "int"}, {}, {"other": "string"}), "value"),
     ],
 )
