@@ -94,8 +94,8 @@ def test_storage_of_another_kind_is_refused_with_what_to_type_instead():
         (("2trips", SCHEMA), "is not a valid table name"),
         (("trips", SCHEMA, ["n", "g"]), "does not come after"),
         (("trips", SCHEMA, ["n", "n"]), "does not come after"),
-        (("trips", SCHEMA, [3]), "no value of row key"),
-        (("trips", sl.Schema({"n": "int"}), ["x"]), "no value of row key"),
+        (("trips", SCHEMA, [3]), "not a value of row key"),
+        (("trips", sl.Schema({"n": "int"}), ["x"]), "not a value of row key"),
     ],
 )
 def test_a_table_that_cannot_be_made_leaves_nothing(session, arguments, words):

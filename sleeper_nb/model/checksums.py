@@ -10,7 +10,7 @@ DIGITS = 32
 
 
 class Checksum:
-    """The checksum of bytes that are given part by part."""
+    """The checksum of bytes that are added in parts."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
@@ -31,8 +31,8 @@ def checksum_of(*parts: bytes) -> str:
 
 
 def checksum_of_all(parts: Iterable[bytes]) -> str:
-    """Return the checksum of bytes that come part by part."""
-    found = Checksum()
+    """Return the checksum of bytes given as an iterable of parts."""
+    checksum = Checksum()
     for part in parts:
-        found.add(part)
-    return found.text
+        checksum.add(part)
+    return checksum.text

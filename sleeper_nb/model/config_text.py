@@ -1,4 +1,10 @@
-"""TOML that a user wrote: read with errors that name the file and the line. Pure."""
+r"""Read and change configuration text: ``.properties`` files, and TOML with errors that name the file and the line.
+
+The properties format is that of ``java.util.Properties``: a name ends at the first ``=``, ``:`` or white space; lines
+that start with ``#`` or ``!`` are comments; a ``\`` at the end of a line continues it on the next; and ``\t``,
+``\n``, ``\r``, ``\f`` and ``\uXXXX`` stand for characters. Two rules differ from Java: a line with only a name is
+an error, and white space after a value is not part of it. If a name occurs several times, the last line counts.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from sleeper_nb.errors import InvalidInput, NotFound
-
-# The text of a ``.properties`` file, as Java reads and writes it; a change keeps comments and order. Pure.
-#
-# The format is that of ``java.util.Properties``: a name ends at the first ``=``, ``:`` or white space, lines that start
-# with ``#`` or ``!`` are comments, ``\`` at the end of a line goes on with the next, and ``\t``, ``\n``, ``\r``, ``\f``
-# and ``\uXXXX`` stand for characters. Unlike Java, a line with a name alone is an error, and white space behind a value
-# is no part of it. The last of several lines with one name counts.
 
 _BREAK = re.compile(r"\r\n|\n|\r")
 _BLANK = " \t\f"
@@ -29,14 +28,14 @@ _ESCAPED = {"\\": r"\\", **{sign: f"\\{letter}" for letter, sign in _SIGNS.items
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One ``name=value``: where it stands in the text, and what it says without escapes.
+    """One ``name=value`` without escapes, and its lines in the text.
 
     Parameters
     ----------
     line
         The number of its first line, from 1.
     until
-        The number of its last line; it differs from `line` where lines go on with a backslash.
+        The number of its last line; it differs from `line` if a backslash continues the line.
     """
 
     name: str
@@ -46,12 +45,12 @@ class Entry:
 
 
 def entries(content: str, source: str = "the properties") -> Iterator[Entry]:
-    """Yield what a text sets, in order.
+    """Yield the properties that a text sets, in order.
 
     Raises
     ------
     InvalidInput
-        Naming the line of the `source` that sets nothing, or that has an escape which is none.
+        When a line is not ``name=value`` or has an invalid escape; the error names the line and the `source`.
     """
     lines = _BREAK.split(content.removeprefix("\ufeff"))
     number = 0
@@ -64,24 +63,24 @@ def entries(content: str, source: str = "the properties") -> Iterator[Entry]:
             following = lines[number].lstrip(_BLANK) if number < len(lines) else ""
             text, number = text[:-1] + following, number + 1
         where = f"line {start} of {source}"
-        found = _ENTRY.fullmatch(text)
-        if found is None or not found["name"]:
+        match = _ENTRY.fullmatch(text)
+        if match is None or not match["name"]:
             raise InvalidInput(f"{where} is {text!r}", hint="write name=value")
-        yield Entry(_plain(found["name"], where), _plain(_without_end(found["value"]), where), start, number)
+        yield Entry(_plain(match["name"], where), _plain(_without_end(match["value"]), where), start, number)
 
 
 def changed(content: str, changes: Mapping[str, str | None]) -> str:
-    """Return the text with some properties set, or unset where None; every other line stays as it is.
+    """Return the text with some properties set, or unset where None; all other lines stay as they are.
 
-    A property is set where it stood, otherwise behind the last line.
+    An existing property is changed in place; a new one is added after the last line.
     """
     ending = "\r\n" if "\r\n" in content else "\n"
     lines = _BREAK.split(content)
     if lines[-1] == "":
         lines.pop()
-    stand = [entry for entry in entries(content) if entry.name in changes]
-    last = {entry.name: entry for entry in stand}
-    for entry in reversed(stand):
+    present = [entry for entry in entries(content) if entry.name in changes]
+    last = {entry.name: entry for entry in present}
+    for entry in reversed(present):
         text = changes[entry.name]
         if text is None:
             lines[entry.line - 1 : entry.until] = []
@@ -92,11 +91,11 @@ def changed(content: str, changes: Mapping[str, str | None]) -> str:
 
 
 def line_of(name: str, text: str) -> str:
-    """Return the line that sets a property, so that Java reads it back; it is ASCII."""
+    """Return the ASCII line that sets a property, in the form that Java reads."""
     key = re.sub(r"[=: #!]", r"\\\g<0>", _ascii(name))
     value = _ascii(text)
     if value.endswith(" "):
-        value = f"{value[:-1]}\\u0020"  # white space at the end that nobody sees would be cut off
+        value = f"{value[:-1]}\\u0020"  # a trailing blank would be cut off when read
     if value.startswith(" "):
         value = f"\\{value}"
     return f"{key}={value}"
@@ -117,20 +116,21 @@ def _without_end(value: str) -> str:
 
 
 def _plain(text: str, where: str) -> str:
-    def sign(found: re.Match[str]) -> str:
-        said = found[1]
-        if not said.startswith("u"):
-            return _SIGNS.get(said, said)
-        if not re.fullmatch(r"u[0-9A-Fa-f]{4}", said):
-            raise InvalidInput(f"{where} has {found[0]!r}, no character", hint=r"write \u and four digits, or \\u")
-        return chr(int(said[1:], 16))
+    def character(match: re.Match[str]) -> str:
+        code = match[1]
+        if not code.startswith("u"):
+            return _SIGNS.get(code, code)
+        if not re.fullmatch(r"u[0-9A-Fa-f]{4}", code):
+            message = f"{where} has {match[0]!r}, which is not a character"
+            raise InvalidInput(message, hint=r"write \u and four digits, or \\u")
+        return chr(int(code[1:], 16))
 
-    # what is escaped are units of UTF-16, two for characters beyond the first plane
-    units = _ESCAPE.sub(sign, text).encode("utf-16-le", "surrogatepass")
+    # escapes are code units of UTF-16: characters above U+FFFF take two
+    units = _ESCAPE.sub(character, text).encode("utf-16-le", "surrogatepass")
     try:
         return units.decode("utf-16-le")
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{where} has half a character", hint="write both of its escapes") from error
+        raise InvalidInput(f"{where} has half of a character", hint="write both of its \\u escapes") from error
 
 
 def _ascii(text: str) -> str:
@@ -147,12 +147,12 @@ def _escaped(sign: str) -> str:
 
 
 def load(text: str, source: str, hint: str) -> dict[str, Any]:
-    """Return what the text says.
+    """Return the values in a TOML text.
 
     Raises
     ------
     InvalidInput
-        Naming the source, the line and the column, with the hint.
+        When it is not TOML; the error names the source, the line and the column, and has the given hint.
     """
     try:
         return tomllib.loads(text)
@@ -161,16 +161,16 @@ def load(text: str, source: str, hint: str) -> dict[str, Any]:
 
 
 def where(text: str, source: str, key: str, header: str = "") -> str:
-    """Return which line of the source sets a key, in the table below a header when one is given."""
+    """Return the line that sets a key, below a header if one is given, as ``line 3 of SOURCE``; else the source."""
     lines = text.splitlines()
     start = next((n for n, line in enumerate(lines) if header and line.strip().startswith(f"[{header}")), 0)
     named = re.compile(rf"(?:.*[{{,\[.])?\s*[\"']?{re.escape(key)}\b")
-    line = next((n for n, said in enumerate(lines[start:], start + 1) if named.match(said)), None)
+    line = next((n for n, each in enumerate(lines[start:], start + 1) if named.match(each)), None)
     return source if line is None else f"line {line} of {source}"
 
 
 def check_keys(given: Iterable[str], known: Iterable[str], at: tuple[str, str, str]) -> None:
-    """Raise `InvalidInput` for a key that is none of the known ones; `at` is the text, the source and the header."""
+    """Raise `InvalidInput` for an unknown key; `at` is the text, the source and the header for `where`."""
     text, source, header = at
     for key in given:
         if key not in known:

@@ -1,13 +1,14 @@
-"""How a schema changes while its data files stay: columns are added, renamed and dropped. Pure.
+"""Add, rename and drop columns of a schema without rewriting data files.
 
 Why old files can still be read:
 
-1. A data file has the column names of its writer's schema, and each field knows the name of its column in files. So a
-   rename changes only the field.
-2. A column name in files is never used for another column: the names of dropped fields stay in the schema as retired,
-   and a new field whose name files already have gets another name in files. So files of all ages can be mixed.
+1. A data file keeps the column names of the schema that it was written with, and each field records the name of its
+   column in files. A rename therefore changes only the field.
+2. A column name in files is never reused for another column: the names of dropped fields stay in the schema as
+   retired, and a new field whose name already exists in files gets another name there. Files of all ages can therefore
+   be mixed.
 3. An added column is nullable, and null in every file that does not have it.
-4. Row keys and sort keys do not change, and so neither do the order of rows in files and the partitions.
+4. Row keys and sort keys do not change, so the order of rows in files and the partitions do not change either.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ from sleeper_nb.model.processing import AGGREGATIONS, FILTERS, DataProcessing
 from sleeper_nb.model.schema import Field, FieldType, Schema
 
 _WIDER: Collection[tuple[str, str]] = frozenset({("int", "long"), ("int", "double"), ("float", "double")})
-"""Types of which every value of the first is one of the second."""
-_OWN = "leave it out, to read the version with its own schema"
+"""Pairs of types: the second can hold every value of the first."""
+_OWN = "leave it out to read the version with its own schema"
 
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """A new value field; null in the rows that there are."""
+    """Add a value field; it is null in the existing rows."""
 
     field: Field
 
 
 @dataclass(frozen=True, slots=True)
 class RenameColumn:
-    """A value field gets another name."""
+    """Rename a value field."""
 
     name: str
     to: str
@@ -41,7 +42,7 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
-    """A value field goes; older versions still have it."""
+    """Drop a value field; older versions still have it."""
 
     name: str
 
@@ -50,25 +51,25 @@ SchemaChange = AddColumn | RenameColumn | DropColumn
 
 
 def evolved(schema: Schema, changes: Iterable[SchemaChange], schema_id: int) -> Schema:
-    """Return a schema after some changes, each of what the one before it left.
+    """Return a schema after changes, applied one after the other.
 
     Parameters
     ----------
     schema
-        The table's.
+        The table's schema.
     changes
-        In order.
+        The changes, in order.
     schema_id
-        That of the new schema, with which names of columns in data files are made that nobody has used.
+        The id of the new schema; it makes the names of new columns in data files unique.
 
     Raises
     ------
     NotFound
         When there is no such column; the nearest is named.
     AlreadyExists
-        When a column of that name, in any case, is there.
+        When a column of that name, in any case, already exists.
     InvalidInput
-        When a key is to be renamed or dropped, or a column to be added that is not nullable.
+        When a change renames or drops a key, or adds a column that is not nullable.
     """
     for change in changes:
         match change:
@@ -90,7 +91,7 @@ def _with_added(schema: Schema, field: Field, schema_id: int) -> Schema:
     _check_free(schema, field.name)
     if not field.nullable:
         raise InvalidInput(
-            f"column {field.name!r} must be nullable, as the rows that there are have no value for it",
+            f"column {field.name!r} must be nullable, because existing rows have no value for it",
             hint=f'write "{field.name} {field.type}?"',
         )
     stored = _unused(field.name, schema, f"__{schema_id}")
@@ -102,14 +103,14 @@ def _with_values(schema: Schema, values: Sequence[Field], retired: Iterable[str]
 
 
 def _value(schema: Schema, name: str, done: str) -> Field:
-    """Return a value field that is to be changed."""
+    """Return the value field to change."""
     for field in schema.values:
         if field.name == name:
             return field
     if name in schema.names:
         raise InvalidInput(
             f"{schema.role(name)} {name!r} cannot be {done}: it orders the rows of every file",
-            hint="only values can; for other keys, load the rows into a new table",
+            hint="only value columns can change; for other keys, load the rows into a new table",
         )
     raise NotFound.of("column", name, [field.name for field in schema.values])
 
@@ -117,23 +118,23 @@ def _value(schema: Schema, name: str, done: str) -> Field:
 def _check_free(schema: Schema, name: str, but: Field | None = None) -> None:
     for field in schema.fields:
         if field is not but and field.name.casefold() == name.casefold():
-            raise AlreadyExists(f"there is a column {field.name!r} already", hint="give the column another name")
+            raise AlreadyExists(f"column {field.name!r} already exists", hint="choose another name")
 
 
 def _columns(schema: Schema) -> set[str]:
-    """Return all names that data files may use, in lower case: engines find columns in any case."""
+    """Return all column names that data files may have, case-folded, as engines ignore case."""
     return {name.casefold() for name in (*(field.column for field in schema.fields), *schema.retired)}
 
 
 def _unused(name: str, schema: Schema, suffix: str) -> str:
-    used, found = _columns(schema), name
-    while found.casefold() in used:
-        found += suffix
-    return found
+    used, unused = _columns(schema), name
+    while unused.casefold() in used:
+        unused += suffix
+    return unused
 
 
 def keeps_columns(before: Schema, after: Schema) -> bool:
-    """Return whether a schema remembers every column of an older one, and brings back none."""
+    """Return whether a schema has all columns of an older one, as fields or retired, and revives no retired one."""
     known = {field.column: field.type for field in before.fields}
     revived = {field.column.casefold() for field in after.fields} & {name.casefold() for name in before.retired}
     return (
@@ -144,7 +145,7 @@ def keeps_columns(before: Schema, after: Schema) -> bool:
 
 
 def reads_files_of(then: Schema, now: Schema) -> bool:
-    """Return whether files that were written under an older schema are read right by another one as it is."""
+    """Return whether another schema reads the files of an older one correctly without changes."""
     try:
         return mapped(then, now) == now
     except InvalidInput:
@@ -152,27 +153,27 @@ def reads_files_of(then: Schema, now: Schema) -> bool:
 
 
 def mapped(then: Schema, now: Schema) -> Schema:
-    """Return the fields of `now` as the files of an older version are read: what they lack is null.
+    """Return the schema that reads files of version `then` as `now`; columns that the files lack are null.
 
-    Columns are found by their names in data files. Values whose type has changed are read as the one of now where none
-    can be lost: int as long or double, float as double, a decimal as a longer one.
+    Columns are matched by their names in data files. A column whose type has changed is read with its current type if
+    no value can be lost: int as long or double, float as double, a decimal as a longer one.
 
     Raises
     ------
     InvalidInput
-        When the versions have other keys, or a column of then cannot be read as now; it is named, with both types.
+        When the keys differ, or an old column cannot be read with its current type; the error names both types.
     """
     if [(f.name, f.type) for f in (*then.row_keys, *then.sort_keys)] != [
         (f.name, f.type) for f in (*now.row_keys, *now.sort_keys)
     ] or len(then.row_keys) != len(now.row_keys):
-        raise InvalidInput("the version has other row keys or sort keys than the table now", hint=_OWN)
-    there = {field.column: field for field in then.fields}
-    values = [_mapped(field, there.get(field.column), then) for field in now.values]
+        raise InvalidInput("the row keys or sort keys of the version differ from those of the current table", hint=_OWN)
+    older = {field.column: field for field in then.fields}
+    values = [_mapped(field, older.get(field.column), then) for field in now.values]
     return _with_values(now, values)
 
 
 def for_later_files(schema: Schema) -> Schema:
-    """Return a schema for files that were written after it: a column that has been dropped since is null there."""
+    """Return a schema that reads later files too: columns dropped since are null in those."""
     values = [replace(field, nullable=True, late=True) for field in schema.values]
     return _with_values(schema, values)
 
@@ -181,12 +182,12 @@ def _mapped(field: Field, older: Field | None, then: Schema) -> Field:
     if older is None:
         if not field.nullable:
             raise InvalidInput(f"the version has no column {field.name!r}, which is not nullable now", hint=_OWN)
-        # files may have a dropped column of that name, which is another one
+        # files may have a dropped column of that name; it is a different column
         return replace(field, stored=_unused(field.column, then, "__"), late=True)
     if not _widens(older.type, field.type):
-        raise InvalidInput(f"column {field.name!r} was {older.type} then, which {field.type} cannot hold", hint=_OWN)
+        raise InvalidInput(f"column {field.name!r} was {older.type}, which {field.type} cannot hold", hint=_OWN)
     if older.nullable and not field.nullable:
-        raise InvalidInput(f"column {field.name!r} was {older.text} then, and is {field.text} now", hint=_OWN)
+        raise InvalidInput(f"column {field.name!r} was {older.text} and is now {field.text}", hint=_OWN)
     return field if older.type == field.type and (field.late or not older.late) else replace(field, late=True)
 
 
@@ -200,12 +201,12 @@ def _widens(old: FieldType, new: FieldType) -> bool:
 
 
 def check_processing(processing: DataProcessing, changes: Iterable[SchemaChange]) -> None:
-    """Raise for a change of what a table's filters and aggregations name: its rows could not be given any more.
+    """Refuse a change to a column that the table's filters or aggregations use: its rows could no longer be read.
 
     Raises
     ------
     InvalidInput
-        Naming the property.
+        When a change affects such a column; the error names the property.
     """
     by_property = ((FILTERS, processing.filters), (AGGREGATIONS, processing.aggregations))
     for change in changes:
@@ -214,7 +215,7 @@ def check_processing(processing: DataProcessing, changes: Iterable[SchemaChange]
             hint = f"change the property {name} first; it is {texts}"
             if isinstance(change, AddColumn):
                 if name == AGGREGATIONS and parts:
-                    what = f"no aggregation can combine the nulls of a new column {change.field.name!r}"
-                    raise InvalidInput(what, hint=hint)
+                    message = f"no aggregation can combine the nulls of a new column {change.field.name!r}"
+                    raise InvalidInput(message, hint=hint)
             elif any(each.field == change.name for each in parts):
                 raise InvalidInput(f"column {change.name!r} is used by the table's {name}", hint=hint)

@@ -1,4 +1,11 @@
-"""Which file feeds which partition at a snapshot: references as columns, so that a million of them stay quick."""
+"""File references: which data file supplies rows to which partition at a snapshot.
+
+A reference says that a partition takes rows from a data file. It is live in the snapshots [added, removed). A removed
+reference stays as `READY_FOR_GC` until the garbage collector has deleted its file.
+
+References have two forms: `FileReference` is one of them as a value, and `FileReferences` holds all of a snapshot as
+columns, so that a million of them stay fast. `FileNames` answers quickly whether a file name may be known.
+"""
 
 from __future__ import annotations
 
@@ -19,28 +26,23 @@ import pyarrow.compute as pc
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.schema import Schema
 
-# One partition's use of one data file: as a value, and as a row of the columns that keep a million of them.
-#
-# A reference says that a partition takes rows from a data file. It is live in the snapshots [added, removed). A removed
-# reference stays as `READY_FOR_GC` until the garbage collector has deleted its file.
-
 ACTIVE = "ACTIVE"
 READY_FOR_GC = "READY_FOR_GC"
 
 TIME = pa.timestamp("us", tz="UTC")
 PAIR = ("partition_id", "filename")
-"""The columns that name a reference among the active ones of a snapshot."""
+"""The columns that identify an active reference of a snapshot."""
 KEY_COLUMNS = ("min_", "max_")
-"""How the names of columns begin that tell of row keys; a removed reference has none there, as nothing reads it."""
+"""The prefixes of the columns with row key values; null in removed references, as nothing reads them there."""
 _COLUMNS = (
-    pa.field("filename", pa.string(), nullable=False),  # below the table's folder, with / between its parts
+    pa.field("filename", pa.string(), nullable=False),  # below the table's folder, with / as separator
     pa.field("partition_id", pa.string(), nullable=False),
     pa.field("rows", pa.int64(), nullable=False),
     pa.field("rows_exact", pa.bool_(), nullable=False),
     pa.field("only_this_partition", pa.bool_(), nullable=False),
     pa.field("bytes", pa.int64(), nullable=False),
     pa.field("job_id", pa.string()),  # the compaction job that wrote the file; null for ingested files
-    pa.field("checksum", pa.string()),  # of the whole file; null for files of releases that kept none
+    pa.field("checksum", pa.string()),  # of the whole file; null for files of releases without checksums
     pa.field("status", pa.string(), nullable=False),
     pa.field("added_snapshot", pa.int64(), nullable=False),
     pa.field("removed_snapshot", pa.int64()),
@@ -59,7 +61,7 @@ class FileReference:
     partition_id
         The partition that takes rows from it.
     rows, bytes
-        Rows of the file in this partition's region; bytes of the whole file.
+        The file's rows in this partition's region; the bytes of the whole file.
     min_key, max_key
         Least and greatest value of each row key in the file, in the schema's order.
     rows_exact
@@ -69,7 +71,7 @@ class FileReference:
     job_id
         The compaction job that wrote the file.
     checksum
-        Of the whole file (`sleeper_nb.model.checksums`); None for files of releases that kept none.
+        Of the whole file (`sleeper_nb.model.checksums`); None for files of releases without checksums.
     """
 
     filename: str
@@ -85,13 +87,13 @@ class FileReference:
 
 
 def files_schema(schema: Schema) -> pa.Schema:
-    """Return the columns of `FileReferences.table`: those above, then typed ``min_…`` and ``max_…`` of each row key."""
+    """Return the columns of `FileReferences.table`; each row key adds typed ``min_…`` and ``max_…`` columns."""
     keys = [pa.field(f"{end}_{f.name}", f.type.arrow) for f in schema.row_keys for end in ("min", "max")]
     return pa.schema([*_COLUMNS, *keys])
 
 
 def completed(references: pa.Table) -> pa.Table:
-    """Return references as an older release wrote them with the columns that it did not have, which are null."""
+    """Return references of an older release with the columns that it lacked added as nulls."""
     for place, column in enumerate(_COLUMNS):
         if column.nullable and column.name not in references.column_names:
             references = references.add_column(place, column, pa.nulls(references.num_rows, column.type))
@@ -99,15 +101,15 @@ def completed(references: pa.Table) -> pa.Table:
 
 
 def of_other_keys(removed: pa.Table, schema: Schema) -> pa.Table:
-    """Return removed references with the columns for the row keys of another schema, which are null."""
+    """Return removed references with the row key columns of another schema, all null."""
     columns = files_schema(schema)
-    there = {name: removed[name] for name in removed.column_names if not name.startswith(KEY_COLUMNS)}
-    nothing = {f.name: pa.nulls(removed.num_rows, f.type) for f in columns if f.name not in there}
-    return pa.table({**there, **nothing}).select(columns.names).cast(columns)
+    kept = {name: removed[name] for name in removed.column_names if not name.startswith(KEY_COLUMNS)}
+    keys = {f.name: pa.nulls(removed.num_rows, f.type) for f in columns if f.name not in kept}
+    return pa.table({**kept, **keys}).select(columns.names).cast(columns)
 
 
 def to_values(rows: pa.Table) -> Iterator[FileReference]:
-    """Yield the references that rows hold."""
+    """Yield the references in rows as values."""
     keys = [name[4:] for name in rows.column_names if name.startswith("min_")]
     for row in rows.to_pylist():
         yield FileReference(
@@ -147,16 +149,14 @@ def to_batch(added: Sequence[Addition], schema: pa.Schema) -> pa.RecordBatch:
     for name in schema.names:
         if name not in values:
             values[name] = [getattr(reference, name) for reference in references]
-    # a column at a time: as rows they would take many times as long
+    # column by column: building rows would take many times as long
     return pa.RecordBatch.from_arrays([pa.array(values[f.name], f.type) for f in schema], schema=schema)
 
 
-# A set of file names that is copied in no time: numbers made of the names, in a few sorted arrays.
-
 Numbers = npt.NDArray[np.uint64]
 
-_SUFFIX = 8  # ".parquet", which all have
-_TAKEN = 16  # before it: the most random part of a name that ends with an id
+_SUFFIX = 8  # the length of ".parquet", which all names end with
+_HASHED = 16  # how many bytes before it count: the most random part of a name that ends with an id
 _SPREAD = 0x9E3779B97F4A7C15
 _MASK = 0xFFFFFFFFFFFFFFFF
 _FEW = 64
@@ -164,14 +164,17 @@ _FEW = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileNames:
-    """Names that may be in a set. A name that is in it is always found; another one, once in 2⁴⁰ or more rarely.
+    """A set of file names that is cheap to copy; it may rarely claim a name that is not in it.
+
+    A name in the set is always found; a false positive occurs at most once in 2⁴⁰ tests. Each name is stored as a
+    number, its hash.
 
     Parameters
     ----------
     arrays
-        Sorted numbers of names, each array longer than the next, so that a million single additions make few.
+        Sorted numbers. Each array is longer than the next, so that a million single additions leave few arrays.
     recent
-        Numbers of the names that were added last; they become an array when they are many.
+        The numbers of the names added last; they become an array when there are many.
     """
 
     arrays: tuple[Numbers, ...] = ()
@@ -191,10 +194,10 @@ class FileNames:
 
     def may_hold(self, names: Iterable[str]) -> bool:
         """Return whether one of the names may be in the set."""
-        asked = {_number(name) for name in names}
-        if not self.recent.isdisjoint(asked):
+        wanted = {_number(name) for name in names}
+        if not self.recent.isdisjoint(wanted):
             return True
-        numbers = np.array(list(asked), np.uint64)
+        numbers = np.array(list(wanted), np.uint64)
         for array in self.arrays:
             places = np.minimum(np.searchsorted(array, numbers), len(array) - 1)
             if (array[places] == numbers).any():
@@ -203,9 +206,9 @@ class FileNames:
 
 
 def _number(name: str) -> int:
-    """Return a number for a name: its bytes before the suffix, mixed; of a short name, Python's own hash."""
+    """Return a number for a name: a mix of its bytes before the suffix, or Python's hash of a short name."""
     text = name.encode()
-    if len(text) < _TAKEN + _SUFFIX:
+    if len(text) < _HASHED + _SUFFIX:
         return hash(name) & _MASK
     end = len(text) - _SUFFIX
     first = int.from_bytes(text[end - 16 : end - 8], sys.byteorder)
@@ -213,21 +216,21 @@ def _number(name: str) -> int:
 
 
 def _numbers(names: pa.ChunkedArray) -> Numbers:
-    found = [_of_chunk(chunk) for chunk in names.chunks if len(chunk)]
-    return np.concatenate(found) if found else np.empty(0, np.uint64)
+    numbers = [_chunk_numbers(chunk) for chunk in names.chunks if len(chunk)]
+    return np.concatenate(numbers) if numbers else np.empty(0, np.uint64)
 
 
-def _of_chunk(names: pa.Array) -> Numbers:
-    """Return `_number` of each name, a million at once."""
+def _chunk_numbers(names: pa.Array) -> Numbers:
+    """Return `_number` of each name, computed for all names at once."""
     _, offsets_buffer, data = names.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32)[names.offset : names.offset + len(names) + 1].astype(np.int64)
     begins, ends = offsets[:-1], offsets[1:]
     numbers = np.zeros(len(names), np.uint64)
-    long = ends - begins >= _TAKEN + _SUFFIX
+    long = ends - begins >= _HASHED + _SUFFIX
     if long.any():
-        # every eight bytes of the text as a number, without a copy
+        # a view of the text with the eight bytes at each position as a number; nothing is copied
         words: Numbers = np.ndarray((data.size - 7,), np.uint64, data, strides=(1,))
-        at = ends[long] - _SUFFIX - _TAKEN
+        at = ends[long] - _SUFFIX - _HASHED
         numbers[long] = words[at] * np.uint64(_SPREAD) ^ words[at + 8]
     for i in np.flatnonzero(~long):
         numbers[i] = np.uint64(_number(names[int(i)].as_py()))
@@ -235,40 +238,40 @@ def _of_chunk(names: pa.Array) -> Numbers:
 
 
 class Totals(NamedTuple):
-    """Active references, their rows, and the bytes of their files."""
+    """The number of active references, of their rows, and of the bytes of their files."""
 
     files: int = 0
     rows: int = 0
     bytes: int = 0
 
     def plus(self, references: pa.RecordBatch | pa.Table, sign: int = 1) -> Totals:
-        """Return the totals with some references more; fewer, when the sign is -1."""
+        """Return the totals after adding references; after removing them when the sign is -1."""
         rows, size = (pc.sum(references[name]).as_py() or 0 for name in ("rows", "bytes"))
         return Totals(self.files + sign * references.num_rows, self.rows + sign * rows, self.bytes + sign * size)
 
     def plus_values(self, references: Sequence[FileReference]) -> Totals:
-        """Return the totals with some references more."""
+        """Return the totals after adding references."""
         rows, size = sum(each.rows for each in references), sum(each.bytes for each in references)
         return Totals(self.files + len(references), self.rows + rows, self.bytes + size)
 
 
 def data_files(references: pa.Table) -> tuple[int, int]:
     """Return the number of data files and their bytes; a file that several partitions share counts once."""
-    if pc.count_distinct(references["filename"]).as_py() == references.num_rows:  # far cheaper than groups
+    if pc.count_distinct(references["filename"]).as_py() == references.num_rows:  # far cheaper than grouping
         return references.num_rows, pc.sum(references["bytes"]).as_py() or 0
     sizes = references.group_by("filename").aggregate([("bytes", "max")])
     return sizes.num_rows, pc.sum(sizes["bytes_max"]).as_py() or 0
 
 
 class Shared(NamedTuple):
-    """The data files to which several partitions may refer.
+    """The data files that several partitions may share.
 
     Parameters
     ----------
     uses
-        By filename, how many active references there are, and the bytes of the file.
+        For each filename, the number of active references and the bytes of the file.
     references, bytes
-        What these references count too much, beyond one for each file.
+        How much counting each reference overstates the number of files and their bytes.
     """
 
     uses: Mapping[str, tuple[int, int]]
@@ -278,19 +281,19 @@ class Shared(NamedTuple):
     @classmethod
     def of(cls, active: pa.Table) -> Shared:
         """Return the shared files among some active references."""
-        mine = active.filter(pc.invert(active["only_this_partition"]))
-        found = mine.group_by("filename").aggregate([("bytes", "count"), ("bytes", "max")])
-        names, counts, sizes = (found[n].to_pylist() for n in ("filename", "bytes_count", "bytes_max"))
+        shared = active.filter(pc.invert(active["only_this_partition"]))
+        groups = shared.group_by("filename").aggregate([("bytes", "count"), ("bytes", "max")])
+        names, counts, sizes = (groups[n].to_pylist() for n in ("filename", "bytes_count", "bytes_max"))
         return cls.counting(dict(zip(names, zip(counts, sizes, strict=True), strict=True)))
 
     @classmethod
     def counting(cls, uses: Mapping[str, tuple[int, int]]) -> Shared:
-        """Return the files with these uses."""
+        """Return the shared files for given uses."""
         extra = [(count - 1, (count - 1) * size) for count, size in uses.values()]
         return cls(uses, sum(count for count, _ in extra), sum(size for _, size in extra))
 
     def changed(self, references: Iterable[tuple[str, int]], sign: int) -> Shared:
-        """Return the files with some references more, given by filename and bytes; fewer, when the sign is -1."""
+        """Return the files after adding references (filename, bytes); after removing them when the sign is -1."""
         changes = list(references)
         if not changes:
             return self
@@ -306,28 +309,32 @@ class Shared(NamedTuple):
 
 ReferenceBatches = tuple[pa.RecordBatch, ...]
 FEW = 64
-"""So many references may wait to become columns."""
+"""How many references may wait to become columns."""
 
 
 class FileReferences:
-    """All references of one snapshot. A change makes new ones, in time that depends on the change alone.
+    """All references of one snapshot, immutable. The cost of a change depends only on the size of the change.
 
-    What was loaded stays as it is; beside it lie the partitions that have changed since, each as a few record batches
-    that grow like the digits of a number, so that no row is copied more often than log2 of all rows. What was
-    added last becomes columns only when somebody looks at it: most commits of a log are not looked at one by one.
+    The loaded references stay as they are. The partitions that have changed since are kept apart, each as a few record
+    batches that are merged like the digits of a binary counter, so no row is copied more than log2(rows) times. The
+    references added last become columns only when they are read: most commits of a log are never read one by one.
 
     Parameters
     ----------
     loaded
         Active references, grouped by partition, partitions in increasing order.
     changed
-        All active references of the partitions that differ from `loaded`, but for those in `added`.
+        All active references of the partitions that differ from `loaded`, except those in `added`.
     added
         The active references that were added last.
     removed
         References that are ready for garbage collection, in the order of their removal.
     totals
         Of the active references.
+    names
+        The names of all tracked files; None until first needed.
+    shared
+        The shared files among the active references; None until first needed, as reading a version does not need them.
     """
 
     def __init__(
@@ -342,16 +349,16 @@ class FileReferences:
     ) -> None:
         self._loaded, self._partly_changed, self._added = loaded, changed, added
         self._removed, self._totals, self._given_names = removed, totals, names
-        self._known_shared = shared  # None until somebody asks: reading a version need not count them
+        self._known_shared = shared
 
     @classmethod
     def none(cls, schema: Schema) -> FileReferences:
-        """Return no references, for a table of that schema."""
+        """Return an empty set of references for a table with that schema."""
         return cls.of(files_schema(schema).empty_table())
 
     @classmethod
     def of(cls, table: pa.Table) -> FileReferences:
-        """Return the references that `table` gave once: active ones first, by partition, then the others."""
+        """Return the references of what `table` returned: active ones first, by partition, then the others."""
         end = pc.index(table["status"], READY_FOR_GC).as_py()
         active = table if end < 0 else table.slice(0, end)
         removed = () if end < 0 else tuple(table.slice(end).to_batches())
@@ -364,19 +371,19 @@ class FileReferences:
 
     @property
     def totals(self) -> Totals:
-        """Of the active references."""
+        """The totals of the active references."""
         return self._totals
 
     @property
     def shared(self) -> Shared:
-        """The data files to which several partitions may refer."""
+        """The data files that several partitions may share."""
         if self._known_shared is None:
             self._known_shared = Shared.of(self.active)
         return self._known_shared
 
     @property
     def data_totals(self) -> Totals:
-        """Data files, rows and bytes, as `totals` but with each file counted once."""
+        """The totals of data files: like `totals`, but each file counts once."""
         references, rows, size = self._totals
         return Totals(references - self.shared.references, rows, size - self.shared.bytes)
 
@@ -403,17 +410,17 @@ class FileReferences:
 
     @property
     def out_of_use(self) -> pa.Table:
-        """The rows of `ready_for_gc` whose files the current version does not use in another partition either."""
+        """The rows of `ready_for_gc` whose files are not active in any other partition."""
         waiting = self.ready_for_gc
         return waiting.filter(pc.invert(pc.is_in(waiting["filename"], self.active["filename"].combine_chunks())))
 
     def removed_last(self, count: int) -> set[str]:
-        """Return the names of the files of the references that were removed last, so many of them."""
+        """Return the names of the files of the last `count` removed references."""
         waiting = self.ready_for_gc
         return set(waiting["filename"].slice(waiting.num_rows - count).to_pylist()) if count else set()
 
     def runs(self) -> list[tuple[str, int, int]]:
-        """Return each partition that has active references, with where its rows in `active` begin and end."""
+        """Return each partition with active references, and where its rows in `active` begin and end."""
         return _runs(self.active)
 
     def by_partition(self) -> dict[str, Totals]:
@@ -439,7 +446,7 @@ class FileReferences:
         shared = self._known_shared and self._known_shared.changed(
             ((each.filename, each.bytes) for each in new if not each.only_this_partition), 1
         )
-        if len(self._added) < FEW and "_changed" not in self.__dict__:  # nobody has made columns of them yet
+        if len(self._added) < FEW and "_changed" not in self.__dict__:  # they are not columns yet
             return FileReferences(
                 self._loaded, self._partly_changed, (*self._added, *added), self._removed, totals, names, shared
             )
@@ -448,43 +455,43 @@ class FileReferences:
     def with_removed(
         self, filenames: Collection[str], partition_id: str, snapshot_id: int, time: datetime
     ) -> FileReferences:
-        """Return the references with those of one partition to some files ready for garbage collection."""
+        """Return the references with those from one partition to some files marked ready for garbage collection."""
         before = self._to_table(self._batches(partition_id)).combine_chunks()
         gone = pc.is_in(before["filename"], pa.array(list(filenames), pa.string()))
-        taken = before.filter(gone)
+        removed_rows = before.filter(gone)
         new: dict[str, pa.Scalar] = {
             "status": pa.scalar(READY_FOR_GC),
             "removed_snapshot": pa.scalar(snapshot_id, pa.int64()),
             "updated_at": pa.scalar(time, TIME),
-            **{f.name: pa.scalar(None, f.type) for f in taken.schema if f.name.startswith(KEY_COLUMNS)},
+            **{f.name: pa.scalar(None, f.type) for f in removed_rows.schema if f.name.startswith(KEY_COLUMNS)},
         }
-        marked = taken
+        marked = removed_rows
         for name, value in new.items():
-            i = taken.schema.get_field_index(name)
-            marked = marked.set_column(i, taken.schema.field(i), pa.repeat(value, taken.num_rows))
+            i = removed_rows.schema.get_field_index(name)
+            marked = marked.set_column(i, removed_rows.schema.field(i), pa.repeat(value, removed_rows.num_rows))
         removed = self._removed
         for batch in marked.combine_chunks().to_batches():
             removed = _appended(removed, batch)
         kept = tuple(before.filter(pc.invert(gone)).to_batches())
-        totals = self._totals.plus(taken, -1)
+        totals = self._totals.plus(removed_rows, -1)
         changed = {**self._changed, partition_id: kept}
         shared = self._known_shared
         if shared is not None:
-            several = taken.filter(pc.invert(taken["only_this_partition"]))
+            several = removed_rows.filter(pc.invert(removed_rows["only_this_partition"]))
             pairs = zip(several["filename"].to_pylist(), several["bytes"].to_pylist(), strict=True)
             shared = shared.changed(pairs, -1)
         return FileReferences(self._loaded, changed, (), removed, totals, self._given_names, shared)
 
     def of_schema(self, schema: Schema) -> FileReferences:
-        """Return the references of a table that has no active ones, with the columns for other row keys."""
+        """Return the references with the columns for another schema; there must be no active ones."""
         return FileReferences.of(of_other_keys(self.ready_for_gc, schema))
 
     def without(self, filenames: Collection[str]) -> FileReferences:
-        """Return the references without every trace of some files, none of which is active."""
+        """Return the references without any to some files, none of which is active."""
         waiting = self.ready_for_gc
         gone = pc.is_in(waiting["filename"], pa.array(list(filenames), pa.string()))
         left = tuple(waiting.filter(pc.invert(gone)).combine_chunks().to_batches())
-        # The names stay in the set: it may hold too many, and no name is ever given again.
+        # The names stay in the set: it may hold too many, and no name is ever used again.
         return FileReferences(
             self._loaded, self._changed, (), left, self._totals, self._given_names, self._known_shared
         )
@@ -496,20 +503,21 @@ class FileReferences:
         return bool(pc.any(pc.is_in(self.table["filename"], pa.array(filenames, pa.string()))).as_py())
 
     def untracked(self, filenames: Collection[str]) -> set[str]:
-        """Return which of some files are no longer tracked, active or not."""
+        """Return those of some files that are not tracked, active or not."""
         wanted = pa.array(sorted(filenames), pa.string())
         return set(wanted.filter(pc.invert(pc.is_in(wanted, self.table["filename"].combine_chunks()))).to_pylist())
 
     def unshared(self, others: FileReferences) -> tuple[pa.Table, pa.Table]:
-        """Return the active rows of each whose partition and file are not active together in the other."""
+        """Return the active rows of each side whose pair of partition and file is not active on the other side."""
         names = self._differing_partitions(others)
-        mine, theirs = (each.active_rows_in(names) for each in (self, others))
-        here, there = (pc.binary_join_element_wise(*(rows[name] for name in PAIR), "/") for rows in (mine, theirs))
-        only_here, only_there = pc.invert(pc.is_in(here, value_set=there)), pc.invert(pc.is_in(there, value_set=here))
-        return mine.filter(only_here).combine_chunks(), theirs.filter(only_there).combine_chunks()
+        mine, theirs = self.active_rows_in(names), others.active_rows_in(names)
+        my_pairs, their_pairs = _pairs(mine), _pairs(theirs)
+        only_mine = pc.invert(pc.is_in(my_pairs, value_set=their_pairs))
+        only_theirs = pc.invert(pc.is_in(their_pairs, value_set=my_pairs))
+        return mine.filter(only_mine).combine_chunks(), theirs.filter(only_theirs).combine_chunks()
 
     def _differing_partitions(self, others: FileReferences) -> set[str]:
-        """Return the partitions whose references are not the same, in the same order, in both."""
+        """Return the partitions whose references differ, or are in another order."""
         names = [each.active["filename"].combine_chunks() for each in (self, others)]
         runs = [{name: (begin, end - begin) for name, begin, end in each.runs()} for each in (self, others)]
         same = {name for name in runs[0].keys() & runs[1].keys()
@@ -524,7 +532,7 @@ class FileReferences:
 
     @cached_property
     def _changed(self) -> Mapping[str, ReferenceBatches]:
-        """All active references of the partitions that differ from what was loaded."""
+        """All active references of the partitions that differ from the loaded ones."""
         changed = dict(self._partly_changed)
         for name, group in groupby(
             sorted(self._added, key=lambda added: added.reference.partition_id),
@@ -536,8 +544,8 @@ class FileReferences:
         return changed
 
     def _batches(self, partition_id: str) -> ReferenceBatches:
-        found = self._changed.get(partition_id)
-        return self._loaded.batches(partition_id) if found is None else found
+        changed = self._changed.get(partition_id)
+        return self._loaded.batches(partition_id) if changed is None else changed
 
     def _to_table(self, batches: Iterable[pa.RecordBatch]) -> pa.Table:
         return pa.Table.from_batches(batches, self.schema)
@@ -551,7 +559,7 @@ class Loaded:
 
     @cached_property
     def slices(self) -> dict[str, tuple[int, int]]:
-        """For each partition, where its rows begin and how many they are, in order."""
+        """For each partition, in order, where its rows begin and how many there are."""
         return {name: (begin, end - begin) for name, begin, end in _runs(self.table)}
 
     def batches(self, partition_id: str) -> ReferenceBatches:
@@ -560,7 +568,7 @@ class Loaded:
         return () if place is None else tuple(self.table.slice(*place).to_batches())
 
     def around(self, others: Mapping[str, pa.Table]) -> list[pa.Table]:
-        """Return all references in order, in pieces, with those of some partitions replaced or added."""
+        """Return all references in order, as pieces, with those of some partitions replaced or added."""
         names = list(self.slices)
         pieces, done = [], 0
         for name in sorted(others):
@@ -569,6 +577,11 @@ class Loaded:
             pieces += [self.table.slice(done, begin - done), others[name]]
             done = begin + self.slices.get(name, (0, 0))[1]
         return [piece for piece in (*pieces, self.table.slice(done)) if piece.num_rows]
+
+
+def _pairs(references: pa.Table) -> pa.ChunkedArray:
+    """Return the pair of partition and file of each reference as one text."""
+    return pc.binary_join_element_wise(*(references[name] for name in PAIR), "/")
 
 
 def _runs(grouped: pa.Table) -> list[tuple[str, int, int]]:
@@ -580,7 +593,7 @@ def _runs(grouped: pa.Table) -> list[tuple[str, int, int]]:
 
 
 def _appended(batches: ReferenceBatches, new: pa.RecordBatch) -> ReferenceBatches:
-    """Return the batches and a new one, which takes those before it in that are no longer than it."""
+    """Return the batches and a new one; preceding batches that are not longer are merged into it."""
     kept = list(batches)
     while kept and kept[-1].num_rows <= new.num_rows:
         new = pa.concat_batches([kept.pop(), new])

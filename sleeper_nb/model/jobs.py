@@ -1,4 +1,7 @@
-"""Jobs as values: what a run of ingest or maintenance was asked to do, how far it is, and what became of it."""
+"""Records of jobs (the runs of ingest and compaction with their state and outcome), and leases on versions.
+
+A lease is a reader's hold on a version: until it ends, garbage collection keeps the files of that version.
+"""
 
 from __future__ import annotations
 
@@ -12,39 +15,39 @@ from sleeper_nb.report import Grid, Report, counted
 
 JobKind = Literal["ingest", "bulk-import", "compaction"]
 JobState = Literal["CREATED", "RUNNING", "FINISHED", "FAILED", "CANCELLED"]
-"""As Sleeper's reports have them, but for `RUNNING`, which is its ``IN_PROGRESS``."""
+"""The states of Sleeper's reports, except that `RUNNING` is ``IN_PROGRESS`` there."""
 ENDED = frozenset({"FINISHED", "FAILED", "CANCELLED"})
 KEPT_TIME = timedelta(days=7)
 KEPT_JOBS = 5000
-"""How long, and how many of a table's, records of jobs are kept; ids that must not be used twice stay for ever."""
+"""How long, and how many of, a table's job records are kept; ids that must not be reused are kept for ever."""
 MOST_ID = 500
 _MOST_REASON = 300
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class Job(Report):
-    """One run of a job of one table; a run of the same id again is another.
+    """One run of a job on one table; running the same id again makes another record.
 
     Parameters
     ----------
     id
-        The job's; with `created` it names the run.
+        The id of the job; together with `created` it identifies the run.
     kind
-        What it does.
+        The kind of work.
     state
         `CREATED` until it begins, `RUNNING` until it ends.
     created, started, finished
-        UTC; None while it has not come to that.
+        UTC; None until it happens.
     partition_ids
-        The partitions that it works on; empty when they are not known beforehand.
+        The partitions that it works on; empty when they are not known in advance.
     files
         Its input files.
     rows_read, rows_written
-        None while they are not known.
+        None until they are known.
     snapshot_id
         The snapshot that it made.
     reason
-        Of a job that failed or was cancelled: why, in one line.
+        Why the job failed or was cancelled, in one line.
     author
         Who ran it.
     """
@@ -65,39 +68,39 @@ class Job(Report):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come of the run."""
+        """Whether the run is over."""
         return self.state in ENDED
 
     @property
     def seconds(self) -> float | None:
-        """How long it ran, in seconds; None while it runs."""
+        """How long it ran, in seconds; None until it has ended."""
         if self.started is None or self.finished is None:
             return None
         return (self.finished - self.started).total_seconds()
 
     @property
     def rows_per_second(self) -> float | None:
-        """Rows read, or written where none are read, a second."""
+        """Rows per second: rows read, or rows written if the rows read are unknown."""
         rows = self.rows_written if self.rows_read is None else self.rows_read
         return rows / self.seconds if rows is not None and self.seconds else None
 
     def running(self, now: datetime) -> Job:
-        """Return the job that has begun."""
+        """Return the job as running."""
         return replace(self, state="RUNNING", started=self.started or now)
 
     def done(self, now: datetime, *, rows_read: int | None, rows_written: int | None, snapshot_id: int | None) -> Job:
-        """Return the job that did what it was to do."""
+        """Return the job as finished."""
         return replace(
             self, state="FINISHED", started=self.started or self.created, finished=now,
             rows_read=rows_read, rows_written=rows_written, snapshot_id=snapshot_id,
         )  # fmt: skip
 
     def failed(self, now: datetime, reason: str) -> Job:
-        """Return the job that failed; of the reason, the first line."""
+        """Return the job as failed, with the first line of the reason."""
         return replace(self, state="FAILED", finished=now, reason=_one_line(reason))
 
     def cancelled(self, now: datetime, reason: str) -> Job:
-        """Return the job that was cancelled."""
+        """Return the job as cancelled, with the first line of the reason."""
         return replace(self, state="CANCELLED", finished=now, reason=_one_line(reason))
 
     def grid(self) -> Grid:
@@ -122,28 +125,28 @@ def _one_line(text: str) -> str:
 
 
 def check_job_id(job_id: str) -> str:
-    """Return an id that a user gave a job.
+    """Return a job id given by a user if it is valid.
 
     Raises
     ------
     InvalidInput
-        When it is empty, longer than 500 bytes in UTF-8, or no plain line of text.
+        When it is empty, longer than 500 bytes in UTF-8, or not one printable line.
     """
-    plain = isinstance(job_id, str) and bool(job_id.strip()) and job_id.isprintable()
-    if not plain or len(job_id.encode()) > MOST_ID:
-        hint = f"a line of text, such as 2026-11-21/flights, of at most {counted(MOST_ID, 'byte')}"
-        raise InvalidInput(f"no job can have the id {job_id!r}", hint=hint)
+    is_one_line = isinstance(job_id, str) and bool(job_id.strip()) and job_id.isprintable()
+    if not is_one_line or len(job_id.encode()) > MOST_ID:
+        hint = f"use one line of text, such as 2026-11-21/flights, of at most {counted(MOST_ID, 'byte')}"
+        raise InvalidInput(f"{job_id!r} is not a valid job id", hint=hint)
     return job_id
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class MadeBefore(Snapshot):
-    """The snapshot that a job made when it was run before: this time nothing was added.
+    """The snapshot that an earlier run of a job made; this run added nothing.
 
     Parameters
     ----------
     note
-        What happened, in one sentence. Where the job's own snapshot has expired, this is the current one.
+        What happened, in one sentence. If the job's own snapshot has expired, this is the current snapshot.
     """
 
     note: str
@@ -151,9 +154,6 @@ class MadeBefore(Snapshot):
     def grid(self) -> Grid:
         """Return the snapshot as a card, with the note below."""
         return replace(Snapshot.grid(self), footer=self.note)
-
-
-# A reader's hold on a version: until it ends, garbage collection leaves the version's files where they are.
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +169,9 @@ class Lease:
     since, until
         When it began, and when it ends unless its reader renews it, UTC.
     purpose
-        What reads: ``scan``, ``sql``, ``export``, ``stream``, ``rollback``.
+        The kind of read: ``scan``, ``sql``, ``export``, ``stream``, ``rollback``.
     author
-        Who reads.
+        Who holds the lease.
     """
 
     id: str
@@ -182,5 +182,5 @@ class Lease:
     author: str | None = None
 
     def has_ended(self, now: datetime) -> bool:
-        """Return whether it holds nothing any more."""
+        """Return whether the lease has ended."""
         return self.until <= now

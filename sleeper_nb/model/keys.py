@@ -1,4 +1,8 @@
-"""Values of row keys: checked against their field, read from text, and written for people."""
+"""Values of row keys: check them against their field, read them from text, write them as text; split points files.
+
+A split points file is Sleeper's: one value of the first row key per line, in ascending order. Numbers are decimal,
+strings are plain text or the base64 of their UTF-8, byte arrays are always base64.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +17,18 @@ from sleeper_nb.errors import Action, InvalidInput, SleeperError
 from sleeper_nb.model.schema import Field
 
 KeyValue = int | str | bytes
-"""A value of a row key. Python orders the three as Parquet and Arrow do: strings as their UTF-8, bytes unsigned."""
+"""A value of a row key. Python orders all three as Parquet and Arrow do: strings by their UTF-8, bytes unsigned."""
 
 _LIMITS = {"int": 2**31, "long": 2**63}
 
 
 def check_key(field: Field, value: Any, *, what: str = "value") -> KeyValue:
-    """Return `value` when row key `field` can hold it.
+    """Return `value` if row key `field` can hold it.
 
     Raises
     ------
     InvalidInput
-        When it is of another type or out of range; `what` names it in the message.
+        When it has another type or is out of range; the message calls it `what`.
     """
     kind = field.type.name
     if kind in _LIMITS and isinstance(value, int) and not isinstance(value, bool):
@@ -34,21 +38,22 @@ def check_key(field: Field, value: Any, *, what: str = "value") -> KeyValue:
     if kind == "string" and isinstance(value, str):
         if any("\ud800" <= c <= "\udfff" for c in value):
             raise InvalidInput(
-                f"{what} {value!r} of row key {field.name!r} has half a character", hint="it must be UTF-8"
+                f"{what} {value!r} of row key {field.name!r} has an unpaired surrogate", hint="it must be valid UTF-8"
             )
         return value
     if kind == "bytearray" and isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     shown = repr(value) if isinstance(value, str | bytes) else described(value)
     raise InvalidInput(
-        f"{what} {shown} is no value of row key {field.name!r}", hint=f"it is {kind}, not {type(value).__name__}"
+        f"{what} {shown} is not a value of row key {field.name!r}",
+        hint=f"the row key is {kind}, not {type(value).__name__}",
     )
 
 
 def parse_key(field: Field, text: str, *, what: str = "value") -> KeyValue:
-    """Read a value of row key `field` from text: decimal numbers, strings as they are, byte arrays in base64.
+    """Read a value of row key `field` from text: numbers in decimal, strings as they are, byte arrays in base64.
 
-    The same rule as Sleeper's split points files.
+    The rule is that of Sleeper's split points files.
     """
     kind = field.type.name
     if kind == "string":
@@ -58,27 +63,23 @@ def parse_key(field: Field, text: str, *, what: str = "value") -> KeyValue:
     except (ValueError, binascii.Error) as error:
         if isinstance(error, InvalidInput):
             raise
-        need = "base64" if kind == "bytearray" else "a whole number"
-        raise InvalidInput(f"{what} {text!r} is no value of row key {field.name!r}", hint=f"write {need}") from error
+        expected = "base64" if kind == "bytearray" else "a whole number"
+        message = f"{what} {text!r} is not a value of row key {field.name!r}"
+        raise InvalidInput(message, hint=f"write {expected}") from error
 
 
 def key_text(value: KeyValue | None) -> str:
-    """Return a key for people: bytes in hexadecimal, an unbounded end as ``∞``."""
+    """Return a key in readable form: bytes in hexadecimal, an unbounded end as ``∞``."""
     if value is None:
         return "∞"
     return "0x" + value.hex() if isinstance(value, bytes) else str(value)
 
 
 def key_after(field: Field, value: KeyValue) -> KeyValue | None:
-    """Return the least value greater than `value` that row key `field` can hold; None when there is none."""
+    """Return the next greater value that row key `field` can hold; None when there is none."""
     if isinstance(value, int):
         return None if value == _LIMITS[field.type.name] - 1 else value + 1
     return value + "\0" if isinstance(value, str) else value + b"\0"
-
-
-# The text of a split points file, as Sleeper's: one value of the first row key a line, ascending. Pure.
-#
-# Numbers are decimal, strings stand as they are or in base64 of their UTF-8, byte arrays always in base64.
 
 
 def read_split_points(
@@ -89,57 +90,60 @@ def read_split_points(
     source: str = "the split points",
     shows_lines: bool = True,
 ) -> tuple[KeyValue, ...]:
-    """Return the split points that a file holds.
+    """Read the split points in the text of a file.
 
     Parameters
     ----------
     text
-        The content: one value a line, no header. Lines may end as on Windows.
+        One value per line, no header. Windows line endings are accepted.
     field
         The first row key.
     strings_base64
-        Whether strings are in base64 (``sleeper.table.splits.base64.encoded``); byte arrays always are.
+        Whether strings are base64 (``sleeper.table.splits.base64.encoded``); byte arrays always are.
     source
-        What errors call the file.
+        The name of the file in errors.
     shows_lines
-        Whether errors may show what stands in a line; its number they always show.
+        Whether errors may show the text of a line; they always show its number.
 
     Raises
     ------
     InvalidInput
-        Naming the first line that is blank, no value of the key, or not above the one before. An empty file has no
-        split point: the table has one partition.
+        When a line is blank, is not a value of the key, or is not greater than the line before; the error names the
+        first such line. An empty file is valid: it has no split points, and the table has one partition.
     """
     points: list[KeyValue] = []
     for number, line in _lines(text):
         where = f"line {number} of {source}"
         if not line:
-            raise InvalidInput(f"{where} is blank", hint="write one value a line; the least value is no split point")
+            raise InvalidInput(
+                f"{where} is blank", hint="write one value per line; an empty string cannot be a split point"
+            )
         try:
-            point = _value(line, field, where, strings_base64=strings_base64)
+            point = _split_point(line, field, where, strings_base64=strings_base64)
         except InvalidInput:
             if shows_lines:
                 raise
-            hint = f"write one {field.type} a line"
-            raise InvalidInput(f"{where} is no value of {field.name!r}", hint=hint) from None
+            hint = f"write one {field.type} per line"
+            raise InvalidInput(f"{where} is not a value of {field.name!r}", hint=hint) from None
         if points and point <= points[-1]:  # type: ignore[operator]
-            same = point == points[-1]
-            fault = "it does not come after the line before"
-            if shows_lines:
-                after = "is there twice" if same else f"does not come after {key_text(points[-1])}"
-                fault = f"{key_text(point)} {after}"
-            raise InvalidInput(f"{where}: {fault}", hint="write values in increasing order, each once")
+            if not shows_lines:
+                problem = "it does not come after the line before"
+            elif point == points[-1]:
+                problem = f"{key_text(point)} occurs twice"
+            else:
+                problem = f"{key_text(point)} does not come after {key_text(points[-1])}"
+            raise InvalidInput(f"{where}: {problem}", hint="write values in increasing order, each once")
         points.append(point)
     return tuple(points)
 
 
 def typed_split_points(text: str) -> list[str]:
-    """Return the texts of split points that stand in one line, as behind ``--splits``: ``g,n,t``; ``"a,b",c``."""
+    """Return the texts of split points given in one line, as for ``--splits``: ``g,n,t``; ``"a,b",c``."""
     return next(csv.reader([text], skipinitialspace=True)) if text.strip() else []
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines with their numbers; only line feeds part them, as a string may hold any other sign."""
+    """Yield the lines with their numbers; only line feeds separate them, as strings may hold any other character."""
     lines = text.removeprefix("\ufeff").split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -147,7 +151,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         yield number, line.removesuffix("\r")
 
 
-def _value(line: str, field: Field, where: str, *, strings_base64: bool) -> KeyValue:
+def _split_point(line: str, field: Field, where: str, *, strings_base64: bool) -> KeyValue:
     try:
         if field.type.name == "string" and strings_base64:
             line = base64.b64decode(line, validate=True).decode()
@@ -155,11 +159,13 @@ def _value(line: str, field: Field, where: str, *, strings_base64: bool) -> KeyV
     except SleeperError as error:
         raise InvalidInput(f"{where}: {error.message}", hint=error.hint_parts) from error
     except ValueError as error:
-        raise InvalidInput(f"{where} is {line!r}, no base64 of UTF-8", hint="encode it, or leave base64 out") from error
+        raise InvalidInput(
+            f"{where} is {line!r}, not UTF-8 text in base64", hint="encode it, or leave out base64"
+        ) from error
 
 
 def write_split_points(points: Iterable[KeyValue], field: Field, *, strings_base64: bool = False) -> str:
-    """Return the text of a file from which `read_split_points` reads the points again.
+    """Return the text of a file from which `read_split_points` reads the same points.
 
     Parameters
     ----------
@@ -173,18 +179,18 @@ def write_split_points(points: Iterable[KeyValue], field: Field, *, strings_base
     Raises
     ------
     InvalidInput
-        When a string would not come back as it is: one with a line break, for instance.
+        When a string would be read back differently, such as one with a line break.
     """
     lines = []
     for point in points:
         if isinstance(point, bytes) or (isinstance(point, str) and strings_base64):
-            plain = point.encode() if isinstance(point, str) else point
-            lines.append(base64.b64encode(plain).decode())
+            content = point.encode() if isinstance(point, str) else point
+            lines.append(base64.b64encode(content).decode())
         else:
             lines.append(str(point))
             if isinstance(point, str) and ("\n" in point or point.endswith("\r") or point.startswith("\ufeff")):
                 raise InvalidInput(
-                    f"split point {point!r} of {field.name!r} is no line of text",
+                    f"split point {point!r} of {field.name!r} does not fit on a line of text",
                     hint=("add ", Action("--base64", "strings_base64=True")),
                 )
     return "".join(f"{line}\n" for line in lines)

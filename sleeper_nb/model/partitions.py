@@ -1,8 +1,11 @@
-"""The partition tree: regions of row keys, split in two again and again; each row belongs to exactly one leaf.
+"""The partition tree of a table, the regions of row keys that it divides, and their text form.
 
 A region has one range [min, max) per row key; None means unbounded. A partition is split at one value of one row key
-(its dimension): the left child holds smaller values, the right one the rest. Leaves therefore tile the key space, and
-the tree from one root to the leaf of a key is a walk of comparisons (a binary kd-like tree, as Sleeper's).
+(its dimension): the left child holds the smaller values, the right child the rest. The leaves therefore tile the key
+space, each row belongs to exactly one leaf, and finding it takes one comparison per level (a binary kd-like tree, as
+in Sleeper).
+
+As text, a region is a range for some of the row keys: ``carrier=[AA,DL) flight=[1,100]``; see `parse_region`.
 """
 
 from __future__ import annotations
@@ -33,14 +36,14 @@ class Range:
         return (self.min is None or value >= self.min) and (self.max is None or value < self.max)  # type: ignore[operator]
 
     def intersect(self, other: Range) -> Range | None:
-        """Return what both hold; None when that is nothing."""
+        """Return the intersection; None when it is empty."""
         low = max((b for b in (self.min, other.min) if b is not None), default=None)
         high = min((b for b in (self.max, other.max) if b is not None), default=None)
         return None if low is not None and high is not None and low >= high else Range(low, high)  # type: ignore[operator]
 
     @classmethod
     def hull(cls, ranges: Sequence[Range]) -> Range:
-        """Return the least range that holds all of some."""
+        """Return the smallest range that contains all of `ranges`."""
         lows, highs = [r.min for r in ranges], [r.max for r in ranges]
         return cls(None if None in lows else min(lows), None if None in highs else max(highs))  # type: ignore[type-var]
 
@@ -63,7 +66,7 @@ class Region:
         return all(value in r for value, r in zip(key, self.ranges, strict=True))
 
     def intersect(self, other: Region) -> Region | None:
-        """Return what both hold; None when that is nothing."""
+        """Return the intersection; None when it is empty."""
         ranges = [mine.intersect(theirs) for mine, theirs in zip(self.ranges, other.ranges, strict=True)]
         return None if any(r is None for r in ranges) else Region(tuple(r for r in ranges if r is not None))
 
@@ -78,7 +81,7 @@ class Region:
     def comparisons(
         self, schema: Schema, column: Callable[[Field], Any], literal: Callable[[Field, KeyValue], Any]
     ) -> list[Any]:
-        """Return what must hold for a row inside the region, as expressions of an engine.
+        """Return the conditions that a row inside the region meets, as expressions of an engine.
 
         Parameters
         ----------
@@ -98,7 +101,7 @@ class Region:
         return tests
 
     def text(self, schema: Schema) -> str:
-        """Return the region for people: its row keys that have a bound, ``carrier [DL, MQ)``."""
+        """Return the region in readable form: the row keys that have a bound, ``carrier [DL, MQ)``."""
         bounded = [f"{k.name} {r}" for k, r in zip(schema.row_keys, self.ranges, strict=True) if r != Range()]
         return ", ".join(bounded) or "every key"
 
@@ -121,18 +124,18 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSplit:
-    """A leaf is cut in two at one value of one row key.
+    """A split of one leaf in two at one value of one row key.
 
     Parameters
     ----------
     partition_id
         The leaf.
     dimension
-        The place of the row key in the schema.
+        The index of the row key in the schema.
     point
-        Smaller values go to the left child, the others to the right one.
+        Smaller values go to the left child, the others to the right child.
     child_ids
-        New ids: of the left and the right child.
+        New ids for the left and the right child.
     """
 
     partition_id: str
@@ -143,14 +146,14 @@ class PartitionSplit:
 
 @dataclass(frozen=True)
 class PartitionTree:
-    """All partitions of a table at one snapshot; `partitions` is in the order root first, left before right."""
+    """All partitions of a table at one snapshot; in `partitions` the root is first, and left comes before right."""
 
     partitions: tuple[Partition, ...]
 
     def split_points(self) -> tuple[KeyValue, ...]:
-        """Return the values of the first row key at which the tree is cut, in increasing order, each once."""
-        found = {p.region.ranges[0].min for p in self.partitions if not p.child_ids}
-        return tuple(sorted(point for point in found if point is not None))
+        """Return the values of the first row key at which the tree is split, in increasing order, each once."""
+        minima = {p.region.ranges[0].min for p in self.partitions if p.is_leaf}
+        return tuple(sorted(point for point in minima if point is not None))
 
     @cached_property
     def _by_id(self) -> dict[str, Partition]:
@@ -158,7 +161,7 @@ class PartitionTree:
 
     @property
     def root(self) -> Partition:
-        """The partition of every key."""
+        """The partition that contains every key."""
         return self.partitions[0]
 
     def __getitem__(self, partition_id: str) -> Partition:
@@ -172,7 +175,7 @@ class PartitionTree:
 
     @cached_property
     def leaves(self) -> tuple[Partition, ...]:
-        """The leaves from left to right: in the order of the first row key wherever that was split."""
+        """The leaves from left to right: in the order of the first row key where that key was split."""
         return tuple(self._leaves_under(self.root))
 
     def _leaves_under(self, partition: Partition) -> Iterator[Partition]:
@@ -182,9 +185,9 @@ class PartitionTree:
             yield from self._leaves_under(self[child])
 
     def split_point(self, partition: Partition) -> KeyValue:
-        """Return the value at which a partition that is no leaf was split."""
+        """Return the value at which a partition was split; it must not be a leaf."""
         point = self[partition.child_ids[0]].region.ranges[partition.dimension].max
-        assert point is not None  # noqa: S101 - `check` holds it
+        assert point is not None  # noqa: S101 - `check` ensures it
         return point
 
     def leaves_in(self, region: Region) -> tuple[Partition, ...]:
@@ -200,24 +203,26 @@ class PartitionTree:
             yield from self._leaves_in(self[child], region)
 
     def ancestors(self, partition_id: str) -> tuple[Partition, ...]:
-        """Return the partitions above one, nearest first."""
-        found, node = [], self[partition_id]
+        """Return the ancestors of a partition, nearest first."""
+        ancestors, node = [], self[partition_id]
         while node.parent_id is not None:
             node = self[node.parent_id]
-            found.append(node)
-        return tuple(found)
+            ancestors.append(node)
+        return tuple(ancestors)
 
     def split(self, leaf_id: str, dimension: int, point: KeyValue, child_ids: tuple[str, str]) -> PartitionTree:
         """Return the tree with one leaf split in two; errors as in `with_splits`."""
         return self.with_splits([PartitionSplit(leaf_id, dimension, point, child_ids)])
 
     def with_splits(self, splits: Iterable[PartitionSplit]) -> PartitionTree:
-        """Return the tree with leaves split one after the other; a split can be of a child that one before it made.
+        """Return the tree with leaves split in turn; a split may divide a child made by an earlier one.
 
         Raises
         ------
         InvalidInput
-            When a partition is no leaf, a point does not leave two parts of its region, or an id is not new.
+            When a partition is not a leaf, a point does not divide its region in two, or an id is already used.
+        NotFound
+            When there is no such partition.
         """
         nodes = dict(self._by_id)
         for split in splits:
@@ -225,15 +230,15 @@ class PartitionTree:
                 raise NotFound.of("partition", split.partition_id, nodes)
             leaf = nodes[split.partition_id]
             if not leaf.is_leaf:
-                raise InvalidInput(f"partition {leaf.id!r} is split already", hint="split one of its leaves")
+                raise InvalidInput(f"partition {leaf.id!r} is already split", hint="split one of its leaves")
             here = leaf.region.ranges[split.dimension]
             if split.point not in here or split.point == here.min:
                 raise InvalidInput(
-                    f"{key_text(split.point)} does not split {here}", hint="take a value inside the range"
+                    f"{key_text(split.point)} does not split {here}", hint="choose a value inside the range"
                 )
             left, right = split.child_ids
             if left == right or left in nodes or right in nodes:
-                raise InvalidInput(f"partitions {left} and {right} are not two new ones", hint="take new ids")
+                raise InvalidInput(f"partition ids {left} and {right} are not new and different", hint="choose new ids")
             parts = Range(here.min, split.point), Range(split.point, here.max)
             nodes[leaf.id] = Partition(leaf.id, leaf.region, leaf.parent_id, split.child_ids, split.dimension)
             for name, part in zip(split.child_ids, parts, strict=True):
@@ -241,12 +246,12 @@ class PartitionTree:
         return PartitionTree(tuple(nodes.values()))
 
     def check(self) -> None:
-        """Hold the tree's own rule: every split leaves two parts that meet at one point and tile their parent.
+        """Check that the two children of every split meet at one point and tile their parent.
 
         Raises
         ------
         InvalidInput
-            Naming the first partition that breaks it.
+            When they do not; the error names the first such partition.
         """
         for partition in self.partitions:
             if partition.is_leaf:
@@ -264,7 +269,7 @@ class PartitionTree:
 
     @classmethod
     def from_split_points(cls, schema: Schema, points: Iterable[KeyValue], new_id: Callable[[], str]) -> PartitionTree:
-        """Return a balanced tree whose leaves meet at `points` of the first row key; no point gives one leaf.
+        """Return a balanced tree whose leaves meet at `points` of the first row key; without points, a single leaf.
 
         Parameters
         ----------
@@ -273,7 +278,7 @@ class PartitionTree:
         points
             Strictly increasing values of the first row key; n points give n + 1 leaves.
         new_id
-            Gives the ids of all partitions but the root; 8 of its digits are used.
+            Makes the ids of all partitions except the root; the first 8 digits of each are used.
         """
         field = schema.row_keys[0]
         ordered = [check_key(field, point, what="split point") for point in points]
@@ -283,67 +288,70 @@ class PartitionTree:
                     f"split point {key_text(point)} does not come after {key_text(before)}",
                     hint="give split points in increasing order, each once",
                 )
-        made: dict[str, Partition] = {}
-        taken: set[str] = set()
+        partitions: dict[str, Partition] = {}
+        used_ids: set[str] = set()
 
-        def fresh() -> str:
+        def unused_id() -> str:
             name = new_id()[:8]
-            while name in taken:  # 8 digits are few: among 100,000 partitions one comes twice
+            while name in used_ids:  # 8 digits are few: among 100,000 partitions, one occurs twice
                 name = new_id()[:8]
-            taken.add(name)
+            used_ids.add(name)
             return name
 
         def grow(node: Partition, points: Sequence[KeyValue]) -> None:
-            made[node.id] = node
+            partitions[node.id] = node
             if not points:
                 return
             middle = len(points) // 2
-            split = cls((node,)).split(node.id, 0, points[middle], (fresh(), fresh()))
-            made.update((p.id, p) for p in split.partitions)
+            split = cls((node,)).split(node.id, 0, points[middle], (unused_id(), unused_id()))
+            partitions.update((p.id, p) for p in split.partitions)
             grow(split.partitions[1], points[:middle])
             grow(split.partitions[2], points[middle + 1 :])
 
         grow(Partition(ROOT_ID, Region.whole(schema)), ordered)
-        return cls(tuple(made.values()))
+        return cls(tuple(partitions.values()))
 
-
-# A region as people write it, read and written: ``carrier=[AA,DL) flight=[1,100]``, ranges of some row keys.
 
 Bounds = tuple[KeyValue | None, KeyValue | None]
-"""The least value, included, and the end, excluded; None is unbounded."""
+"""The minimum (included) and the maximum (excluded); None is unbounded."""
 
-HINT = "write key=[min,max): [ ] with the bound, ( ) without it, nothing for no bound, quotes around , and brackets"
+HINT = (
+    "write key=[min,max): [ ] include the bound, ( ) exclude it, leave it empty for no bound; "
+    "quote values with commas or brackets"
+)
 
 _VALUE = r"""\s*(?:'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^\s'"\[\](),][^'"\[\](),]*?)?)\s*"""
 _BARE = re.compile(r"[\w.+/:-][\w.+/:=-]*")
-"""What needs no quotes, for certain."""
+"""Text that certainly needs no quotes."""
 _RANGE = re.compile(rf"""\s*([^\s=,;]+)\s*=\s*(?:([\[(]){_VALUE},{_VALUE}([\])])|{_VALUE}(?=[\s,;]|$))\s*[,;]?\s*""")
 
 
 def parse_region(schema: Schema, text: str) -> dict[str, Bounds]:
-    """Read ranges of row keys, parted by blanks, commas or semicolons.
+    """Read ranges of row keys, separated by blanks, commas or semicolons.
 
     Parameters
     ----------
     schema
         The table's schema.
     text
-        ``key=[a,b)`` for each: square brackets take the bound in, round ones leave it out, and an end that is left
-        empty is unbounded; ``key=a`` is one value. A value is written as split points are (byte arrays in base64), with
-        quotes around it when it has a blank at an end, a comma, a bracket or nothing in it; a quote in it is doubled.
+        ``key=[a,b)`` for each: square brackets include the bound, round brackets exclude it, and an empty end is
+        unbounded; ``key=a`` is one value. Values are written like split points (byte arrays in base64). A value that
+        is empty, starts or ends with a blank, or has a comma or a bracket in it needs quotes; a quote inside is
+        doubled.
 
     Returns
     -------
-    For each key that is named ``(min, max)``: min included, max excluded, None unbounded.
+    dict
+        For each row key in the text ``(min, max)``: min included, max excluded, None unbounded.
 
     Raises
     ------
     InvalidInput
-        When the text is no region, a name is no row key or stands there twice, a value has the wrong type, or no value
-        can be in a range.
+        When the text is not a region, a name is not a row key or occurs twice, a value has the wrong type, or a range
+        is empty.
     """
     fields = {field.name: field for field in schema.row_keys}
-    found: dict[str, Bounds] = {}
+    bounds: dict[str, Bounds] = {}
     at = 0
     while at < len(text.rstrip()):
         match = _RANGE.match(text, at)
@@ -351,22 +359,22 @@ def parse_region(schema: Schema, text: str) -> dict[str, Bounds]:
             raise InvalidInput(f"cannot read the region at {text[at:].strip()!r}", hint=HINT)
         name, at = match[1], match.end()
         if name not in fields:
-            raise InvalidInput(f"{name!r} is no row key", hint=f"the row keys are {', '.join(fields)}")
-        if name in found:
-            raise InvalidInput(f"row key {name!r} has two ranges", hint="a region has one range of each key")
-        found[name] = _bounds(fields[name], match)
-    if not found:
+            raise InvalidInput(f"{name!r} is not a row key", hint=f"the row keys are {', '.join(fields)}")
+        if name in bounds:
+            raise InvalidInput(f"row key {name!r} has two ranges", hint="give each row key one range")
+        bounds[name] = _bounds(fields[name], match)
+    if not bounds:
         raise InvalidInput("the region is empty", hint=HINT)
-    return found
+    return bounds
 
 
 def write_region(schema: Schema, region: Region) -> str:
     """Write a region as `parse_region` reads it; empty for the region of every key."""
     ranges = zip(schema.row_keys, region.ranges, strict=True)
-    return " ".join(f"{field.name}=[{_written(r.min)},{_written(r.max)})" for field, r in ranges if r != Range())
+    return " ".join(f"{field.name}=[{_value_text(r.min)},{_value_text(r.max)})" for field, r in ranges if r != Range())
 
 
-def _written(value: KeyValue | None) -> str:
+def _value_text(value: KeyValue | None) -> str:
     if value is None:
         return ""
     text = base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
@@ -377,22 +385,22 @@ def _bounds(field: Field, match: re.Match[str]) -> Bounds:
     if match[2] is None:
         one = _value(field, match, 10)
         if one is None:
-            raise InvalidInput(f"no value stands behind {field.name}=", hint=HINT)
+            raise InvalidInput(f"{field.name}= has no value", hint=HINT)
         return one, key_after(field, one)
     low, high = _value(field, match, 3), _value(field, match, 6)
     if low is not None and match[2] == "(":
         low = key_after(field, low)
         if low is None:
-            raise InvalidInput(f"no value can be in {match[0].strip()!r}", hint="its lower bound is the greatest value")
+            raise InvalidInput(f"the range {match[0].strip()!r} is empty", hint="its lower bound is the greatest value")
     if high is not None and match[9] == "]":
         high = key_after(field, high)
     if low is not None and high is not None and low >= high:  # type: ignore[operator]
-        raise InvalidInput(f"no value can be in {match[0].strip()!r}", hint="write the lower bound first")
+        raise InvalidInput(f"the range {match[0].strip()!r} is empty", hint="write the lower bound first")
     return low, high
 
 
 def _value(field: Field, match: re.Match[str], group: int) -> KeyValue | None:
-    """Return the value of three groups: in single quotes, in double quotes, or bare; None when nothing stands there."""
+    """Return the value of three groups: in single quotes, in double quotes, or bare; None when all are absent."""
     single, double, bare = match.group(group, group + 1, group + 2)
     if single is not None:
         return parse_key(field, single.replace("''", "'"), what="bound")

@@ -1,4 +1,4 @@
-"""What a user lets a warehouse name: Python functions that change rows, and places outside the warehouse."""
+"""The permissions that a user gives a session: Python functions that change rows, and folders outside the warehouse."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ IteratorNames = Iterable[str] | Mapping[str, Function]
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """What one session may do that only its user can allow; a warehouse's own files never add to it.
+    """What a session may do beyond its warehouse. Only the user can allow it; files of a warehouse never do.
 
     Parameters
     ----------
     iterators
-        The names of iterators that may run, each with its function; None where the name says what to import.
+        The names of iterators that may run, each with its function; None if the name tells what to import.
     data_paths
-        Absolute folders and ``s3://`` addresses outside the warehouse. Tables may keep their files there or below.
+        Absolute folders and ``s3://`` addresses outside the warehouse. Tables may keep their files in or below them.
     """
 
     iterators: Mapping[str, Function | None] = field(default_factory=dict)
@@ -33,12 +33,12 @@ class Permissions:
 
     @classmethod
     def of(cls, iterators: IteratorNames = (), data_paths: Iterable[str | Path] = ()) -> Self:
-        """Return the permissions that a user gives, as `sleeper_nb.connect` takes them.
+        """Return the permissions for the arguments of `sleeper_nb.connect`.
 
         Raises
         ------
         InvalidInput
-            When they are not names, functions or addresses.
+            When they are not names, functions or folders.
         """
         for argument, given in (("iterators", iterators), ("data_paths", data_paths)):
             if isinstance(given, str | Path) or not isinstance(given, Iterable):
@@ -49,18 +49,19 @@ class Permissions:
                 raise InvalidInput(f"{name!r} is not the name of an iterator", hint='write "package.module:function"')
             if isinstance(iterators, Mapping) and not callable(function):
                 raise InvalidInput(
-                    f"iterator {name!r} is a {type(function).__name__}", hint="give a function of (batch, config)"
+                    f"iterator {name!r} is a {type(function).__name__}",
+                    hint="give a function that takes (batch, config)",
                 )
         return cls(functions, tuple(map(_address, data_paths)))
 
     def with_more(self, others: Permissions) -> Permissions:
-        """Return these permissions and others; of two functions of one name, the other's."""
+        """Return the union with others; theirs win where both have a function of one name."""
         names = dict.fromkeys((*self.iterators, *others.iterators))
         iterators = {name: others.iterators.get(name) or self.iterators.get(name) for name in names}
         return Permissions(iterators, tuple(dict.fromkeys((*self.data_paths, *others.data_paths))))
 
     def function(self, name: str) -> Function | None:
-        """Return the function that was given for an iterator; None when its name says what to import.
+        """Return the function given for an iterator; None if its name tells what to import.
 
         Raises
         ------
@@ -81,7 +82,7 @@ NOTHING_ALLOWED = Permissions()
 
 
 def place_not_allowed(address: str) -> NotAllowed:
-    """Return the error of a table whose files are outside the warehouse, in a place that the user has not allowed."""
+    """Return the error for a table whose files are outside the warehouse, in a folder that the user has not allowed."""
     text = json.dumps(address, ensure_ascii=False)
     return NotAllowed(
         f"a table's files are at {address}, outside the warehouse, which this session may not use",
@@ -92,5 +93,5 @@ def place_not_allowed(address: str) -> NotAllowed:
 
 def _address(path: str | Path) -> str:
     if not isinstance(path, str | Path) or not str(path):
-        raise InvalidInput(f"{path!r} is not a place of files", hint="write an absolute folder, or s3://bucket/prefix")
+        raise InvalidInput(f"{path!r} is not a folder", hint="give an absolute path, or s3://bucket/prefix")
     return str(path) if "://" in str(path) else str(Path(path).expanduser().absolute())

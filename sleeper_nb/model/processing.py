@@ -1,7 +1,7 @@
-"""What happens to rows between data files and answers: a table's filters, its iterator and its aggregations.
+"""Row processing of a table: its filters, its iterator and its aggregations, as its properties define them.
 
-Applied in this order by every query and by compaction: filters drop rows, the iterator changes them, and rows that are
-equal on all row keys and sort keys are combined into one. Compaction never changes an answer by it, see
+Queries and compaction apply them in this order: filters drop rows, the iterator changes rows, and rows with equal row
+keys and sort keys are combined into one. Compaction applies only what cannot change the result of a later query, see
 `DataProcessing.in_compaction`.
 
 ::
@@ -33,7 +33,7 @@ AGGREGATIONS = "sleeper.table.aggregations"
 ITERATOR = "sleeper.table.iterator.class.name"
 ITERATOR_CONFIG = "sleeper.table.iterator.config"
 PROCESSING_PROPERTIES = (FILTERS, ITERATOR, ITERATOR_CONFIG, AGGREGATIONS)
-"""The properties that say it, in the order in which it is done."""
+"""The properties of row processing, in the order in which they are applied."""
 
 SUMMED = ("int", "long", "float", "double", "decimal")
 """The types of values that can be added."""
@@ -44,7 +44,7 @@ _AGED = ("long", "timestamp")
 _FILTERS = ("ageOff",)
 _MAPS = "map_"
 OPERATIONS = ("sum", "min", "max", "map_sum", "map_min", "map_max")
-"""How values of rows with equal keys are combined; those of maps work on each key of the maps."""
+"""How values of rows with equal keys are combined; the map operations work on each key of the maps."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CALL = re.compile(r"\s*([^\s(),]+)\s*\(([^()]*)\)\s*(,|$)")
@@ -52,7 +52,7 @@ _CALL = re.compile(r"\s*([^\s(),]+)\s*\(([^()]*)\)\s*(,|$)")
 
 @dataclass(frozen=True, slots=True)
 class AgeOff:
-    """A filter: rows whose time is not younger than a maximal age are dropped, and so are those without a time.
+    """A filter that drops rows that have reached a maximum age, and rows without a time.
 
     The rule is Sleeper's: a row stays while ``now - time < max_age_ms``.
 
@@ -68,7 +68,7 @@ class AgeOff:
     max_age_ms: int
 
     def oldest_kept(self, now: datetime) -> int:
-        """Return the least time that is kept at a moment, in milliseconds since 1970."""
+        """Return the oldest time that is kept at a moment, in milliseconds since 1970."""
         return (now - _EPOCH) // timedelta(milliseconds=1) - self.max_age_ms + 1
 
     def __str__(self) -> str:
@@ -98,9 +98,9 @@ class Aggregation:
 
 @dataclass(frozen=True, slots=True)
 class PythonIterator:
-    """A function that changes rows: the name of an entry point, or ``package.module:function``; and its text.
+    """A function that changes rows: the name of an entry point, or ``package.module:function``; and its configuration.
 
-    `permissions` are those of the session that reads the rows; the name alone runs nothing.
+    `permissions` are those of the session that reads the rows: the function runs only if they allow its name.
     """
 
     name: str
@@ -110,16 +110,16 @@ class PythonIterator:
 
 @dataclass(frozen=True, slots=True)
 class DataProcessing:
-    """What a table does with its rows before anybody sees them, at one moment.
+    """The processing that a table applies to its rows when they are read, at one moment.
 
     Parameters
     ----------
     filters
-        Rows that any of them drops are gone.
+        Each may drop rows.
     iterator
-        Changes the rows that are left.
+        Changes the remaining rows.
     aggregations
-        One for each value field, or none at all.
+        One for each value field, or empty.
     now
         The moment that ages are measured from, in UTC.
     """
@@ -131,49 +131,53 @@ class DataProcessing:
 
     @classmethod
     def of(cls, properties: TableProperties, schema: Schema, now: datetime) -> DataProcessing:
-        """Return what a table's properties say, checked against the schema that its rows are read with.
+        """Return the processing that a table's properties define, checked against the schema that reads its rows.
 
         Raises
         ------
         NotFound
-            When there is no such field; the nearest is named.
+            When there is no such field; the hint names the nearest.
         InvalidInput
-            When a field has a type that cannot be filtered or combined so, is combined twice or not at all.
+            When a filter or aggregation does not support the type of its field, or when aggregations do not name each
+            value field once.
         """
         name, config = properties[ITERATOR], properties[ITERATOR_CONFIG]
         iterator = PythonIterator(name, config, properties.permissions) if name else None
-        found = cls(properties[FILTERS], iterator, properties[AGGREGATIONS], now)
-        for filtered in found.filters:
+        processing = cls(properties[FILTERS], iterator, properties[AGGREGATIONS], now)
+        for filtered in processing.filters:
             _check_filter(filtered, schema)
-        if found.aggregations:
-            _check_aggregations(found.aggregations, schema)
-        return found
+        if processing.aggregations:
+            _check_aggregations(processing.aggregations, schema)
+        return processing
 
     @property
     def is_nothing(self) -> bool:
-        """Whether rows are given as they are stored."""
+        """Whether rows are returned as stored."""
         return self.only_filters and not self.filters
 
     @property
     def only_filters(self) -> bool:
-        """Whether each row stays as it is or goes, whatever rows are beside it."""
+        """Whether each row is kept or dropped unchanged, independently of other rows."""
         return self.iterator is None and not self.aggregations
 
-    def columns(self, schema: Schema, asked: Iterable[str]) -> tuple[str, ...]:
-        """Return the columns to read so that those that are asked for can be given."""
+    def columns(self, schema: Schema, requested: Iterable[str]) -> tuple[str, ...]:
+        """Return the columns to read in order to return the requested ones."""
         if self.iterator is not None:
             return schema.names
-        needed = {*asked, *(filtered.field for filtered in self.filters)}
+        needed = {*requested, *(filtered.field for filtered in self.filters)}
         if self.aggregations:
             needed |= set(schema.sort_order)
         return tuple(name for name in schema.names if name in needed)
 
     def in_compaction(self, schema: Schema) -> DataProcessing:
-        """Return what may be done for good, so that every later query answers as if nothing had been done.
+        """Return the part that compaction may apply permanently without changing the result of any later query.
 
-        Filters may: what is too old stays too old. An iterator may where no filter could later drop a row that it
-        judged by. Rows may be combined where no iterator and no filter on a value could still judge them one by one:
-        an old row that went into a sum cannot be dropped from it any more. What may not is done by queries alone.
+        - Filters may be applied: a row that is too old stays too old.
+        - The iterator may be applied if there are no filters: one could later drop a row that the iterator relied on.
+        - Rows may be combined if there is no iterator and no filter on a value field, as these need the single rows:
+          an old row cannot be dropped from a sum.
+
+        Queries apply the rest.
         """
         on_keys = all(schema.role(filtered.field) != "value" for filtered in self.filters)
         return replace(
@@ -188,19 +192,21 @@ class DataProcessing:
 
 
 NOTHING = DataProcessing()
-"""Rows are given as they are stored."""
+"""No processing: rows are returned as stored."""
 
 
 def parse_filters(text: str) -> tuple[AgeOff, ...]:
-    """Read the property `FILTERS`: ``ageOff(field,milliseconds)``; several, separated by commas, beyond Sleeper."""
-    found = []
+    """Read the property `FILTERS`: ``ageOff(field,milliseconds)``; unlike in Sleeper, commas may separate several."""
+    filters = []
     for name, argument in _calls(text, "ageOff(time,86400000)"):
         _one_of(name, _FILTERS, "filter")
         field, comma, age = (part.strip() for part in argument.rpartition(","))
         if not comma or not field or not re.fullmatch(r"[0-9]{1,18}", age):
-            raise InvalidInput(f"filter ageOff cannot take ({argument})", hint="write ageOff(field,milliseconds)")
-        found.append(AgeOff(field, int(age)))
-    return tuple(found)
+            raise InvalidInput(
+                f"({argument}) are not valid arguments of the filter ageOff", hint="write ageOff(field,milliseconds)"
+            )
+        filters.append(AgeOff(field, int(age)))
+    return tuple(filters)
 
 
 def parse_aggregations(text: str) -> tuple[Aggregation, ...]:
@@ -240,8 +246,8 @@ def _check_filter(filtered: AgeOff, schema: Schema) -> None:
     field = _field(filtered.field, schema)
     if field.type.name not in _AGED:
         raise InvalidInput(
-            f"{filtered} cannot compute an age from field {field.name!r}, which is {field.type}",
-            hint="it must be a long, in milliseconds since 1970, or a timestamp",
+            f"{filtered} cannot take the time from field {field.name!r}, which is {field.type}",
+            hint="use a long, in milliseconds since 1970, or a timestamp",
         )
 
 
@@ -261,8 +267,8 @@ def _check_aggregations(aggregations: tuple[Aggregation, ...], schema: Schema) -
         if field.name not in seen:
             missing = Aggregation("map_max" if field.type.name == "map" else "max", field.name)
             raise InvalidInput(
-                f"no aggregation says how value field {field.name!r} is combined",
-                hint=f"name every value field: {', '.join(map(str, (*aggregations, missing)))}",
+                f"value field {field.name!r} has no aggregation",
+                hint=f"give every value field one: {', '.join(map(str, (*aggregations, missing)))}",
             )
 
 
@@ -275,5 +281,5 @@ def _check_type(each: Aggregation, field: Field) -> None:
     fitting = SUMMED if is_map or each.item_operation == "sum" else _COMPARED
     if is_map != each.of_maps or inner.name not in fitting or (is_map and field.type.arguments[0].name not in _EXACT):
         usable = [name for name in OPERATIONS if name.startswith(_MAPS) == is_map]
-        numbers = "maps of numbers" if is_map else "numbers, and min and max also texts, bytes, dates and times"
+        numbers = "maps of numbers" if is_map else "numbers; min and max also strings, bytes, dates and timestamps"
         raise InvalidInput(f"{each} cannot combine a {field.type}", hint=f"{', '.join(usable)} combine {numbers}")

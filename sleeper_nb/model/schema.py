@@ -1,4 +1,8 @@
-"""A table's schema: row keys, sort keys and values, from Python, JSON, Arrow or the DDL of ``%%sleeper create``."""
+"""A table's schema: its fields, their types, and how to read them from Python, JSON, Arrow or DDL.
+
+A schema has row keys, sort keys and values. A type has three forms: text (``decimal(10,2)``), Sleeper's JSON, and the
+Arrow type that stores it. DDL is the body of ``%%sleeper create``: ``name TYPE [KEY|SORT] [NULL]``.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +22,11 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.report import Grid, Report
 
-# The types of fields: their text (``decimal(10,2)``), Sleeper's JSON, and the Arrow type that stores them.
-
 ROW_KEY_TYPES = ("int", "long", "string", "bytearray")
-"""What a row key can be: Sleeper's key types. Order: numbers by value, strings by UTF-8 bytes, bytes unsigned."""
+"""The types of row keys, as in Sleeper. Order: numbers by value, strings by UTF-8 bytes, bytes unsigned."""
 
 SORT_KEY_TYPES = (*ROW_KEY_TYPES, "date", "timestamp")
-"""A sort key only orders rows within a file, so it can also be a date or a timestamp."""
+"""The types of sort keys. These only order rows within a file, so dates and timestamps are allowed too."""
 
 _SIMPLE: dict[str, tuple[pa.DataType, str]] = {
     "int": (pa.int32(), "IntType"),
@@ -38,7 +40,7 @@ _SIMPLE: dict[str, tuple[pa.DataType, str]] = {
     "timestamp": (pa.timestamp("us", tz="UTC"), "TimestampType"),
 }
 SIMPLE_TYPES = tuple(_SIMPLE)
-"""The types that are one word."""
+"""The types without arguments."""
 _ALIASES = {
     "integer": "int", "int32": "int", "bigint": "long", "int64": "long", "str": "string", "varchar": "string",
     "text": "string", "utf8": "string", "bytes": "bytearray", "binary": "bytearray", "blob": "bytearray",
@@ -52,14 +54,14 @@ _INSTEAD = {
     **dict.fromkeys(("decimal", "numeric", "number", "hugeint"), "decimal(p,s) with s ≤ p ≤ 38"),
     "doubleprecision": "double",
 }
-"""What holds the values of types that other tables have, and we have not."""
+"""For types that other systems have, the type here that holds their values."""
 MOST_NESTED = 20
-"""How deep lists and maps may be nested: more than data has, and little enough for every engine."""
+"""How deep lists and maps may be nested: deeper than real data, shallow enough for every engine."""
 _JSON_NAMES = {json: name for name, (_, json) in _SIMPLE.items()}
 
 
 def quoted_name(name: str, mark: str = '"') -> str:
-    """Return a column's or table's name in quotes, as SQL takes any name; Spark's mark is a backtick."""
+    """Return the name of a column or table quoted for SQL; Spark's quotation mark is a backtick."""
     return mark + name.replace(mark, mark * 2) + mark
 
 
@@ -74,9 +76,9 @@ def holds_text(arrow: pa.DataType) -> bool:
 
 
 def is_utf8(column: pa.Array | pa.ChunkedArray) -> bool:
-    """Return whether all text of a column is UTF-8, which Arrow leaves unchecked when it reads or receives a column.
+    """Return whether all text of a column is UTF-8; Arrow does not check that when it reads or receives a column.
 
-    Text that a slice of lists hides counts too.
+    Text outside the slice of a sliced list column is checked too.
     """
     if not holds_text(column.type):
         return True
@@ -89,7 +91,7 @@ def is_utf8(column: pa.Array | pa.ChunkedArray) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """One type; equal text means equal type.
+    """The type of a field; equal text means equal type.
 
     Parameters
     ----------
@@ -122,7 +124,7 @@ class FieldType:
         return _SIMPLE[self.name][0]
 
     def to_json(self) -> Any:
-        """Return Sleeper's JSON of the type (`reference` format: ``"IntType"``, ``{"ListType": …}``)."""
+        """Return Sleeper's JSON of the type: ``"IntType"``, ``{"ListType": …}``."""
         if self.name == "decimal":
             return {"DecimalType": {"precision": self.arguments[0], "scale": self.arguments[1]}}
         if self.name == "list":
@@ -138,7 +140,7 @@ class FieldType:
         Raises
         ------
         InvalidInput
-            When it is not such JSON, or nested deeper than `MOST_NESTED`.
+            When it is not the JSON of a type, or is nested deeper than `MOST_NESTED`.
         """
         return cls._from_json(value, 0)
 
@@ -161,7 +163,7 @@ class FieldType:
         except (AttributeError, KeyError, TypeError, ValueError):
             pass
         known = ", ".join((*_JSON_NAMES, "DecimalType", "ListType", "MapType"))
-        raise InvalidInput(f"no field type {value!r}", hint=f"the types are {known}")
+        raise InvalidInput(f"unknown field type {value!r}", hint=f"the types are {known}")
 
     @classmethod
     def from_arrow(cls, arrow: pa.DataType) -> FieldType:
@@ -194,7 +196,7 @@ class FieldType:
         if pa.types.is_map(arrow):
             of = arrow.key_type, arrow.item_type
             return cls("map", tuple(cls._from_arrow(each, depth + 1) for each in of))
-        raise InvalidInput(f"no field type can hold Arrow's {arrow}", hint="cast the column, or leave it out")
+        raise InvalidInput(f"no field type can hold the Arrow type {arrow}", hint="cast the column, or leave it out")
 
 
 _WIDER = (
@@ -215,7 +217,7 @@ def parse_type(text: str) -> FieldType:
     Raises
     ------
     InvalidInput
-        When the text is no type, naming the nearest; or it is nested deeper than `MOST_NESTED`.
+        When the text is not a type (the hint names the nearest one), or is nested deeper than `MOST_NESTED`.
     """
     _check_depth(max(accumulate((c == "<") - (c == ">") for c in text), default=0))
     clean = re.sub(r"\s+", "", text).lower()
@@ -234,16 +236,16 @@ def parse_type(text: str) -> FieldType:
     types = f"the types are {', '.join(_SIMPLE)}, decimal(p,s), list<t>, map<k,v>; a trailing ? means nullable"
     near = _nearest(name)
     hint = f"did you mean {near}? {types}" if near else types
-    raise InvalidInput(f"no field type {text.strip()!r}", hint=hint)
+    raise InvalidInput(f"unknown field type {text.strip()!r}", hint=hint)
 
 
 def _check_depth(depth: int) -> None:
     if depth > MOST_NESTED:
-        raise InvalidInput(f"lists and maps are nested more than {MOST_NESTED} deep", hint="nest them less deep")
+        raise InvalidInput(f"lists and maps are nested more than {MOST_NESTED} deep", hint="use fewer levels")
 
 
 def _nearest(name: str) -> str | None:
-    """Return the type that a word which is none may mean, or which was written with what it does not take."""
+    """Return the type that an unknown word, or a type with wrong arguments, may mean."""
     if name in _SIMPLE or name in _INSTEAD:
         return _INSTEAD.get(name, name)
     near = difflib.get_close_matches(name, (*_SIMPLE, *_ALIASES), n=1, cutoff=0.7)
@@ -272,9 +274,9 @@ class Field:
     Parameters
     ----------
     stored
-        What data files call the column; None where that is `name`.
+        The name of the column in data files; None when it is `name`.
     late
-        Whether data files may lack the column, or hold it with a narrower type, as they are older than it.
+        Whether older data files may lack the column, or hold it with a narrower type.
     """
 
     name: str
@@ -284,13 +286,14 @@ class Field:
     late: bool = False
 
     def __post_init__(self) -> None:
-        name, of_type = cast("tuple[object, object]", (self.name, self.type))  # whatever a caller gave
+        name, of_type = cast("tuple[object, object]", (self.name, self.type))  # callers may pass anything
         if not isinstance(name, str) or not isinstance(of_type, FieldType):
-            made = f"a field cannot be made of {described(name)} and {described(of_type)}"
-            raise InvalidInput(made, hint='write sl.Schema({"id": "string"}), or give fields of another schema')
+            message = f"a field cannot be made of {described(name)} and {described(of_type)}"
+            raise InvalidInput(message, hint='write sl.Schema({"id": "string"}), or give fields of another schema')
         if not _NAME.fullmatch(self.name):
             raise InvalidInput(
-                f"{self.name!r} is not a valid field name", hint="start with a letter; then letters, digits and _"
+                f"{self.name!r} is not a valid field name",
+                hint="use letters, digits and _, and start with a letter or _",
             )
         if self.stored == self.name:
             object.__setattr__(self, "stored", None)
@@ -302,12 +305,12 @@ class Field:
 
     @property
     def text(self) -> str:
-        """The type as it is written in a schema: ``double?`` for a nullable double."""
+        """The type as written in a schema: ``double?`` for a nullable double."""
         return f"{self.type}{'?' if self.nullable else ''}"
 
     @property
     def arrow(self) -> pa.Field:
-        """The field of a column in memory and in Parquet."""
+        """The Arrow field of the column in memory and in Parquet."""
         return pa.field(self.name, self.type.arrow, nullable=self.nullable)
 
 
@@ -323,11 +326,11 @@ class Schema(Report):
     row_keys
         At least one; ``{"carrier": "string", "flight": "int"}``. Types: int, long, string, bytearray.
     sort_keys
-        Types: those of row keys, date and timestamp.
+        Types: those of row keys, also date and timestamp.
     values
         Any type; a trailing ``?`` makes a value nullable: ``{"dep_delay": "double?"}``.
     retired
-        Columns that older data files have and that are read no more; no field may use their names there.
+        Columns of older data files that are no longer read; no field may use their names in data files.
 
     Attributes
     ----------
@@ -359,7 +362,7 @@ class Schema(Report):
         for name, fields in (("row_keys", row_keys), ("sort_keys", sort_keys), ("values", values)):
             object.__setattr__(self, name, fields_of(fields))
         object.__setattr__(self, "retired", tuple(retired))
-        # made once: tables may have thousands of columns, and each row that is looked at asks for some of these
+        # computed once: a table may have thousands of columns, and reading each row uses some of these
         object.__setattr__(self, "fields", (*self.row_keys, *self.sort_keys, *self.values))
         object.__setattr__(self, "names", tuple(each.name for each in self.fields))
         self._check()
@@ -369,17 +372,19 @@ class Schema(Report):
         if not self.row_keys:
             raise InvalidInput(
                 "a schema needs at least one row key",
-                hint='write KEY behind a column: id STRING KEY; in Python row_keys={"id": "string"}',
+                hint='write KEY after a column: id STRING KEY; in Python row_keys={"id": "string"}',
             )
         seen: set[str] = set()
         for field in self.fields:
-            if field.name.casefold() in seen:  # Spark and DuckDB fold case, so two such columns could not be told apart
-                raise InvalidInput(f"field {field.name!r} is there twice", hint="give each field a name of its own")
+            if field.name.casefold() in seen:  # Spark and DuckDB fold case
+                raise InvalidInput(f"field {field.name!r} occurs twice", hint="give each field a different name")
             seen.add(field.name.casefold())
         columns: set[str] = set()
         for name in (*(field.column for field in self.fields), *self.retired):
             if name.casefold() in columns:
-                raise InvalidInput(f"two fields use column {name!r} of data files", hint="give each one of its own")
+                raise InvalidInput(
+                    f"two fields use column {name!r} of data files", hint="give each field a different column"
+                )
             columns.add(name.casefold())
         for role, fields, types in (
             ("row key", self.row_keys, ROW_KEY_TYPES),
@@ -396,12 +401,12 @@ class Schema(Report):
 
     @property
     def sort_order(self) -> tuple[str, ...]:
-        """The columns that every data file is sorted by: row keys, then sort keys, ascending."""
+        """The columns by which every data file is sorted, ascending: row keys, then sort keys."""
         return tuple(field.name for field in (*self.row_keys, *self.sort_keys))
 
     @property
     def in_files(self) -> Schema:
-        """The schema of data files: each field under the name of its column there; itself where no name differs."""
+        """The schema of data files: each field has the name of its column there; `self` when no name differs."""
         if not self.is_renamed:
             return self
         values = [Field(field.column, field.type, field.nullable, late=field.late) for field in self.values]
@@ -409,12 +414,12 @@ class Schema(Report):
 
     @property
     def is_renamed(self) -> bool:
-        """Whether data files have another name for some column."""
+        """Whether some column has another name in data files."""
         return any(field.stored for field in self.fields)
 
     @property
     def is_altered(self) -> bool:
-        """Whether the columns of data files may be others than the fields."""
+        """Whether the columns of data files may differ from the fields."""
         return bool(self.retired) or any(field.stored or field.late for field in self.fields)
 
     def role(self, name: str) -> str:
@@ -425,20 +430,20 @@ class Schema(Report):
 
     @property
     def checksum(self) -> str:
-        """The checksum of the file that the schema is written to."""
+        """The checksum of the schema's file."""
         return checksum_of(self.to_json().encode())
 
     def to_json(self) -> str:
-        """Return Sleeper's JSON of the schema; what it has no word for is there only where a table was altered."""
-        parts: dict[str, Any] = {key: [_plain(f) for f in getattr(self, attribute)] for attribute, key in _PARTS}
+        """Return Sleeper's JSON of the schema; only altered tables have members that Sleeper does not know."""
+        parts: dict[str, Any] = {key: [_field_json(f) for f in getattr(self, attribute)] for attribute, key in _PARTS}
         return json.dumps({**parts, **({_RETIRED: list(self.retired)} if self.retired else {})}, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        """Read what `to_json` wrote, or a schema of Sleeper's."""
+        """Read what `to_json` wrote, or a schema file of Sleeper."""
         try:
             body = json.loads(text)
-            parts = {attribute: [_of_plain(f) for f in body.get(key, [])] for attribute, key in _PARTS}
+            parts = {attribute: [_field_from(f) for f in body.get(key, [])] for attribute, key in _PARTS}
             retired = tuple(body.get(_RETIRED, ()))
         except (json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
             raise InvalidInput(
@@ -453,7 +458,7 @@ class Schema(Report):
         Raises
         ------
         InvalidInput
-            Naming the line that could not be read.
+            When a line cannot be read; the error names it.
         """
         parts: dict[str, list[Field]] = {"KEY": [], "SORT": [], "": []}
         for number, definition in _definitions(text):
@@ -472,7 +477,7 @@ class Schema(Report):
 
     @classmethod
     def from_arrow(cls, schema: pa.Schema, row_keys: Iterable[str], sort_keys: Iterable[str] = ()) -> Schema:
-        """Take the types of `schema`'s columns; all but the named keys become values, nullable where Arrow says so."""
+        """Return a schema with the types of Arrow columns; all but the keys become values, nullable as in Arrow."""
         keys, sorts = tuple(row_keys), tuple(sort_keys)
         for name in (*keys, *sorts):
             if name not in schema.names:
@@ -486,28 +491,28 @@ class Schema(Report):
         )
 
     def grid(self) -> Grid:
-        """Return one row a field."""
+        """Return one row per field."""
         return Grid(
             ("field", "role", "type", "nullable"),
             tuple((f.name, self.role(f.name), str(f.type), "yes" if f.nullable else "no") for f in self.fields),
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the arguments that make the schema again."""
+        """Return the arguments that recreate the schema."""
         return {attribute: {f.name: f.text for f in getattr(self, attribute)} for attribute, _ in _PARTS}
 
 
-def _plain(field: Field) -> dict[str, Any]:
+def _field_json(field: Field) -> dict[str, Any]:
     extra = {"nullable": field.nullable, "storedName": field.stored, "addedLater": field.late}
-    return {"name": field.name, "type": field.type.to_json(), **{name: said for name, said in extra.items() if said}}
+    return {"name": field.name, "type": field.type.to_json(), **{name: value for name, value in extra.items() if value}}
 
 
-def _of_plain(body: Any) -> Field:
-    told = body.get("nullable", False), body.get("storedName"), body.get("addedLater", False)
-    return Field(body["name"], FieldType.from_json(body["type"]), bool(told[0]), told[1], bool(told[2]))
+def _field_from(body: Any) -> Field:
+    nullable, late = bool(body.get("nullable", False)), bool(body.get("addedLater", False))
+    return Field(body["name"], FieldType.from_json(body["type"]), nullable, body.get("storedName"), late)
 
 
-_COMMENT_HINT = "comments are written behind --, not behind #"
+_COMMENT_HINT = "write comments after --, not after #"
 _QUOTED = re.compile(r"""["'`\[]([^"'`\]]+)["'`\]](.*)""", re.DOTALL)
 _DEFINITION = re.compile(
     r"(?P<name>[^\s,]+)\s+(?P<type>\w+\??|\w+\s*\([^)]*\)\??|\w+\s*<.*>\??)"
@@ -517,23 +522,23 @@ _DEFINITION = re.compile(
 
 
 def _definition_hint(definition: str) -> str:
-    """Return what to write instead of a definition that cannot be read."""
+    """Return what to write instead of an invalid definition."""
     if quoted := _QUOTED.fullmatch(definition):
         name = re.sub(r"\W+", "_", quoted[1].strip())
-        return f"write {name}{quoted[2]}: a name has no quotes, only letters, digits and _"
+        return f"write {name}{quoted[2]}: names have no quotes, only letters, digits and _"
     return _COMMENT_HINT if "#" in definition else "write: name TYPE [KEY|SORT] [NULL]"
 
 
 def fields_of(fields: Fields) -> tuple[Field, ...]:
-    """Return the fields that a schema is made of: ``{"note": "string?"}``, or fields as they are."""
+    """Return fields given as ``{"note": "string?"}``, or as `Field` values."""
     if not isinstance(fields, Mapping):
         given = tuple(fields)
         if not all(isinstance(field, Field) for field in given):
-            raise InvalidInput(f"{described(fields)} names no types", hint='write {"id": "string", "n": "int"}')
+            raise InvalidInput(f"{described(fields)} has no field types", hint='write {"id": "string", "n": "int"}')
         return given
     for name, text in fields.items():
         if not isinstance(text, str):
-            raise InvalidInput(f"the type of field {name!r} is {text!r}, no text", hint='write {"id": "string"}')
+            raise InvalidInput(f"the type of field {name!r} is {text!r}, not text", hint='write {"id": "string"}')
     return tuple(
         Field(name, parse_type(text.strip().removesuffix("?")), text.strip().endswith("?"))
         for name, text in fields.items()
@@ -542,17 +547,17 @@ def fields_of(fields: Fields) -> tuple[Field, ...]:
 
 def _definitions(text: str) -> list[tuple[int, str]]:
     """Return each field definition with its line; commas inside ``<>`` and ``()`` and ``--`` comments do not count."""
-    found = []
+    definitions = []
     for number, line in enumerate(text.splitlines(), 1):
         depth, part = 0, ""
         for c in line.partition("--")[0] + ",":
             depth += (c in "<(") - (c in ">)")
             if c == "," and depth == 0:
                 if part.strip():
-                    found.append((number, part.strip()))
+                    definitions.append((number, part.strip()))
                 part = ""
             else:
                 part += c
         if part.strip(" ,"):
             raise InvalidInput(f"line {number}: a bracket is not closed in {line.strip()!r}", hint="close it")
-    return found
+    return definitions

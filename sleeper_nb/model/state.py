@@ -12,7 +12,7 @@ from sleeper_nb.model.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class CommitPoint:
-    """What a commit adds to a transaction: the number and the moment of the snapshot that it makes."""
+    """What a commit adds to a transaction: the number and the time of the snapshot that it creates."""
 
     snapshot_id: int
     time: datetime
@@ -22,20 +22,20 @@ class CommitPoint:
 class TableState:
     """Everything needed to read a table at one snapshot.
 
-    One number versions files and partitions together, so a query never sees the files of one moment under the
-    partitions of another.
+    Files and partitions are versioned together by one number, so a query never combines the files of one snapshot with
+    the partitions of another.
 
     Parameters
     ----------
     snapshot_id
         The number of the snapshot.
     schema_id, schema, tree, files
-        What it holds.
+        The contents of the snapshot.
     schema_checksum
-        That of the schema's file; None where none was recorded.
+        The checksum of the schema's file; None if none was recorded.
     processing
-        The properties that say how its rows are processed, as lines of a properties file; None where the snapshot was
-        made by a release that did not record them.
+        The properties of its row processing, as lines of a properties file; None if the snapshot was made by a release
+        that did not record them.
     """
 
     snapshot_id: int

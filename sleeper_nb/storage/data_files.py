@@ -1,4 +1,4 @@
-"""Sorted Parquet data files: written in row groups of fixed size, their order checked while they are written."""
+"""Write sorted Parquet data files in row groups of fixed size, and check the order of rows while writing."""
 
 from __future__ import annotations
 
@@ -21,27 +21,24 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.integrity import ChecksummedStream
 
-# How data files are written: a table's properties as one value that every writer is handed.
-
 _PREFIX = "sleeper.table.parquet"
 _DICTIONARY = f"{_PREFIX}.dictionary.encoding"
 
 
 @dataclass(frozen=True, slots=True)
 class DataFileSettings:
-    """What a table's ``sleeper.table.parquet.*`` properties ask of its data files; the defaults are theirs.
+    """How data files are written, from a table's ``sleeper.table.parquet.*`` properties; with the same defaults.
 
     Parameters
     ----------
     row_group_rows
-        Rows of a row group; its first keys are an equi-depth sample of the file's keys.
+        Rows per row group; the first keys of the row groups are an equi-depth sample of the file's keys.
     page_bytes
-        How large a page grows before it is compressed. A dictionary that would outgrow it is given up for the rest of
-        its row group.
+        The size of a page before compression. A dictionary that outgrows it is not used for the rest of its row group.
     compression
         ``zstd``, ``snappy``, ``gzip``, ``lz4``, ``none`` or ``uncompressed``.
     page_version
-        Of the data pages, 1 or 2.
+        The version of the data pages, 1 or 2.
     row_key_dictionaries, sort_key_dictionaries, value_dictionaries
         Whether these columns are written with dictionaries. Sleeper's defaults are false for all. Ours are true for
         sort keys and values: on real data the files are smaller and aggregations over them take less than half.
@@ -69,7 +66,7 @@ class DataFileSettings:
         )
 
     def writer_options(self, schema: Schema) -> dict[str, Any]:
-        """Return what PyArrow's Parquet writer is told for files of a schema."""
+        """Return the options of PyArrow's Parquet writer for files of a schema."""
         groups = (
             (self.row_key_dictionaries, schema.row_keys),
             (self.sort_key_dictionaries, schema.sort_keys),
@@ -86,7 +83,7 @@ class DataFileSettings:
 
 
 def _columns_of(path: str, kind: pa.DataType) -> Iterator[str]:
-    """Yield the paths of a field's columns in a Parquet file: several, when it is nested."""
+    """Yield the paths of a field's columns in a Parquet file; a nested field has several."""
     if pa.types.is_list(kind):
         yield from _columns_of(f"{path}.list.element", kind.value_type)
     elif pa.types.is_map(kind):
@@ -99,25 +96,22 @@ def _columns_of(path: str, kind: pa.DataType) -> Iterator[str]:
         yield path
 
 
-# The keys of rows that come batch by batch: whether they are in order, and their least and greatest values.
-
-
 class SortedKeys:
-    """What the batches of a data file, seen one behind the other, turn out to hold.
+    """Checks the order of batches of rows as they arrive, and tracks the least and greatest value of each row key.
 
     Parameters
     ----------
     schema
-        The table's schema. Batches must have its row keys and sort keys, with their types.
+        The table's schema. Batches must have its row keys and sort keys, with the same types.
 
     Attributes
     ----------
     rows
-        How many were seen.
+        The number of rows so far.
     in_order
         Whether they are sorted by row keys, then sort keys, across batches too.
     least, greatest
-        Of each row key; None before the first row, or where every value is null.
+        The least and greatest value of each row key; None before the first row, or if all values are null.
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -128,7 +122,7 @@ class SortedKeys:
         self.greatest: list[Any] = [None] * len(self._row_keys)
 
     def see(self, table: pa.Table) -> None:
-        """Look at the next batch."""
+        """Add the next batch."""
         if not table.num_rows:
             return
         keys = table.select(self._names)
@@ -144,7 +138,7 @@ class SortedKeys:
 
     @staticmethod
     def _ends(values: pa.ChunkedArray, *, sorted_by_it: bool) -> tuple[Any, Any]:
-        """Return the least and the greatest value: of sorted ones the first and the last."""
+        """Return the least and the greatest value; of sorted values these are the first and the last."""
         if sorted_by_it and not values.null_count:
             return values[0].as_py(), values[-1].as_py()
         ends = pc.min_max(values).as_py()
@@ -160,7 +154,7 @@ def is_sorted(keys: pa.Table) -> bool:
     while before:
         if not pc.all(pc.less_equal(before[0], after[0])).as_py():
             return False
-        # Only of rows that are equal so far do the columns behind decide, and mostly there are few of them.
+        # The following columns matter only where rows are equal so far; usually these are few.
         equal = pc.equal(before[0], after[0]) if len(before) > 1 else None
         if equal is None or not pc.any(equal).as_py():
             return True
@@ -169,7 +163,7 @@ def is_sorted(keys: pa.Table) -> bool:
 
 
 def run_starts(rows: pa.RecordBatch, names: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Return where, in sorted rows without nulls, another value of the columns begins; 0 is the first."""
+    """Return the indices, from 0, at which the values of the columns change in sorted rows without nulls."""
     if not rows.num_rows:
         return np.zeros(0, np.int64)
     differs = reduce(pc.or_, (pc.not_equal(rows[name][1:], rows[name][:-1]) for name in names))
@@ -181,7 +175,7 @@ AS_DEFAULT = DataFileSettings()
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A finished data file: path below the table's folder, rows, bytes, ends of each row key, and its checksum."""
+    """A finished data file: path below the table's folder, rows, bytes, range of each row key, and checksum."""
 
     filename: str
     rows: int
@@ -192,7 +186,7 @@ class DataFile:
 
 
 class DataFileWriter:
-    """Writes one data file, row group by row group; leave the ``with`` block by an error and no file is left.
+    """Writes one data file, row group by row group. If the ``with`` block ends with an error, no file is left.
 
     Parameters
     ----------
@@ -201,7 +195,7 @@ class DataFileWriter:
     filename
         The file's path below it.
     schema
-        The table's schema. Batches must have its columns and come sorted by its row keys, then sort keys.
+        The table's schema. Batches must have its columns and be sorted by its row keys, then sort keys.
     settings
         How the file is written.
     """
@@ -227,7 +221,7 @@ class DataFileWriter:
         self._stack.__exit__(kind, error, trace)
 
     def write(self, rows: pa.Table | pa.RecordBatch) -> None:
-        """Add rows behind those written before; their order is checked with the row group that they are part of."""
+        """Append rows; their order is checked when their row group is written."""
         table = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
         if not table.num_rows:
             return
@@ -237,7 +231,7 @@ class DataFileWriter:
             self._flush(whole_groups_only=True)
 
     def finish(self) -> DataFile | None:
-        """Write what is left and return the finished file; None, and no file, when there was no row."""
+        """Write the remaining rows and return the finished file; None, and no file, if there were no rows."""
         self._flush(whole_groups_only=False)
         if self._writer is None or self._stream is None:
             return None
@@ -263,7 +257,7 @@ class DataFileWriter:
         if not self._keys.in_order:
             raise StorageError(
                 f"rows of {self._filename} are not sorted by {', '.join(self._schema.sort_order)}",
-                hint="this is a fault of the writer: nothing was committed",
+                hint="this is a bug in the writer; nothing was committed",
             )
         if self._writer is None:
             self._writer = self._open()
@@ -287,6 +281,6 @@ class DataFileWriter:
 
 
 def _with_statistics(schema: Schema) -> list[str]:
-    """Return the columns whose least and greatest values are kept; of floats they pass over NaN and mislead readers."""
+    """Return the columns with statistics; not floats, whose statistics ignore NaN and so mislead readers."""
     bare = {"float", "double", "list", "map"}
     return [field.name for field in schema.fields if field.type.name not in bare]

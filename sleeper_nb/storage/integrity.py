@@ -1,4 +1,4 @@
-"""Whether a file is what was written: checksums made while files are written, and held against them when read."""
+"""Verify that files are unchanged: compute checksums while writing, and compare them when reading."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ HINT = (
     DEEP_CHECK,
     " lists every damaged file; restore the file from a copy, or roll back to a version without it",
 )
-
-
 DAMAGED = "is damaged: it was changed after it was written (its checksum differs)"
 
 
@@ -29,12 +27,12 @@ _ADDED_TOGETHER = 1 << 16
 
 
 class ChecksummedStream:
-    """A stream to write to that passes everything on and keeps the checksum of it.
+    """A writable stream that passes everything to another stream and computes its checksum.
 
     Parameters
     ----------
     stream
-        The file's own stream, which its opener closes.
+        The stream of the file; the code that opened it closes it.
     """
 
     closed = False
@@ -65,19 +63,19 @@ class ChecksummedStream:
             self._parts, self._waiting = [], 0
 
     def flush(self) -> None:
-        """Do nothing: closing the file's own stream flushes it."""
+        """Do nothing: closing the file's stream flushes it."""
 
     def close(self) -> None:
-        """Do nothing: the opener of the file's own stream closes it."""
+        """Do nothing: the code that opened the file's stream closes it."""
 
 
 def damaged(storage: Storage, path: str) -> StorageError:
-    """Return the error of a file that is not what was written."""
+    """Return the error for a file that was changed after it was written."""
     return StorageError(f"{storage.locate(path)} {DAMAGED}", hint=HINT)
 
 
 def checked(storage: Storage, path: str, content: bytes, checksum: str | None) -> bytes:
-    """Return the content of a file; raise when its checksum is known and another one."""
+    """Return the content of a file; raise `damaged` if it does not match a known checksum."""
     if checksum is not None and checksum_of(content) != checksum:
         raise damaged(storage, path)
     return content
@@ -91,19 +89,19 @@ def read_checked(storage: Storage, path: str, checksum: str | None) -> bytes:
     NotFound
         When there is no such file.
     StorageError
-        When its checksum is known, and another one.
+        When the content does not match a known checksum.
     """
     return checked(storage, path, storage.read(path), checksum)
 
 
 def check_once(storage: Storage, path: str, checksum: str) -> None:
-    """Raise `damaged` unless a local file has a checksum; it is read again only when it has changed since."""
+    """Raise `damaged` if a local file does not match a checksum; it is read again only after it has changed."""
     located = storage.locate(path)
     try:
-        there = Path(located).stat()
-    except OSError:  # its reader says so
+        status = Path(located).stat()
+    except OSError:  # the reader of the file reports this
         return
-    if _checksum_now(located, there.st_mtime_ns, there.st_size, there.st_ino) != checksum:
+    if _checksum_now(located, status.st_mtime_ns, status.st_size, status.st_ino) != checksum:
         raise damaged(storage, path)
 
 

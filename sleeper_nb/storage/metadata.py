@@ -1,4 +1,8 @@
-"""The metadata of a savepoint's lists of data files: which files they are, how large, and how much each lists."""
+"""Read and write the metadata files of a table: file references, partitions, schemas, and saved parts of the log.
+
+References and partitions are Parquet files that any tool can read, and a schema is JSON. A savepoint of the
+transaction log also keeps a part of the log as a file of JSON lines. `ManifestList` describes the files of a savepoint.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +25,11 @@ from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.integrity import HINT, ChecksummedStream, checked, read_checked
 
-# The metadata of a snapshot as Parquet that any tool can read: file references, partitions; and the schema's JSON.
-
 FORMAT_VERSION = "1"
 FEW_ROWS = 10_000
-"""Up to so many, threads and strong compression take longer than they save."""
+"""Up to this many rows, threads and strong compression cost more time than they save."""
 CHECKED_BYTES = 1 << 20
-"""The checksum of a local file of more bytes would take more than a twentieth of the time to read it."""
+"""The checksum of a larger local file would add more than 5% to the time of reading it."""
 _REPEATED = ("partition_id", "status", "job_id")
 _VERSION_KEY = b"sleeper_nb.format"
 
@@ -43,7 +45,7 @@ def read_files(storage: Storage, path: str, checksum: str | None = None) -> File
 
 
 def partitions_table(tree: PartitionTree, schema: Schema) -> pa.Table:
-    """Return a tree as columns: one row a partition, root first, typed ``min_…`` and ``max_…`` of each row key."""
+    """Return a tree as columns: one row per partition, root first; typed ``min_…`` and ``max_…`` for each row key."""
     keys = schema.row_keys
     columns = pa.schema(
         [
@@ -96,7 +98,7 @@ def write_schema(storage: Storage, schema_id: int, schema: Schema) -> None:
 
 
 def write_new_schema(storage: Storage, schema_id: int, schema: Schema) -> bool:
-    """Write a schema under its id; False, and nothing done, when the id is taken."""
+    """Write a schema under its id; return False, and write nothing, if the id is already used."""
     return storage.write_new(paths.schema(schema_id), schema.to_json().encode())
 
 
@@ -106,7 +108,7 @@ def read_schema(storage: Storage, schema_id: int, checksum: str | None = None) -
     Raises
     ------
     StorageError
-        When the file has another checksum than the given one, or holds no schema; it is named.
+        When the file does not match the given checksum or does not contain a schema; the error names it.
     """
     path = paths.schema(schema_id)
     content = read_checked(storage, path, checksum)
@@ -114,7 +116,7 @@ def read_schema(storage: Storage, schema_id: int, checksum: str | None = None) -
         return Schema.from_json(content.decode())
     except (UnicodeDecodeError, SleeperError) as error:
         why = error.message if isinstance(error, SleeperError) else "it is not UTF-8"
-        raise StorageError(f"{storage.locate(path)} holds no schema: {why}", hint=HINT) from error
+        raise StorageError(f"{storage.locate(path)} does not contain a schema: {why}", hint=HINT) from error
 
 
 def _write(storage: Storage, path: str, table: pa.Table) -> str:
@@ -124,7 +126,7 @@ def _write(storage: Storage, path: str, table: pa.Table) -> str:
         pq.write_table(
             stamped,
             stream,
-            # of a small table zstd takes longer for each column than all the rest
+            # for a small table, zstd takes longer than all the rest
             compression="zstd" if table.num_rows > FEW_ROWS else "snappy",
             use_dictionary=[name for name in _REPEATED if name in table.column_names],
             write_page_checksum=True,
@@ -133,11 +135,11 @@ def _write(storage: Storage, path: str, table: pa.Table) -> str:
 
 
 def _read(storage: Storage, path: str, checksum: str | None) -> pa.Table:
-    # Of a bucket the whole file in one request, so that a server's error is told as one, not as a damaged file.
+    # From a bucket, read the whole file in one request: a server's error must not look like a damaged file.
     if not storage.local or (checksum is not None and storage.size(path) <= CHECKED_BYTES):
         source, is_checked = pa.BufferReader(checked(storage, path, storage.read(path), checksum)), checksum is not None
     else:
-        source, is_checked = storage.input(path), False  # its pages have checksums of their own
+        source, is_checked = storage.input(path), False  # its pages have their own checksums
     try:
         with source as stream:
             file = pq.ParquetFile(stream, page_checksum_verification=not is_checked)
@@ -151,11 +153,8 @@ def _read(storage: Storage, path: str, checksum: str | None) -> pa.Table:
     return table.replace_schema_metadata(None)
 
 
-# A part of the transaction log as a file of lines, which a savepoint keeps whatever becomes of the log.
-
-
 def write_saved_log(storage: Storage, path: str, entries: Sequence[bytes]) -> str:
-    """Write entries of the log in their order, each JSON (`sleeper_nb.model.log_entries.to_entry`).
+    """Write entries of the log in order, one JSON line each (`sleeper_nb.model.log_entries.to_entry`).
 
     Returns
     -------
@@ -168,12 +167,12 @@ def write_saved_log(storage: Storage, path: str, entries: Sequence[bytes]) -> st
 
 
 def read_saved_log(storage: Storage, path: str, checksum: str | None = None) -> tuple[bytes, ...]:
-    """Return what `write` wrote; `StorageError` when it has another checksum than the given one."""
+    """Read what `write_saved_log` wrote; `StorageError` when it does not match the given checksum."""
     return tuple(read_checked(storage, path, checksum).splitlines())
 
 
 class ManifestList:
-    """Looks at the lists of data files in a table's folder.
+    """Describes the metadata files of savepoints: which files they are, how large, and how many data files each lists.
 
     Parameters
     ----------
@@ -185,12 +184,12 @@ class ManifestList:
         self._storage = storage
 
     def read(self, savepoint: Savepoint) -> tuple[ManifestFileMeta, ...]:
-        """Return the files that list the data files of a savepoint: one that lists them, and perhaps a log behind it.
+        """Return the metadata files that list the data files of a savepoint: a full list, and perhaps a log after it.
 
         Raises
         ------
         NotFound, StorageError
-            When one is not there, or damaged.
+            When one is missing or damaged.
         """
         path, log = savepoint.full_manifest_list, savepoint.log
         files = read_files(self._storage, path, savepoint.files_checksum)

@@ -1,4 +1,4 @@
-"""Every path of the storage layout, in one place and both ways (design section 7).
+"""Make and recognise every path of the storage layout (design section 7).
 
 ::
 
@@ -12,10 +12,10 @@
     <warehouse>/<instance>/<table-id>/savepoint/savepoint-<id>
     <warehouse>/<instance>/<table-id>/schema/schema-<id>
 
-The folder of a table is below ``sleeper.table.data.path`` instead, where its properties say one.
+If a table's properties set ``sleeper.table.data.path``, its folder is below that path instead.
 
-Paths below a table's folder use its id, so renaming a table moves nothing, and they are what metadata records, so a
-warehouse can be copied elsewhere whole. The functions return paths below the table's folder.
+The functions return paths relative to the table's folder. Metadata records these paths, so a whole warehouse can be
+copied elsewhere. The folder is named by the table's id, so renaming a table moves nothing.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ FOLDERS = (
     SAVEPOINTS,
     SCHEMAS,
 )
-"""The folders in a table's folder, but for those in ``data``."""
+"""The folders in a table's folder, except those in ``data``."""
 _DATA_FILE = re.compile(rf"{DATA}/partition_[^/]+/[^/]+\.parquet")
 _SCHEMA = re.compile(rf"{SCHEMAS}/schema-(\d+)")
 _SAVEPOINT = re.compile(rf"{SAVEPOINTS}/savepoint-(\d+)", re.ASCII)
 
 
 def data_file(partition_id: str, name: str) -> str:
-    """Return the path of a data file; `name` is unique, the id of the job or a new one."""
+    """Return the path of a data file; `name` must be unique: the id of the job, or a new id."""
     return f"{DATA}/partition_{partition_id}/{name}.parquet"
 
 
 def is_data_file(path: str) -> bool:
-    """Return whether a path is one of a data file."""
+    """Return whether a path is that of a data file."""
     return _DATA_FILE.fullmatch(path) is not None
 
 
 def is_of_table(path: str) -> bool:
-    """Return whether a path is where a table has files: right in one of its folders, or in a folder of ``data``.
+    """Return whether a path is directly in one of the table's folders, or in a folder of ``data``.
 
-    Clean-ups delete nothing deeper, where a link that came with a warehouse may lead anywhere.
+    Clean-ups delete nothing deeper: a link in a copied warehouse could lead anywhere.
     """
     folder = path.rpartition("/")[0]
     return folder in FOLDERS or (folder.startswith("data/") and folder.count("/") == 1)
@@ -74,7 +74,7 @@ def partitions_metadata(snapshot_id: int, name: str) -> str:
 
 
 def log_metadata(snapshot_id: int, name: str) -> str:
-    """Return the path of the transactions that lead from older full metadata to a snapshot, one a line."""
+    """Return the path of the transactions, one per line, that lead from older full metadata to a snapshot."""
     return f"{STATE_STORE}/log/{snapshot_id:012d}-{name}-log.jsonl"
 
 
@@ -84,9 +84,9 @@ def savepoint(savepoint_id: int) -> str:
 
 
 def savepoint_id(path: str) -> int | None:
-    """Return the id of the savepoint whose JSON lies at a path; None for another file."""
-    found = _SAVEPOINT.fullmatch(path)
-    return int(found[1]) if found else None
+    """Return the id of the savepoint whose JSON is at a path; None for any other path."""
+    match = _SAVEPOINT.fullmatch(path)
+    return int(match[1]) if match else None
 
 
 def schema(schema_id: int) -> str:
@@ -95,11 +95,11 @@ def schema(schema_id: int) -> str:
 
 
 def schema_id(path: str) -> int | None:
-    """Return the id of the schema that a path is of; None for any other path."""
-    found = _SCHEMA.fullmatch(path)
-    return int(found[1]) if found else None
+    """Return the id of the schema whose JSON is at a path; None for any other path."""
+    match = _SCHEMA.fullmatch(path)
+    return int(match[1]) if match else None
 
 
 def table_properties(table_id: str) -> str:
-    """Return the path of a table's properties; this one is below the instance's folder."""
+    """Return the path of a table's properties, relative to the instance's folder."""
     return f"config/tables/table-{table_id}.properties"

@@ -78,7 +78,7 @@ def test_what_the_hints_say_can_be_typed(typed, shell, line):
 @pytest.mark.parametrize("name", ['"Order ID"', "`Order ID`", "[Order ID]", "'Order ID'"])
 def test_a_quoted_name_of_a_new_column_is_written_without_quotes(typed, name):
     error = refused(typed, f"%%sleeper create orders\n{name} LONG KEY")
-    assert error.hint == "write Order_ID LONG KEY: a name has no quotes, only letters, digits and _"
+    assert error.hint == "write Order_ID LONG KEY: names have no quotes, only letters, digits and _"
     assert typed("%%sleeper create orders\nOrder_ID LONG KEY").schema.names == ("Order_ID",)
 
 

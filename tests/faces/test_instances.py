@@ -91,7 +91,7 @@ def test_templates_that_are_there_are_never_overwritten_unasked(sleeper, folder)
         ("schema.json", '{"rowKeyFields": [\n {"name": "a" "type": "IntType"}]}', "line 2 column"),
         ("schema.json", '{"rowKeyFields": [\n{"name": "a",\n"type": "Int"}]}', "line 3 of schema.json"),
         ("schema.json", '{"rowKeyFields": [\n{"name": "a",\n"type": "DoubleType"}]}', "line 2 of schema.json"),
-        ("schema.json", "a INT KEY\nb SOON\n", "schema.json: no field type"),
+        ("schema.json", "a INT KEY\nb SOON\n", "schema.json: unknown field type"),
     ],
 )
 def test_a_file_that_is_wrong_makes_no_table_and_is_named_with_its_line(demo, folder, file, text, said):

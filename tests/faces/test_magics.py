@@ -219,7 +219,7 @@ def test_several_sources_are_one_commit_or_none(trips, shell, fail):
         ("%sleeper get trips a b", "2 values are too many for a key of 'trips'", "its row keys are city string"),
         ("%sleeper get trips", "get takes either a key or --region", "the row keys are city string"),
         ("%sleeper get trips a --region city=b", "get takes either a key or --region", "the row keys are"),
-        ("%sleeper scan trips --region town=[a,b)", "'town' is no row key", "the row keys are city"),
+        ("%sleeper scan trips --region town=[a,b)", "'town' is not a row key", "the row keys are city"),
         ("%sleeper scan trips --region 'city=[a b)'", "cannot read the region at 'city=[a b)'", "write key=[min,max)"),
         ("%sleeper delete-savepoint trips", "name one savepoint", "%sleeper delete-savepoint trips NAME"),
         (

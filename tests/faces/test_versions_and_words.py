@@ -210,7 +210,7 @@ def test_a_cell_without_a_command_is_told_where_it_stands(run):
     assert caught.value.hint == "write %%sleeper sql, and the query below it"
     with pytest.raises(InvalidInput, match="at least one row key") as caught:
         run("%%sleeper create t\ncity STRING")
-    assert caught.value.hint.startswith("write KEY behind a column: id STRING KEY")
+    assert caught.value.hint.startswith("write KEY after a column: id STRING KEY")
 
 
 def test_a_column_that_the_table_lacks_is_left_out_or_added(run, shell):

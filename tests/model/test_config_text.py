@@ -89,8 +89,8 @@ def test_a_change_keeps_comments_order_and_line_ends():
     [
         ("# one\nname\n", 2, "'name'"),
         ("a=1\\\n2\n\n=3\n", 4, "'=3'"),
-        ("a=\\u12\n", 1, "no character"),
-        ("a=\\uD83D\n", 1, "half a character"),
+        ("a=\\u12\n", 1, "is not a character"),
+        ("a=\\uD83D\n", 1, "half of a character"),
     ],
 )
 def test_a_line_that_cannot_be_read_is_named(content, line, said):

@@ -100,8 +100,8 @@ def test_a_name_that_files_have_used_is_given_to_no_other_column():
         (DropColumn("tpi"), NotFound, "did you mean 'tip'"),
         (RenameColumn("city", "town"), InvalidInput, "row key 'city' cannot be renamed"),
         (DropColumn("time"), InvalidInput, "sort key 'time' cannot be dropped"),
-        (RenameColumn("tip", "FARE"), AlreadyExists, "there is a column 'fare' already"),
-        (AddColumn(Field("Time", FieldType("int"), nullable=True)), AlreadyExists, "there is a column 'time' already"),
+        (RenameColumn("tip", "FARE"), AlreadyExists, "column 'fare' already exists"),
+        (AddColumn(Field("Time", FieldType("int"), nullable=True)), AlreadyExists, "column 'time' already exists"),
         (AddColumn(Field("note", FieldType("string"))), InvalidInput, 'write "note string\\?"'),
         (RenameColumn("tip", "a b"), InvalidInput, "'a b' is not a valid field name"),
     ],
@@ -143,7 +143,7 @@ def test_an_old_version_is_not_read_with_other_keys_or_without_a_needed_column()
     one = Schema({"k": "string"}, {}, {"v": "int"})
     for other in (Schema({"k": "int"}), Schema({"j": "string"}), Schema({"k": "string"}, {"s": "int"}),
                   Schema({"k": "string", "j": "int"})):  # fmt: skip
-        with pytest.raises(InvalidInput, match="other row keys or sort keys"):
+        with pytest.raises(InvalidInput, match="row keys or sort keys of the version differ"):
             mapped(one, other)
     with pytest.raises(InvalidInput, match="has no column 'w', which is not nullable"):
         mapped(one, Schema({"k": "string"}, {}, {"w": "int"}))

@@ -107,7 +107,7 @@ def test_a_split_outside_a_leafs_range_is_refused(point: str):
 
 def test_a_partition_is_split_once_and_into_two_new_ones():
     tree = a_tree("m")
-    with pytest.raises(InvalidInput, match="split already"):
+    with pytest.raises(InvalidInput, match="already split"):
         tree.split("root", 0, "x", ("x", "y"))
     for names in (("x", "x"), ("root", "x"), (tree.leaves[1].id, "x")):
         with pytest.raises(InvalidInput, match="new"):

@@ -23,7 +23,7 @@ EVERYTHING = Schema(
 def test_a_comment_of_another_language_is_told_how_ours_are_written(line: str):
     with pytest.raises(InvalidInput, match=r"line \d: cannot read '.*#") as caught:
         Schema.from_ddl(line)
-    assert caught.value.hint == "comments are written behind --, not behind #"
+    assert caught.value.hint == "write comments after --, not after #"
 
 
 def test_a_schema_comes_back_from_its_json_its_arguments_and_its_arrow_schema():

@@ -48,7 +48,7 @@ def test_strings_of_any_sign_come_back_from_base64(points: set[str]):
     [
         ("int", "1\n\n3\n", "line 2 of splits.txt is blank"),
         ("int", "1\n3\n2\n", "line 3 of splits.txt: 2 does not come after 3"),
-        ("int", "1\n1\n", "line 2 of splits.txt: 1 is there twice"),
+        ("int", "1\n1\n", "line 2 of splits.txt: 1 occurs twice"),
         ("int", "1\ntwo\n", "line 2 of splits.txt: .*'two'"),
         ("int", "1\n2147483648\n", "line 2 of splits.txt: .*out of range"),
         ("long", "1.5\n", "line 1 of splits.txt: .*'1.5'"),
@@ -69,7 +69,7 @@ def test_an_empty_file_has_no_split_point():
 
 @pytest.mark.parametrize("line", ["a", "gA==", "é"])
 def test_what_is_no_base64_of_a_string_is_told(line: str):
-    with pytest.raises(InvalidInput, match=r"line 1 of the split points is .*, no base64 of UTF-8"):
+    with pytest.raises(InvalidInput, match=r"line 1 of the split points is .*, not UTF-8 text in base64"):
         read_split_points(line, field("string"), strings_base64=True)
 
 

@@ -189,8 +189,8 @@ def test_a_split_that_does_not_conserve_rows_is_refused(references, words: str):
         (PartitionSplit("nowhere", 0, "b", ("x", "y")), "split in the meantime"),
         (PartitionSplit(LEFT, 0, "m", ("x", "y")), "does not split"),
         (PartitionSplit(RIGHT, 0, "m", ("x", "y")), "does not split"),
-        (PartitionSplit(LEFT, 0, "b", ("x", "x")), "not two new ones"),
-        (PartitionSplit(LEFT, 0, "b", ("x", RIGHT)), "not two new ones"),
+        (PartitionSplit(LEFT, 0, "b", ("x", "x")), "not new and different"),
+        (PartitionSplit(LEFT, 0, "b", ("x", RIGHT)), "not new and different"),
     ],
 )
 def test_a_split_of_what_cannot_be_split_is_refused(cut: PartitionSplit, words: str):

@@ -197,7 +197,7 @@ def test_swapped_schemas_and_text_that_is_no_utf_8_are_errors(tmp_path: Path):
 
 def test_a_schema_without_a_recorded_checksum_that_is_no_schema_names_its_file(table: StateStore):
     located(table, paths.schema(1)).write_bytes(b"\xff\xfe")
-    with pytest.raises(StorageError, match="schema-1 holds no schema: it is not UTF-8"):
+    with pytest.raises(StorageError, match="schema-1 does not contain a schema: it is not UTF-8"):
         metadata_files.read_schema(table.storage, 1)
 
 

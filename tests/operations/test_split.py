@@ -123,8 +123,8 @@ def test_a_user_can_say_where(store: StateStore, options: dict[str, Any], expect
     ("options", "kind", "words"),
     [
         ({"at": "m"}, InvalidInput, "does not split any leaf"),
-        ({"at": 5}, InvalidInput, "no value of row key 'key'"),
-        ({"at": "x", "key": "n"}, InvalidInput, "no value of row key 'n'"),
+        ({"at": 5}, InvalidInput, "not a value of row key 'key'"),
+        ({"at": "x", "key": "n"}, InvalidInput, "not a value of row key 'n'"),
         ({"at": 1, "key": "m"}, NotFound, "no row key 'm'"),
         ({"key": "n"}, InvalidInput, "without a value to split at"),
         ({"at": "a", "partition_id": "nowhere"}, NotFound, "nowhere"),

@@ -128,7 +128,7 @@ def test_the_items_of_a_transaction_bound_the_inputs_of_a_compaction(tmp_path: P
     files = [f"f{number}" for number in range(inputs + 1)]
     store.commit(added(*files))
     assert store.most_compaction_inputs == inputs
-    with pytest.raises(InvalidInput, match=f"takes {inputs} at once"):
+    with pytest.raises(InvalidInput, match=f"takes at most {inputs}"):
         store.commit(merged(*files, output="out"))
     store.commit(merged(*files[:inputs], output="out"))
     assert names(store) == sorted([*files[inputs:], "out"])
@@ -378,7 +378,7 @@ def test_a_reading_that_misses_what_was_removed_is_read_again(store: StateStore)
 
 def test_items_that_are_gone_for_good_are_an_error(store: StateStore):
     store.commit(added("a", "b"))
-    with pytest.raises(StorageError, match="does not hold what snapshot 2 says"):
+    with pytest.raises(StorageError, match="does not contain all of snapshot 2"):
         read_through(store, lambda _, found: [one for one in found if one.get("filename") != "a"]).load()
 
 

@@ -52,7 +52,7 @@ def test_what_is_typed_is_in_the_cell_and_what_is_wrong_is_said_at_once(session)
     form._splits.value = "g,m"
     second.nullable.value = False
     second.name.value = "CITY"
-    assert messages(form) == ["field 'CITY' is there twice"]
+    assert messages(form) == ["field 'CITY' occurs twice"]
     second.name.value = "fare"
     second.type.value = "decimal(18,2)"
     assert form.problems == ()
@@ -159,7 +159,7 @@ def test_the_cell_makes_the_table_that_was_filled_in(shell, draft):
     [
         (TableDraft("1a"), "'1a' is not a valid table name"),
         (TableDraft("t", (ColumnDraft("k", "double", "row key"),)), "row key 'k' cannot be a double"),
-        (TableDraft("t", (ColumnDraft("k", "int", "row key"),), "1,x"), "split point 'x' is no value of row key 'k'"),
+        (TableDraft("t", (ColumnDraft("k", "int", "row key"),), "1,x"), "'x' is not a value of row key 'k'"),
         (TableDraft("t", (ColumnDraft("k", "int", "row key"), ColumnDraft("a b"))), "'a b' is not a valid field name"),
     ],
 )

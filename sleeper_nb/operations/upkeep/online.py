@@ -1,9 +1,9 @@
-"""Online or offline: whether maintenance may change a table. An offline table can still be read and loaded."""
+"""Check the online flag of a table: maintenance leaves an offline table alone; it can still be read and loaded."""
 
 from __future__ import annotations
 
-from sleeper_nb.catalog.catalog_base import Catalog
-from sleeper_nb.errors import Action, NotFound, StateRuleBroken
+from sleeper_nb.catalog.catalog_base import Catalog, unknown_table_id
+from sleeper_nb.errors import Action, StateRuleBroken
 
 
 def is_online(catalog: Catalog, table_id: str) -> bool:
@@ -12,12 +12,12 @@ def is_online(catalog: Catalog, table_id: str) -> bool:
     Raises
     ------
     NotFound
-        When the table is gone.
+        When the table was deleted.
     """
-    for entry in catalog.tables():
-        if entry.id == table_id:
-            return entry.online
-    raise NotFound(f"no table with id {table_id!r}", hint="it was deleted in the meantime")
+    entry = catalog.entry(table_id)
+    if entry is None:
+        raise unknown_table_id(table_id)
+    return entry.online
 
 
 def check_online(catalog: Catalog, table_id: str, name: str, work: str) -> None:
@@ -26,9 +26,9 @@ def check_online(catalog: Catalog, table_id: str, name: str, work: str) -> None:
     Parameters
     ----------
     catalog, table_id, name
-        The table, and its name.
+        The table and its name.
     work
-        What the error says cannot be done: ``"compacted"``.
+        The refused work, as the error names it: ``"compacted"``.
     """
     if not is_online(catalog, table_id):
         online, dry_run = Action(f"online {name}", "table.set_online()"), Action("--dry-run", "dry_run=True")

@@ -260,7 +260,7 @@ def _ordered_value(value: pa.Scalar) -> Any:
 
 
 def _not_cancelled(before: pa.RecordBatch, after: pa.RecordBatch) -> tuple[_Places, _Places]:
-    """Return the places of the rows that are left on each side, in order; a row that is left twice is there twice."""
+    """Return the places of the rows that are left on each side, in order; a row that is left twice occurs twice."""
     old, new = before.num_rows, after.num_rows
     if not old or not new:
         return np.arange(old), np.arange(new)

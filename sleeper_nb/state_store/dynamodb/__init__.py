@@ -1,3 +1,3 @@
-"""`DynamoDBStateStore`: the state as items of three DynamoDB tables; `store` is its face."""
+"""`DynamoDBStateStore`: a table's state as items of three DynamoDB tables; the entry point is `store`."""
 
 from __future__ import annotations

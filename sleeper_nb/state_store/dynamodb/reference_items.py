@@ -1,9 +1,10 @@
-"""The items of `DynamoDBStateStore`: its three DynamoDB tables, and how references and partitions become items.
+"""Convert file references and partitions to and from items of the three tables of `DynamoDBStateStore`.
 
-`active-files` and `ready-for-gc-files` have an item for each file reference, `partition|file|snapshot`; `partitions`
-one for each partition, `partition|snapshot`. The snapshot is the one that added it: a rollback can add one again. Every
-item says by which commit it was written and in which snapshots it is live; `staged` ones count only once that commit
-has won. Behind `!` in `active-files` lie the commits under way that have staged items.
+`active-files` and `ready-for-gc-files` have an item for each file reference, with key `partition|file|snapshot`;
+`partitions` has one for each partition, with key `partition|snapshot`. The snapshot is the one that added the
+reference or partition, because a rollback can add the same one again. Every item records the commit that wrote it and
+the snapshots in which it is live; `staged` items count only once their commit has won. Keys in `active-files` that
+begin with `!` are commits in progress that have staged items.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from sleeper_nb.model.snapshots import from_micros, to_micros
 
 REFERENCE, PARTITION = "reference", "partition"
 LAYOUT = "state-store-layout"
-"""The catalog's item that says whether a Sleeper table has three DynamoDB tables of its own, as the older of the two
-specifications has it, or shares those of its instance."""
+"""The catalog item that records whether a Sleeper table has its own three DynamoDB tables, as in the older of the two
+specifications, or shares those of its instance."""
 KEY = ("partition_id", "filename", "added_snapshot")
-"""The columns of a reference that its range key is made of."""
+"""The columns that form the range key of a reference."""
 Items = Mapping[str, Item]
 """Items by their range keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What one Sleeper table has in each of the three DynamoDB tables."""
+    """The rows of one Sleeper table in each of the three DynamoDB tables."""
 
     active: Rows
     ready: Rows
@@ -46,31 +47,31 @@ class Tables:
 
     @classmethod
     def of(cls, catalog: DynamoDBCatalog, table_id: str) -> Tables:
-        """Return the tables that were chosen when the Sleeper table came to this store."""
+        """Return the tables that were chosen when the Sleeper table was moved to this store."""
         chosen = catalog.rows(table_id).get(LAYOUT)
         own = f"table-{table_id}-" if chosen is not None and chosen["own"] else ""
         names = (("active-files", REFERENCE), ("ready-for-gc-files", REFERENCE), ("partitions", PARTITION))
-        found = (KeyedTable(catalog.table_name(f"{own}{suffix}"), "table_id", key) for suffix, key in names)
-        active, ready, partitions = (Rows(catalog.db, table, table_id) for table in found)
+        tables = (KeyedTable(catalog.table_name(f"{own}{suffix}"), "table_id", key) for suffix, key in names)
+        active, ready, partitions = (Rows(catalog.db, table, table_id) for table in tables)
         return cls(active, ready, partitions, own=bool(own))
 
     @classmethod
     def chosen_for(cls, catalog: DynamoDBCatalog, table_id: str) -> Tables:
-        """Choose the tables as the instance says now, once for the life of the Sleeper table, and make them."""
+        """Choose the tables by the instance's setting, once for the life of the Sleeper table, and create them."""
         catalog.make()
         rows = catalog.rows(table_id)
-        rows.db.transact([rows.put(LAYOUT, {"own": catalog.own_tables}, new=True)])  # a choice made before stays
+        rows.db.transact([rows.put(LAYOUT, {"own": catalog.own_tables}, new=True)])  # an earlier choice stays
         tables = cls.of(catalog, table_id)
         catalog.db.make_tables([each.table for each in tables.all], catalog.on_create)
         return tables
 
     @property
     def all(self) -> tuple[Rows, Rows, Rows]:
-        """The three of them, in the order in which they are read: a reference only ever moves to a later one."""
+        """The three tables in reading order: a reference only ever moves to a later one."""
         return self.active, self.ready, self.partitions
 
     def erase(self) -> None:
-        """Delete all that the Sleeper table has there; safe to run again."""
+        """Delete all items of the Sleeper table; safe to run again."""
         if self.own:
             self.active.db.drop_tables([rows.table for rows in self.all])
             return
@@ -84,7 +85,7 @@ def reference_key(partition_id: str, filename: str, added_snapshot: int) -> str:
 
 
 def reference_items(rows: pa.Table | pa.RecordBatch, commit_id: str, **changes: Any) -> dict[str, Item]:
-    """Return the items of rows as `FileReferences` has them; `changes` are set in each."""
+    """Return items for rows of `FileReferences`; `changes` are set in each."""
     keys = [name[4:] for name in rows.schema.names if name.startswith("min_")]
     return {
         reference_key(*(row[name] for name in KEY)): {**_reference_item(row, keys, commit_id), **changes}
@@ -112,7 +113,7 @@ def reference_row(item: Item, schema: Schema, snapshot_id: int) -> dict[str, Any
     gone = item.get("removed") is not None and item["removed"] <= snapshot_id
     names = [key.name for key in schema.row_keys]
     same = ("filename", "partition_id", "rows", "rows_exact", "only_this_partition", "bytes")
-    # a removed one may be of other row keys
+    # a removed reference may have other row keys
     least, greatest = ([None] * len(names),) * 2 if gone else (_values(item["min_key"]), _values(item["max_key"]))
     return {
         **{name: item[name] for name in same},
@@ -130,10 +131,10 @@ def reference_row(item: Item, schema: Schema, snapshot_id: int) -> dict[str, Any
 def partition_items(
     partitions: Iterable[Partition], snapshot_id: int, commit_id: str, *, first: int = 0
 ) -> dict[str, Item]:
-    """Return the items of partitions that are live from a snapshot on; `first` is the place of the first in the tree.
+    """Return the items of partitions that are live from a snapshot on; `first` is the index of the first in the tree.
 
-    An item never changes. That a partition was split is told by its children, which are live from then on; and a later
-    snapshot that adds a root has a tree of its own (see `partition_tree`).
+    An item never changes. A partition has been split in the snapshots in which its children are live; a later snapshot
+    that adds a root starts a new tree (see `partition_tree`).
     """
     return {
         f"{p.id}|{snapshot_id}": {
@@ -149,15 +150,15 @@ def partition_items(
     }
 
 
-def partition_tree(found: Iterable[Item]) -> PartitionTree:
-    """Return the tree of the partitions that were written up to a snapshot: the newest root, and what follows it.
+def partition_tree(partitions: Iterable[Item]) -> PartitionTree:
+    """Return the tree of the partition items up to a snapshot: the newest root, and the partitions added since.
 
     Raises
     ------
     InvalidInput, NotFound, ValueError
         When a part of a tree is missing.
     """
-    items = list(found)
+    items = list(partitions)
     newest = max(item["added"] for item in items if item["position"] == 0)
     ordered = sorted((item for item in items if item["added"] >= newest), key=lambda item: item["position"])
     regions = {item["partition_id"]: _region(item) for item in ordered}
@@ -185,7 +186,7 @@ def _region(item: Item) -> Region:
 
 
 def _cells(values: Iterable[KeyValue | None]) -> list[list[KeyValue]]:
-    """Return values for an item's list: each in a list of its own, which is empty for None."""
+    """Return values for a list in an item: each as a list of one value, or an empty list for None."""
     return [[] if value is None else [value] for value in values]
 
 

@@ -1,16 +1,18 @@
-"""Changes that are too big for one transaction of DynamoDB: written beforehand, unseen until their commit has won.
+"""Plan what a commit changes in the tables of `DynamoDBStateStore`, and stage changes too big for one transaction.
 
-Why nobody ever sees a part of one, in steps:
+`difference` and `everything` return an `ItemChange`: the items that a commit writes and deletes. A change that fits
+into one transaction is part of the commit's own. A bigger one is staged: written in advance, and invisible until its
+commit has won. Why a reader never sees a part of a staged change:
 
-1. An item behind `!` names the commit to come, and the references that it will move away or forget.
-2. The new items are written, each marked `staged` with the commit's id. Readers pass over them.
-3. The commit's own transaction sets `won` on the item of step 1. That publishes all of them at once.
-4. The marks are taken off, what has left or is to be forgotten is deleted, and last the item of step 1. A crash before
-   that leaves marks of a commit that won: readers take them as live, forget what it forgot, and of a reference that is
-   found twice take the one that is ready for garbage collection.
+1. An item whose key begins with `!` names the coming commit, and the references that it will move or forget.
+2. The new items are written, each marked `staged` with the commit's id. Readers skip them.
+3. The commit's own transaction sets `won` on the item of step 1. That publishes all staged items at once.
+4. The marks are removed, the moved and forgotten references are deleted, and finally the item of step 1. A crash before
+   the end leaves marks of a commit that won: readers treat the marked items as live, ignore the forgotten references,
+   and if a reference exists in both tables, use the one that is ready for garbage collection.
 
-A commit that lost removes its staged items. After a crash `sweep` does: it asks the catalog whether the commit won,
-which refuses it for ever if not, and stops a writer that still stages, before it removes anything.
+A commit that lost removes its staged items. After a crash, `sweep` does so: it first stops a writer that is still
+staging, and asks the catalog whether the commit won, which rejects the commit for ever if it has not.
 """
 
 from __future__ import annotations
@@ -54,26 +56,24 @@ from sleeper_nb.state_store.state_store_base import CommitStep
 
 logger = logging.getLogger(__name__)
 
-# What a commit of `DynamoDBStateStore` writes to its three tables and deletes from them.
-
 CHANGES_TREE = frozenset({SplitPartitions.operation, Rollback.operation, ClearTable.operation})
-"""The operations of which each commit adds items of partitions."""
+"""The operations whose commits add partition items."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemChange:
-    """What a commit does to the three tables.
+    """What a commit writes to the three tables and deletes from them.
 
     Parameters
     ----------
     active, ready, partitions
         New items of each table.
     leaving
-        References that are active no more; they are among `ready`.
+        Keys of references that are no longer active; they are among `ready`.
     forgotten
-        References that are no longer ready for garbage collection.
+        Keys of references that are no longer ready for garbage collection.
     can_be_staged
-        Whether it may be larger than one transaction.
+        Whether the change may be larger than one transaction.
     """
 
     active: Items = field(default_factory=dict)
@@ -84,10 +84,10 @@ class ItemChange:
     can_be_staged: bool = True
 
     def parts(self, tables: Tables) -> Iterator[Item]:
-        """Yield the parts of the one transaction that does it.
+        """Yield the change as parts of one transaction.
 
-        A staged item with the key of a new one is overwritten: its commit expects the same head or an older one, so it
-        loses when this one wins.
+        A staged item with the same key as a new one is overwritten: its commit expects the same head or an older one,
+        so it loses if this commit wins.
         """
         for key in self.leaving:
             yield tables.active.delete(key, f"attribute_exists(#{tables.active.table.range})")
@@ -105,13 +105,13 @@ class ItemChange:
 
     @property
     def size(self) -> int:
-        """How many items of a transaction it takes."""
+        """How many items of a transaction the change takes."""
         changed = (self.active, self.ready, self.partitions, self.leaving, self.forgotten)
         return sum(map(len, changed))
 
 
 def difference(step: CommitStep) -> ItemChange:
-    """Return what a step changes in a table that this store keeps already."""
+    """Return what a step changes in a table that this store already keeps."""
     new, files = step.snapshot, step.before.files
     match step.transaction:
         case AddFiles(references):
@@ -119,7 +119,7 @@ def difference(step: CommitStep) -> ItemChange:
         case ReplaceFileReferences(_, partition_id, inputs, output):
             ready = _leaving(_named(files.active_rows_in({partition_id}), inputs), step)
             added = _added([] if output is None else [output], step)
-            # the specification bounds the inputs of a compaction by one transaction
+            # the specification limits the inputs of a compaction to one transaction
             return ItemChange(added, ready, leaving=[*ready], can_be_staged=False)
         case SplitPartitions(_, references) as split:
             ready = _leaving(files.active_rows_in(split.leaves), step)
@@ -129,12 +129,12 @@ def difference(step: CommitStep) -> ItemChange:
         case Rollback(_, removed, references):
             gone = files.active.join(_pairs(removed), list(PAIR), join_type="left semi")
             ready = _leaving(gone, step)
-            # the whole tree, also one that is the same: so that readers can tell that they see the commit
+            # the whole tree, even if unchanged: it shows readers that they see the commit
             tree = partition_items(step.after.tree.partitions, new.id, new.commit_id)
             return ItemChange(_added(references, step), ready, tree, leaving=[*ready])
         case ClearTable():
             ready = _leaving(files.active, step)
-            # the whole tree, as behind a rollback
+            # the whole tree, as for a rollback
             tree = partition_items(step.after.tree.partitions, new.id, new.commit_id)
             return ItemChange(ready=ready, partitions=tree, leaving=[*ready])
         case DeleteFiles(filenames):
@@ -142,11 +142,11 @@ def difference(step: CommitStep) -> ItemChange:
             return ItemChange(forgotten=[reference_key(**row) for row in gone])
         case MigrateStateStore() | SetSchema() | SetProcessing():
             return ItemChange()
-    raise InvalidInput(f"DynamoDBStateStore cannot keep a change of the kind {type(step.transaction).__name__}")
+    raise InvalidInput(f"DynamoDBStateStore does not support the transaction {type(step.transaction).__name__}")
 
 
 def everything(step: CommitStep) -> ItemChange:
-    """Return all that a step leaves in a table that another store has kept so far."""
+    """Return the whole state after a step, for a table that another store has kept so far."""
     new, files = step.snapshot, step.after.files
     return ItemChange(
         reference_items(files.active, new.commit_id),
@@ -176,7 +176,7 @@ def _named(rows: pa.Table, filenames: Sequence[str]) -> pa.Table:
 
 
 UNDER_WAY = "!"
-"""How the range keys of commits under way begin: before those of all references."""
+"""The prefix of the range keys of commits in progress; it sorts before all references."""
 NAMES_PER_ITEM = 300
 MOST_AT_ONCE = 25
 COLLISIONS = 5
@@ -184,16 +184,16 @@ _GOING_ON = "attribute_exists(#commit) AND attribute_not_exists(#stopped)"
 
 
 class Staging:
-    """Stages changes of one Sleeper table, and clears up behind those that won, lost or crashed."""
+    """Stages changes of one Sleeper table, and cleans up after commits that won, lost or crashed."""
 
     def __init__(self, catalog: DynamoDBCatalog, table_id: str, tables: Tables) -> None:
         self._catalog, self._table_id, self._tables = catalog, table_id, tables
         self._most = min(catalog.max_items, MOST_AT_ONCE)
 
     def stage(self, change: ItemChange, commit_id: str, number: int) -> Item | None:
-        """Write a change beforehand; return the part of the commit's transaction that makes it count.
+        """Write a change in advance; return the part of the commit's transaction that publishes it.
 
-        Returns None when the commit has lost: a reference is there already, or `sweep` has stopped it.
+        Returns None when the commit has lost: a reference already exists, or `sweep` has stopped it.
         """
         active = self._tables.active
         forgotten, leaving = (in_chunks(names, NAMES_PER_ITEM) for names in (change.forgotten, change.leaving))
@@ -201,17 +201,17 @@ class Staging:
         chunks = list(zip_longest(forgotten, leaving, fillvalue=nothing)) or [(nothing, nothing)]
         for at, (going, moving) in enumerate(chunks):
             named = {"commit": commit_id, "number": number, "forgotten": going, "leaving": moving}
-            active.db.transact([active.put(_under_way(commit_id, at), named)])
+            active.db.transact([active.put(_progress_key(commit_id, at), named)])
         for rows, items in zip(self._tables.all, (change.active, change.ready, change.partitions), strict=True):
             for chunk in in_chunks(items.items(), self._most - 1):
                 if not self._write(rows, dict(chunk), commit_id):
                     return None
-        return active.update(_under_way(commit_id, 0), "SET #won = :true", _GOING_ON, true=True)
+        return active.update(_progress_key(commit_id, 0), "SET #won = :true", _GOING_ON, true=True)
 
     def _write(self, rows: Rows, items: Items, commit_id: str) -> bool:
         active = self._tables.active
-        parts = [check(active.table, active.key(_under_way(commit_id, 0)), _GOING_ON)]
-        new = f"attribute_not_exists(#{rows.table.range}) OR #commit = :commit"  # its own, of a try before
+        parts = [check(active.table, active.key(_progress_key(commit_id, 0)), _GOING_ON)]
+        new = f"attribute_not_exists(#{rows.table.range}) OR #commit = :commit"  # its own, from an earlier attempt
         for key, item in items.items():
             staged = {**item, **rows.key(key), "commit": commit_id, "staged": True}
             parts.append(put(rows.table, staged, new, commit=commit_id))
@@ -219,17 +219,17 @@ class Staging:
             lost = rows.db.transact(parts)
             if lost is None:
                 return True
-            met = [item for item in lost.items[1:] if item is not None]
-            if lost.parts[0] or not all(item.get("staged") for item in met):
+            conflicts = [item for item in lost.items[1:] if item is not None]
+            if lost.parts[0] or not all(item.get("staged") for item in conflicts):
                 return False
             logger.info("table %s: another commit has staged the same items", self._table_id)
-            # What stands in the way is staged by another: one that crashed, or that is now refused.
-            if not all(self._settle(other) for other in {item["commit"] for item in met}):
+            # The conflicting items were staged by commits that crashed, or that are now rejected.
+            if not all(self._settle(other) for other in {item["commit"] for item in conflicts}):
                 return False
         return False
 
     def finish(self, commit_id: str, keys: Mapping[Rows, Sequence[str]]) -> None:
-        """Make the staged items of a commit that won plain, and delete what it forgot."""
+        """Remove the marks of the staged items of a commit that won, and delete the references it moved or forgot."""
         staged = "attribute_exists(#staged) AND #commit = :commit"
         change = "REMOVE #staged"
         for rows, names in keys.items():
@@ -247,9 +247,9 @@ class Staging:
         self._forget(list(self._tables.active.query(UNDER_WAY + commit_id)))
 
     def sweep(self) -> int:
-        """Clear up behind every commit that has staged items; return how many could not win.
+        """Clean up after every commit that has staged items; return how many were rejected.
 
-        A commit that is just being made is refused: its writer stages it again.
+        A commit in progress is rejected; its writer stages it again.
         """
         commits = {item["commit"]: bool(item.get("won")) for item in reversed(list(self._named()))}
         lost = 0
@@ -265,12 +265,12 @@ class Staging:
         return self._tables.active.query(UNDER_WAY)
 
     def _settle(self, commit_id: str) -> bool:
-        """Remove what a commit has staged; return False when it has won."""
+        """Reject a commit and remove its staged items; return False, and remove nothing, if it has won."""
         active = self._tables.active
         unwon = "attribute_exists(#commit) AND attribute_not_exists(#won)"
         lost = active.db.transact(
-            [active.update(_under_way(commit_id, 0), "SET #stopped = :true", unwon, true=True)]
-        )  # from now on nothing more is staged, nor can it win
+            [active.update(_progress_key(commit_id, 0), "SET #stopped = :true", unwon, true=True)]
+        )  # from now on it can neither stage more nor win
         if lost is not None and (lost.items[0] or {}).get("won"):
             return False
         if self._catalog.has_commit(self._table_id, commit_id):
@@ -287,11 +287,11 @@ class Staging:
 
     def _forget(self, named: Sequence[Item]) -> None:
         active = self._tables.active
-        # The first, which says whether the commit won, goes last.
+        # The first item records whether the commit won, so it is deleted last.
         active.write_each({}, [item[active.table.range] for item in reversed(named)])
 
 
-def _under_way(commit_id: str, at: int) -> str:
+def _progress_key(commit_id: str, at: int) -> str:
     return f"{UNDER_WAY}{commit_id}#{at:06d}"
 
 

@@ -1,9 +1,23 @@
 """`DynamoDBStateStore`: file references and partitions as items of three DynamoDB tables; no metadata files.
 
-A commit is one transaction of DynamoDB with the catalog's: a compaction moves its inputs to `ready-for-gc-files`, adds
-its output to `active-files` and makes the snapshot current. What it costs does not depend on the number of files, but
-the number of items in a transaction bounds the inputs of a compaction. Bigger changes are staged, see
-`staging`.
+A commit is one DynamoDB transaction that includes the catalog's items: a compaction moves its inputs to
+`ready-for-gc-files`, adds its output to `active-files` and makes the snapshot current. The cost does not depend on the
+number of files in the table, but the number of items in a transaction limits the inputs of a compaction. Bigger changes
+are staged, see `staging`.
+
+`read_state` reads a snapshot back from the three tables. Why it returns exactly that snapshot:
+
+1. The snapshot, and so every commit up to it, is known before its items are read. An item is live in the snapshots
+   [added, removed), so later commits that add or remove items meanwhile change nothing in the result.
+2. A later compaction moves a reference from `active-files` to `ready-for-gc-files`. They are read in that order, so a
+   reference is found in at least one of them; if in both, the later reading counts.
+3. Plain reads can see some items of a transaction a moment before the others, and the pages of a query can be of
+   different moments. So the numbers of references, rows and bytes are compared with those that the commit recorded, the
+   tree must be complete, and a commit that changed the tree must show in it; otherwise everything is read again. The
+   references that the commit removed must be present too, unless a second reading does not find them either.
+4. Garbage collection deletes only references whose [added, removed) contains no retained snapshot. So every retained
+   snapshot, however old, finds all its active references. References that were ready for garbage collection at an old
+   snapshot and have been collected since are missing; nothing reads them.
 """
 
 from __future__ import annotations
@@ -47,21 +61,6 @@ from sleeper_nb.storage.filesystem import Storage
 
 logger = logging.getLogger(__name__)
 
-# Reading a snapshot back from the three DynamoDB tables, whole and of one moment.
-#
-# Why what is read is the snapshot and nothing else, in steps:
-#
-# 1. The snapshot is known before its items are read, and so is every commit up to it. An item is live in the
-# snapshots    [added, removed), so whatever later commits add or remove meanwhile changes nothing of the answer. 2. A
-# later compaction moves a reference from `active-files` to `ready-for-gc-files`. They are read in that order, so a
-# reference is found in one at least; found in both, the later reading counts. 3. Plain reads can see some items of a
-# transaction a moment before the others, and pages of a query are not of one    moment. So references, rows and bytes
-# are compared with what the commit itself said of them, the tree must be    whole, and a commit that changed the tree
-# must show in it; if not, all is read again. What the commit removed must be    there too, or a second reading finds
-# no more of it. 4. A garbage collection deletes only references whose [added, removed) holds no retained snapshot. So
-# every retained    snapshot finds all its active references, however old it is. What waited for garbage collection at
-# an old snapshot    and has been collected since is no longer told of it; nothing reads that.
-
 RETRY = Retry(max_attempts=12, first_wait=0.02, max_wait=1.0)
 
 
@@ -75,7 +74,7 @@ def read_state(
     NotFound
         When the snapshot has expired.
     StorageError
-        When what is there is not the snapshot in every try.
+        When no attempt finds the whole snapshot.
     """
     for attempt in range(RETRY.max_attempts):
         if attempt:
@@ -87,14 +86,14 @@ def read_state(
     if all(retained.id != snapshot.id for retained in catalog.snapshots(table_id)):
         raise NotFound(f"snapshot {snapshot.id} has expired", hint=("choose one that ", HISTORY, " lists"))
     raise StorageError(
-        f"{tables.active.table.name} does not hold what snapshot {snapshot.id} says: "
+        f"{tables.active.table.name} does not contain all of snapshot {snapshot.id}: "
         f"{_references_of(snapshot):,} references to {snapshot.rows:,} rows",
         hint=("run it again; if it fails again, its items in DynamoDB are damaged: ", CHECK),
     )
 
 
 def _read(tables: Tables, snapshot: Snapshot, schema: Schema) -> TableState | None:
-    """Return the state, or None when what was read is not of one moment."""
+    """Return the state, or None when the items read are not consistent."""
     at = snapshot.id
     references, won, forgotten = _active(tables, at)
     ready = {item["reference"]: item for item in tables.ready.query() if _is_live(item, won)}
@@ -112,29 +111,29 @@ def _read(tables: Tables, snapshot: Snapshot, schema: Schema) -> TableState | No
 
 
 def _has_what_it_removed(state: TableState, snapshot: Snapshot) -> bool:
-    """Return whether all references that the commit removed are there; of an old one they may have been collected."""
+    """Return whether all references that the commit removed were read; those of old commits may be collected."""
     removed = pc.equal(state.files.ready_for_gc["removed_snapshot"], snapshot.id)
     expected = snapshot.removed_files if snapshot.removed_references is None else snapshot.removed_references
     return (pc.sum(removed).as_py() or 0) == expected
 
 
 def _references_of(snapshot: Snapshot) -> int:
-    """Return how many references a snapshot has; an earlier build counted them as its files."""
+    """Return how many references a snapshot has; earlier builds recorded them as its files."""
     return snapshot.files if snapshot.references is None else snapshot.references
 
 
 def _active(tables: Tables, at: int) -> tuple[dict[str, Item], set[str], set[str]]:
-    """Return active references, the commits that won and have staged items yet, and what those forgot."""
+    """Return active references, the commits that won but still have staged items, and the references they forgot."""
     under_way: list[Item] = []
-    found: dict[str, Item] = {}
-    for item in tables.active.query():  # commits under way come first
+    references: dict[str, Item] = {}
+    for item in tables.active.query():  # commits in progress come first
         if item["reference"].startswith(UNDER_WAY):
             under_way.append(item)
         else:
-            found[item["reference"]] = item
+            references[item["reference"]] = item
     won = {item["commit"] for item in under_way if item.get("won")}
     now = [item for item in under_way if item["commit"] in won and item["number"] <= at]
-    live = {key: item for key, item in found.items() if _is_live(item, won)}
+    live = {key: item for key, item in references.items() if _is_live(item, won)}
     return live, won, {key for item in now for key in item["forgotten"]}
 
 
@@ -153,31 +152,31 @@ def _tree(partitions: Rows, snapshot: Snapshot, won: set[str]) -> PartitionTree 
 
 
 def _order(row: dict[str, Any]) -> tuple[Any, ...]:
-    """Return where a row comes: active ones by partition, then the others as they were removed."""
+    """Return the sort key of a row: active ones by partition, then the others in the order of removal."""
     removed = row["status"] == READY_FOR_GC
     return removed, row["removed_snapshot"] or 0, row["partition_id"], row["added_snapshot"], row["filename"]
 
 
 CATALOG_ITEMS = 2
-"""What the catalog changes in each commit: the current item, and the new snapshot's. A job's id is one more."""
+"""How many items the catalog changes in each commit: the current one and the new snapshot's; a job's id adds one."""
 TRANSACTION_BYTES = 3_000_000
-"""More than that is staged; a transaction of DynamoDB has at most 4 MB."""
+"""Larger changes are staged; a DynamoDB transaction has at most 4 MB."""
 
 
 class DynamoDBStateStore(StateStore):
-    """Active files, files ready for garbage collection, and partitions, each in a DynamoDB table.
+    """Keeps active files, files ready for garbage collection, and partitions, each in a DynamoDB table.
 
     Parameters
     ----------
     table_id, storage, clock, retry, successor
-        As of every state store.
+        As for every state store.
     catalog
         A `DynamoDBCatalog`.
 
     Raises
     ------
     InvalidInput
-        When the catalog is another.
+        When the catalog is not a `DynamoDBCatalog`.
     """
 
     keeps_history_itself: ClassVar[bool] = True
@@ -213,18 +212,20 @@ class DynamoDBStateStore(StateStore):
 
     @property
     def most_compaction_inputs(self) -> int | None:
-        """How many files one job may merge: each takes two items of the commit's transaction, the output one."""
+        """How many files a job may merge: each input takes two items of the transaction, and the output one."""
         return (self._shared.max_items - CATALOG_ITEMS - 1) // 2
 
     def publish_first(self, entry: TableEntry, snapshot: Snapshot, state: TableState) -> None:
-        """Write the partitions, and only then make the table count."""
+        """Write the partitions, and only then publish the table."""
         self._make()
         rows = self._tables.partitions
         items = partition_items(state.tree.partitions, snapshot.id, snapshot.commit_id)
         self._staged[snapshot.commit_id] = {rows: [*items]}
         for chunk in in_chunks(items.items(), self._shared.max_items):
             if rows.db.transact([rows.put(key, item, new=True) for key, item in chunk]) is not None:
-                raise AlreadyExists(f"there are partitions of a table with id {self.table_id!r}", hint="run it again")
+                raise AlreadyExists(
+                    f"partitions of a table with id {self.table_id!r} already exist", hint="run it again"
+                )
         self._shared.create_table(entry, snapshot)
         self._staged.pop(snapshot.commit_id, None)
 
@@ -236,7 +237,7 @@ class DynamoDBStateStore(StateStore):
             self._make()
             try:
                 self.forget()
-            except ConflictError:  # another writer has moved it here meanwhile
+            except ConflictError:  # meanwhile another writer has moved it here
                 return None
         change = everything(step) if moves_here else difference(step)
         won = self.settle(new, lambda: self._commit_change(head, new, change), set())
@@ -244,7 +245,7 @@ class DynamoDBStateStore(StateStore):
         if won and keys is not None:
             try:
                 self._staging.finish(new.commit_id, keys)
-            except StorageError as error:  # the commit stands; a later sweep does the rest
+            except StorageError as error:  # the commit is valid; a later sweep does the rest
                 logger.warning("table %s: snapshot %d keeps its staging marks: %s", self.table_id, new.id, error)
         return (new,) if won else None
 
@@ -254,9 +255,9 @@ class DynamoDBStateStore(StateStore):
         if not fits or len(repr(also)) > TRANSACTION_BYTES:
             if not change.can_be_staged:
                 raise InvalidInput(
-                    f"a compaction of {len(change.leaving)} files; DynamoDBStateStore takes "
-                    f"{self.most_compaction_inputs} at once",
-                    hint="compact again: a job is planned with fewer files now",
+                    f"a compaction of {len(change.leaving)} files is too large: DynamoDBStateStore takes at most "
+                    f"{self.most_compaction_inputs}",
+                    hint="compact again: jobs are now planned with fewer files",
                 )
             logger.debug("table %s: staging the %d items of snapshot %d", self.table_id, change.size, new.id)
             self._staged[new.commit_id] = change.keys(self._tables)
@@ -267,9 +268,9 @@ class DynamoDBStateStore(StateStore):
         return self._shared.commit(self.table_id, head, new, also=also)
 
     def discard(self, snapshot: Snapshot, written: set[str]) -> None:
-        """Delete what was written for a snapshot that does not count; a failure leaves staged items to `sweep`.
+        """Delete what was written for a snapshot that was not published.
 
-        Nobody sees those.
+        A failure leaves staged items, which no reader sees, to `sweep`.
         """
         super().discard(snapshot, written)
         keys = self._staged.pop(snapshot.commit_id, None)
@@ -284,25 +285,25 @@ class DynamoDBStateStore(StateStore):
         return read_state(self._tables, self._shared, self.table_id, snapshot, schema, self.clock)
 
     def sweep(self) -> int:
-        """Remove what crashed writers have staged, and finish what they published; return how many were removed.
+        """Remove the items staged by crashed writers, and finish what they published; return how many were removed.
 
-        Safe at any time: a writer that is still at it loses its try and stages its change again.
+        Safe at any time: a writer in progress loses its attempt and stages its change again.
         """
         return self._staging.sweep()
 
     def forget(self) -> None:
-        """Delete every item of a table that another state store keeps now; safe to interrupt and to run again.
+        """Delete every item of a table that another state store now keeps; safe to interrupt and to run again.
 
-        Snapshots that were kept here can be read afterwards only when they were materialised before.
+        Snapshots kept here can be read afterwards only if they were materialised before.
 
         Raises
         ------
         ConflictError
-            When this store keeps the table.
+            When this store still keeps the table.
         """
         self.sweep()
-        # Listed before the head is read: what is written later, by a migration back to here, has other commits' ids.
-        found = [
+        # Listed before the head is read: items written later, by a migration back to here, have other commit ids.
+        items = [
             (rows, item["commit"], item[rows.table.range])
             for rows in self._tables.all
             for item in rows.query(columns=f"#commit, #{rows.table.range}")
@@ -316,11 +317,11 @@ class DynamoDBStateStore(StateStore):
                 ),
             )
         for rows in self._tables.all:
-            mine = (written_by(of, commit_id, key) for of, commit_id, key in found if of is rows)
+            mine = (written_by(of, commit_id, key) for of, commit_id, key in items if of is rows)
             rows.db.transact_each(mine, self._shared.max_items)
 
     def erase(self) -> None:
-        """Delete every item of a table that was deleted; its own DynamoDB tables too, where it has some."""
+        """Delete every item of a deleted table, and its own DynamoDB tables if it has any."""
         self._tables.erase()
 
     def _make(self) -> None:

@@ -136,7 +136,7 @@ def test_a_table_that_cannot_be_as_declared_stops_all(session, file, there, says
         ("x = 1\n", "line 1 of .*no setting 'x'"),
         ("# none\n", "declares no table"),
         ("[tables.t]\nschema = 'k INT KEY'\nsplitpoints = [1]\n", "line 3 of .*no setting 'splitpoints'"),
-        ("[tables.t]\nschema = 'k SOON KEY'\n", "line 1 of .*table 't'.*no field type 'SOON'"),
+        ("[tables.t]\nschema = 'k SOON KEY'\n", "line 1 of .*table 't'.*unknown field type 'SOON'"),
         ("[tables.t]\nschema = 'k INT KEY'\nvalues = {a = 'int'}\n", "give the columns exactly once"),
         ("[tables.t]\n", "give the columns exactly once"),
         ("[tables.t]\nrow-keys = {k = 'double'}\n", "cannot be a double"),

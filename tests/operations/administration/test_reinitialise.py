@@ -132,7 +132,7 @@ def _written(folder):
     [
         ({"split_points": ["m"]}, "but the partitions are kept"),
         ({"delete_partitions": True, "split_points": ["n", "m"]}, "does not come after"),
-        ({"delete_partitions": True, "split_points": [3]}, "no value of row key"),
+        ({"delete_partitions": True, "split_points": [3]}, "not a value of row key"),
         ({"delete_partitions": True, "splits_file": "/nowhere/at.all"}, "split points file .* does not exist"),
         ({"delete_partitions": True, "split_points": ["m"], "splits_file": "x"}, "and in the file"),
     ],

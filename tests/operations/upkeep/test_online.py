@@ -49,6 +49,32 @@ def test_an_offline_table_is_read_and_ingested(trips: sl.Table):
     assert trips.scan().count() == 3
 
 
+def test_the_flag_is_read_from_the_table_alone(trips: sl.Table, monkeypatch: pytest.MonkeyPatch):
+    catalog = trips.store.catalog
+    calls: list[str] = []
+
+    def counted(name: str) -> None:
+        method = getattr(catalog, name)
+
+        def call(*arguments: object) -> object:
+            calls.append(name)
+            return method(*arguments)
+
+        monkeypatch.setattr(catalog, name, call)
+
+    for name in ("tables", "find_table", "entry"):
+        counted(name)
+    assert not trips.online
+    assert calls == ["entry"]
+
+
+def test_the_flag_of_a_deleted_table_is_not_found(trips: sl.Table):
+    catalog = trips.store.catalog
+    catalog.delete_table(trips.store.table_id, "trips")
+    with pytest.raises(sl.NotFound, match="no table with id"):
+        assert trips.online
+
+
 def test_it_is_shown_where_tables_are(trips: sl.Table, tmp_path: Path):
     with sl.connect(tmp_path) as session:
         again = session.table("trips")
