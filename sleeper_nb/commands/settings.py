@@ -110,7 +110,7 @@ def apply(context: Context, arguments: Namespace) -> ApplyReport:
     "migrate",
     "move a table's metadata to another state store; history and savepoints stay",
     TABLE,
-    option("--to", text="the new state store", metavar="STORE", choices=STATE_STORES),
+    option("--to", text="the new state store", metavar="state-store", choices=STATE_STORES),
     MESSAGE,
     examples=("migrate trips --to TransactionLogStateStore",),
     words=("move", "convert"),

@@ -49,7 +49,7 @@ def tables(context: Context, _arguments: Namespace) -> Listing[Table]:
     option("--schema", text="a file with the columns, as lines or as JSON; - reads them from standard input",
            metavar="FILE", kind="path"),
     option("--state-store", text="where its metadata is kept; the instance's default if not given",
-           choices=STATE_STORES, metavar="STORE"),
+           choices=STATE_STORES, metavar="state-store"),
     option("--set", text="a property of the table; can be repeated", metavar="NAME=VALUE", many=True),
     examples=(
         "create trips --splits g,n,t\ncity STRING KEY, pickup TIMESTAMP SORT, fare DOUBLE NULL",

@@ -72,7 +72,7 @@ class Permissions:
             text = json.dumps(name, ensure_ascii=False)
             raise NotAllowed(
                 f"iterator {name!r} of the table's properties is Python code, which this session may not run",
-                hint=f"if you trust it: connect(…, iterators=[{text}]), or for %sleeper and the console "
+                hint=f"if you trust it: connect(…, iterators=[{text}]), or "
                 f"iterators = [{text}] at the top of your sleeper.toml",
             )
         return self.iterators[name]
@@ -86,7 +86,7 @@ def place_not_allowed(address: str) -> NotAllowed:
     text = json.dumps(address, ensure_ascii=False)
     return NotAllowed(
         f"a table's files are at {address}, outside the warehouse, which this session may not use",
-        hint=f"if you trust it: connect(…, data_paths=[{text}]), or for %sleeper and the console "
+        hint=f"if you trust it: connect(…, data_paths=[{text}]), or "
         f"data-paths = [{text}] at the top of your sleeper.toml",
     )
 

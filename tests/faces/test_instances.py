@@ -69,7 +69,7 @@ def test_the_script_lines_of_the_specification_as_processes(demo, folder):
     done = subprocess.run(
         [*console, "add-table", "demo", "my-table"], env=here, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout, "there already" in done.stderr) == (1, "", True)
+    assert (done.returncode, done.stdout, "already exists" in done.stderr) == (1, "", True)
 
 
 def test_templates_that_are_there_are_never_overwritten_unasked(sleeper, folder):
