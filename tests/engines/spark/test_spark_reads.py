@@ -244,11 +244,20 @@ def test_no_way_reads_a_file_that_sql_may_not(session, spark_engine, tmp_path):
         ("SELECT * FROM csv.`s3a://bucket/a.csv`", "only files of this machine"),
         ("SELECT * FROM csv.`http://example.com/a.csv`", "only files of this machine"),
         ("SELECT * FROM org.apache.spark.sql.execution.datasources.csv.CSVFileFormat.`{0}`", None),
-        ("SELECT * FROM `org.apache.spark.sql.execution.datasources.csv.CSVFileFormat`.`{0}`", "no files of format"),
-        ("SELECT * FROM csv.`{0}` WITH (ignoreCorruptFiles = true)", "does not accept the file option 'ignorecorruptfiles'"),
-        ("CREATE TEMP VIEW given USING csv OPTIONS (path '{0}', ignoreMissingFiles true)", "does not accept the file option 'ignoreMissing"),
-        ("CREATE TEMP VIEW given USING csv OPTIONS (paths '[\"{0}\"]')", "does not accept the file option 'paths'"),
-        ("CREATE TEMP VIEW given USING xml OPTIONS (path '{0}', rowValidationXSDPath '{0}')", "does not accept the file option 'rowVal"),
+        (
+            "SELECT * FROM `org.apache.spark.sql.execution.datasources.csv.CSVFileFormat`.`{0}`",
+            "cannot read files of format",
+        ),
+        ("SELECT * FROM csv.`{0}` WITH (ignoreCorruptFiles = true)", "the file option 'ignorecorruptfiles'"),
+        (
+            "CREATE TEMP VIEW given USING csv OPTIONS (path '{0}', ignoreMissingFiles true)",
+            "the file option 'ignoreMissing",
+        ),
+        ("CREATE TEMP VIEW given USING csv OPTIONS (paths '[\"{0}\"]')", "the file option 'paths'"),
+        (
+            "CREATE TEMP VIEW given USING xml OPTIONS (path '{0}', rowValidationXSDPath '{0}')",
+            "the file option 'rowVal",
+        ),
     ],
 )
 def test_formats_options_and_places_are_listed(session, tmp_path, sql, words):
