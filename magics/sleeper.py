@@ -40,7 +40,7 @@ def notebook_progress(shell: InteractiveShell, wanted: Callable[[], str]) -> Lin
     shell
         Where the cell runs.
     wanted
-        Gives the setting: ``auto`` shows it where somebody watches, ``text`` always, ``off`` never. The environment's
+        Gives the setting: ``auto`` shows it in notebooks and terminals, ``text`` always, ``off`` never. The variable
         ``SLEEPER_PROGRESS`` goes before it.
     """
 

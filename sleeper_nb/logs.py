@@ -11,8 +11,6 @@ import sys
 import time
 from collections.abc import Mapping
 
-from sleeper_nb.errors import InvalidInput
-
 VARIABLE = "SLEEPER_LOG"
 LEVELS = ("debug", "info", "warning", "error")
 OFF = "off"
@@ -73,11 +71,19 @@ def level_of(environment: Mapping[str, str]) -> str:
     InvalidInput
         When it names none; the hint lists the levels.
     """
-    level = environment.get(VARIABLE, "").strip().lower() or OFF
-    if level not in (*LEVELS, OFF):
+    level = _named_level(environment)
+    if level is None:
+        from sleeper_nb.errors import InvalidInput  # the import of the package, which calls `start`, needs no errors
+
         choices = f"{', '.join(LEVELS)} or {OFF}"
         raise InvalidInput(f"{VARIABLE} cannot be {environment[VARIABLE]!r}", hint=f"set it to {choices}")
     return level
+
+
+def _named_level(environment: Mapping[str, str]) -> str | None:
+    """Return the level that ``SLEEPER_LOG`` names; None when it names none."""
+    level = environment.get(VARIABLE, "").strip().lower() or OFF
+    return level if level in (*LEVELS, OFF) else None
 
 
 def start(environment: Mapping[str, str]) -> None:
@@ -87,9 +93,6 @@ def start(environment: Mapping[str, str]) -> None:
     """
     if not any(isinstance(handler, logging.NullHandler) for handler in _LOGGER.handlers):
         _LOGGER.addHandler(logging.NullHandler())
-    try:
-        level = level_of(environment)
-    except InvalidInput:
-        return
-    if level != OFF:
+    level = _named_level(environment)
+    if level not in (None, OFF):
         show(level)

@@ -430,10 +430,10 @@ class TableAt(Report):
         They are in the order of their partitions. What would be merged follows from the table's current properties.
         """
         store = self._store
-        return self.files_beside(store.catalog.claims(store.table_id, store.clock.now()))
+        return self.files_with_claims(store.catalog.claims(store.table_id, store.clock.now()))
 
     @checked
-    def files_beside(self, claimed: Sequence[FileClaim]) -> Pictured[dict[str, Any]]:
+    def files_with_claims(self, claimed: Sequence[FileClaim]) -> Pictured[dict[str, Any]]:
         """Return the files as `files` does, given the current claims of compaction jobs."""
         strategy, store = self.properties["sleeper.table.compaction.strategy.class"], self._store
         settings, most = StrategySettings.of(self.properties), store.most_compaction_inputs

@@ -200,7 +200,7 @@ class Table(Report):
         catalog, now = self.store.catalog, self.store.clock.now()
         # A compaction that commits in between would leave its old inputs without the claim on them.
         at, claims = steady(self._current, lambda: catalog.claims(self.entry.id, now))
-        return at.files_beside(claims)
+        return at.files_with_claims(claims)
 
     def leaves(self) -> Pictured[dict[str, Any]]:
         """Return the leaf partitions of the current version, as `TableAt.leaves` does."""
@@ -442,8 +442,8 @@ class Table(Report):
             The commit's message in history.
         job_id
             A name for this load, such as ``2026-11-21/flights``. A load whose id has added rows before adds nothing,
-            however often it runs and in whichever process. Ids are kept as long as the
-            table is. A load without rows does not use up its id.
+            however often it runs and in whichever process. Ids are kept as long as the table is. A load without rows
+            does not use up its id.
         dry_run
             Only return what would be done: rows, leaves, files, and every difference between data and schema.
         delimiter

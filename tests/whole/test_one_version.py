@@ -164,7 +164,7 @@ TABLE_AT = {
     )
 } | {
     "answering": lambda t: dict(t.answering.texts),
-    "files_beside": lambda t: t.files_beside(()),
+    "files_with_claims": lambda t: t.files_with_claims(()),
     "plan": lambda t: t.plan().grid().text(),  # as values it has the moment of the call
     "guard": lambda t: t.guard(0).snapshot_id,
     "in_schema": lambda t: t.in_schema("own"),
