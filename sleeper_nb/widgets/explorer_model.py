@@ -143,7 +143,8 @@ class ExploreModel:
 
     def has_table(self, name: str) -> bool:
         """Return whether a table of that name exists now."""
-        return name in self.tables()
+        entry = self._session.components.catalog.find_table(name)  # in any case of its letters
+        return entry is not None and entry.name == name
 
     def open(self, name: str) -> OpenedTable:
         """Open a table: its entry in the catalog and its properties are read now; `NotFound` names the nearest."""
@@ -152,8 +153,8 @@ class ExploreModel:
     def reopened_if_changed(self, opened: OpenedTable) -> OpenedTable:
         """Return an opened table while its entry in the catalog is the same; otherwise open its name again.
 
-        This costs one request to the catalog. The entry changes when the table is renamed, deleted or made anew, goes
-        on- or offline, or gets other properties.
+        This costs one request to the catalog. The entry changes when the table is renamed, deleted or created again,
+        goes on- or offline, or gets other properties.
 
         Raises
         ------
