@@ -1,7 +1,7 @@
 """Eight processes append to one table at once: commits per second of our state stores and their peers, in one run.
 
 ``python -m benchmarks.contention [--processes 8] [--appends 25] [--rows 1000] [--only NAME] [--servers]``
-exits with 1 when a commit or a row of ours is missing. The floor is the same number of bare conditional updates of the
+exits with 1 when a commit or a row is missing. The floor is the same number of bare conditional updates of the
 catalog, without Parquet.
 """
 

@@ -70,7 +70,7 @@ def seconds(work):
 def run(kind, given):
     with tempfile.TemporaryDirectory() as folder:
         maker = multiprocessing.get_context("spawn").Process(target=prepare, args=(folder, kind, given))
-        maker.start()  # apart, so that its memory is none of ours
+        maker.start()  # apart, so that its memory does not count
         maker.join()
         store = opened(folder, kind)
         head = store.head()

@@ -162,7 +162,7 @@ class NotFound(SleeperError, LookupError):  # noqa: N818
         if near:
             hint = "did you mean " + " or ".join(repr(n) for n in near) + "?"
         elif known:
-            hint = f"there are: {_joined(known)}"
+            hint = f"available: {_joined(known)}"
         else:
             hint = f"there is no {kind} yet"
         return cls(f"no {kind} {str(name)!r}{where}", hint=hint)

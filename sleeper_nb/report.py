@@ -61,7 +61,7 @@ def _value_or_text(scalar: Any) -> Any:
 
 
 def _far_date(value: int, parts_of_day: int, bits: int) -> str:
-    """Return a date of any year as one of ours is written; the ends of the type are DuckDB's infinite ones."""
+    """Return a date of any year in the format of reports; the ends of the type are DuckDB's infinite ones."""
     if abs(value) == 2 ** (bits - 1) - 1:
         return "infinity" if value > 0 else "-infinity"
     ages, day = divmod(value // parts_of_day, _DAYS_IN_400_YEARS)  # after which the calendar repeats

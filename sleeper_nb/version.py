@@ -641,7 +641,7 @@ class Changes(Report):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ChangedRows(Report):
-    """Rows that were added, removed, or both, not read yet; each call reads them anew.
+    """Rows that were added, removed, or both, not read yet; each call reads them again.
 
     Made by `Changes`.
     """

@@ -14,6 +14,7 @@ from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.engines.spark.engine import SparkEngine
 from sleeper_nb.progress import Silent
 from sleeper_nb.state_store.state_store_base import StateStore
+from tests.support.backends import BACKENDS, Tables, stores
 from tests.support.builders import START, a_store
 
 if TYPE_CHECKING:
@@ -67,6 +68,13 @@ def store(tmp_path: Path, clock: ManualClock) -> Iterator[StateStore]:
     made = a_store(tmp_path, clock=clock)
     yield made
     made.catalog.close()
+
+
+@pytest.fixture(params=stores("memory"))
+def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
+    """Tables of each state store; those that need a server have its mark."""
+    kind, backend = request.param
+    return Tables(kind, BACKENDS[backend](tmp_path))
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.commands import COMMANDS
 from sleeper_nb.report import Display
 from sleeper_nb.sql.tokens import tokenize
+from tests.support.engines import ENGINES, answer
 
 SCHEMA = sl.Schema({"city": "string"}, {"at": "timestamp"}, {"fare": "int?", "note": "string?"})
-ENGINES = ["duckdb", pytest.param("spark", marks=pytest.mark.spark)]
 
 
 @pytest.fixture
@@ -26,10 +26,6 @@ def session(tmp_path, request):
                 table.create_savepoint("before-fix")
         table.compact("all", engine="local")
         yield opened
-
-
-def answer(session, sql, engine, **params):
-    return [tuple(row.values()) for row in session.sql(sql, engine=engine, params=params).to_arrow().to_pylist()]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -87,7 +83,7 @@ def test_parameters_are_values_and_never_text(session, engine):
     [
         ("SELECT * FROM tripps", sl.NotFound, "no table 'tripps'", "did you mean 'trips'?"),
         ("SELECT * FROM tripps VERSION AS OF 2", sl.NotFound, "no table 'tripps'", "did you mean 'trips'?"),
-        ("SELECT * FROM trips VERSION AS OF 99", sl.NotFound, "no snapshot 99", "there are: 1–5"),
+        ("SELECT * FROM trips VERSION AS OF 99", sl.NotFound, "no snapshot 99", "available: 1–5"),
         (
             "SELECT * FROM trips VERSION AS OF 'savepoint.befor-fix'",
             sl.NotFound,

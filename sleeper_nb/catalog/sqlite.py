@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from datetime import datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,7 @@ _SNAPSHOT = (
     "references", "added_references", "removed_references",
     "files_checksum", "partitions_checksum", "schema_checksum", "processing", "leaves",
 )  # fmt: skip
+_SNAPSHOT_VALUES, _TIME = attrgetter(*_SNAPSHOT), _SNAPSHOT.index("time")
 _COLUMNS = ", ".join(f'"{name}"' for name in (*_SNAPSHOT, "checksum"))
 _SELECT_SNAPSHOT = f"SELECT {_COLUMNS} FROM snapshots WHERE table_id = ?"  # noqa: S608 - our own column names
 _RETAINED = " AND NOT expired"
@@ -167,9 +169,9 @@ SELECT coalesce(max(id), 0) FROM snapshots WHERE table_id = :table AND files_pat
 
 def _from_snapshot(table_id: str, snapshot: Snapshot) -> tuple[Any, ...]:
     """Return the values for `_INSERT_SNAPSHOT`."""
-    values = ((name, getattr(snapshot, name)) for name in _SNAPSHOT)
-    row = (to_micros(value) if name == "time" else value for name, value in values)
-    return (table_id, *row, snapshot_checksum(table_id, snapshot))
+    values = list(_SNAPSHOT_VALUES(snapshot))
+    values[_TIME] = to_micros(snapshot.time)
+    return (table_id, *values, snapshot_checksum(table_id, snapshot))
 
 
 def _to_snapshot_row(table_id: str, catalog: str, row: Sequence[Any]) -> SnapshotRow:
@@ -285,7 +287,8 @@ def _to_lease(row: tuple[Any, ...]) -> Lease:
 # Claims of compaction jobs on files, records of runs of jobs of every kind, and the ids of jobs.
 
 _JOB = tuple(field.name for field in fields(Job))
-_TIMES = frozenset({"created", "started", "finished"})
+_JOB_VALUES = attrgetter(*_JOB)
+_TIMES = ("created", "started", "finished")
 _SELECT_JOBS = f"SELECT {', '.join(_JOB)} FROM jobs WHERE table_id = ? ORDER BY created DESC, id DESC LIMIT ?"  # noqa: S608
 _PUT_JOB = f"INSERT OR REPLACE INTO jobs (table_id, {', '.join(_JOB)}) VALUES (?{', ?' * len(_JOB)})"  # noqa: S608
 _SELECT_CLAIMS = """
@@ -306,24 +309,16 @@ def _to_claim(row: tuple[Any, ...]) -> FileClaim:
 
 def _to_job(row: tuple[Any, ...]) -> Job:
     """Convert a row of `_SELECT_JOBS`."""
-    return Job(**{name: _from_stored(name, value) for name, value in zip(_JOB, row, strict=True)})
+    values = dict(zip(_JOB, row, strict=True))
+    times = {name: from_micros(values[name]) for name in _TIMES if values[name] is not None}
+    return Job(**{**values, **times, "partition_ids": tuple(json.loads(values["partition_ids"]))})
 
 
 def _from_job(table_id: str, job: Job) -> tuple[Any, ...]:
     """Return the values for `_PUT_JOB`."""
-    return (table_id, *(_to_stored(name, getattr(job, name)) for name in _JOB))
-
-
-def _to_stored(name: str, value: Any) -> Any:
-    if name in _TIMES:
-        return None if value is None else to_micros(value)
-    return json.dumps(value) if name == "partition_ids" else value
-
-
-def _from_stored(name: str, value: Any) -> Any:
-    if name in _TIMES:
-        return None if value is None else from_micros(value)
-    return tuple(json.loads(value)) if name == "partition_ids" else value
+    values = dict(zip(_JOB, _JOB_VALUES(job), strict=True))
+    times = {name: to_micros(values[name]) for name in _TIMES if values[name] is not None}
+    return (table_id, *{**values, **times, "partition_ids": json.dumps(job.partition_ids)}.values())
 
 
 def _job_ids(table_id: str, new: Iterable[Snapshot]) -> list[tuple[str, str, int]]:

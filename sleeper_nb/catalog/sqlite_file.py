@@ -54,6 +54,11 @@ class SqliteFile:
         The format that this release writes; a file of a newer one is refused.
     upgrade
         Brings a file of an older format, or an empty one, to `format_version` within a transaction.
+
+    Attributes
+    ----------
+    name
+        The catalog as messages name it.
     """
 
     def __init__(
@@ -61,6 +66,7 @@ class SqliteFile:
     ) -> None:
         self._format_version, self._upgrade = format_version, upgrade
         self._path, self._sync = path.absolute(), sync
+        self.name = f"the catalog {self._path}"
         self._lock, self._closed = threading.RLock(), False
         self.identity: tuple[int, int] | None = None
         self._reserve = Reserve(self._path)
@@ -195,11 +201,6 @@ class SqliteFile:
         """Return all rows of a query."""
         with self._errors() as connection:
             return connection.execute(statement, parameters).fetchall()
-
-    @property
-    def name(self) -> str:
-        """The catalog as messages name it."""
-        return f"the catalog {self._path}"
 
     def read(self, make: Callable[[tuple[Any, ...]], T], statement: str, parameters: Any = ()) -> tuple[T, ...]:
         """Return the rows of a query, each converted by `make`; `CatalogDamaged` when one cannot be."""

@@ -197,7 +197,7 @@ def split_reference(text: str) -> tuple[str, VersionReference | None]:
 
 
 def explained(error: Exception) -> SleeperError | None:
-    """Return an error of Spark as one of ours; None for any other."""
+    """Return an error of Spark as a `SleeperError`; None for any other."""
     if "pyspark" not in sys.modules:  # nothing of it can have failed
         return None
     from sleeper_nb.engines.spark import spark_errors as errors

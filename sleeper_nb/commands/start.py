@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from sleeper_nb.commands.context import Context
 from sleeper_nb.commands.help import HelpPage, describe, overview
 from sleeper_nb.commands.home import Home, find_home
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
-from sleeper_nb.report import Grid, Report
+from sleeper_nb.report import Grid, Report, notes_line
 from sleeper_nb.storage.paths import CATALOG
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ class Opened(Report):
     """The answer of `use`: an opened instance and its session.
 
     `others` are the warehouse's other instances, listed when this one has no tables. `created` says what was created
-    by opening it: "new warehouse" or "new instance".
+    by opening it: "new warehouse" or "new instance". `next_command` says how the next command opens it, where that
+    needs saying.
     """
 
     warehouse: str
@@ -39,6 +41,7 @@ class Opened(Report):
     session: Session
     others: tuple[str, ...] = ()
     created: str | None = None
+    next_command: str = ""
 
     def grid(self) -> Grid:
         """Return where it is, and its tables."""
@@ -48,8 +51,8 @@ class Opened(Report):
             ("tables", ", ".join(self.tables) or "none"),
             *([("other instances", ", ".join(self.others))] if self.others else []),
         )
-        footer = f"{self.created} at {Path(self.session.location)}" if self.created else ""
-        return Grid(("", ""), rows, footer=footer)
+        created = f"{self.created} at {Path(self.session.location)}" if self.created else ""
+        return Grid(("", ""), rows, footer=notes_line(created, self.next_command))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields but for the session."""
@@ -87,7 +90,16 @@ def use(context: Context, arguments: Namespace) -> Opened:
     context.session = session
     # An instance without tables may have been created just now, by a misspelt name.
     others = () if names else tuple(each for each in instance_names(session.warehouse()) if each != session.instance)
-    return Opened(uri, session.instance, names, session, others, created)
+    return Opened(uri, session.instance, names, session, others, created, _next_command(context, uri))
+
+
+def _next_command(context: Context, uri: str) -> str:
+    """Return what the next command on the console needs: each is a process of its own, which keeps nothing open."""
+    if context.face == "notebook" or find_home("default", None, os.environ, Path.cwd()).warehouse == uri:
+        return ""
+    return (
+        f"this opened it for one command only: add --warehouse {shlex.quote(uri)} to the next, or set SLEEPER_WAREHOUSE"
+    )
 
 
 def _created_by_opening(uri: str, instance: str) -> str | None:

@@ -111,5 +111,4 @@ class OpenTable:
 
     def processing_of(self, state: TableState, now: datetime | None = None) -> DataProcessing:
         """Return the filters, iterator and aggregations that a version records; ages count at `now`."""
-        properties = self.properties.processed_as(state.processing)
-        return DataProcessing.of(properties, state.schema, now or self.components.clock.now())
+        return DataProcessing.at(self.properties, state, now or self.components.clock.now())

@@ -27,6 +27,7 @@ from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions
 if TYPE_CHECKING:
     from sleeper_nb.model.properties import TableProperties
     from sleeper_nb.model.schema import Field, Schema
+    from sleeper_nb.model.state import TableState
 
 FILTERS = "sleeper.table.filters"
 AGGREGATIONS = "sleeper.table.aggregations"
@@ -141,14 +142,19 @@ class DataProcessing:
             When a filter or aggregation does not support the type of its field, or when aggregations do not name each
             value field once.
         """
-        name, config = properties[ITERATOR], properties[ITERATOR_CONFIG]
+        filters, name, config, aggregations = properties.values(*PROCESSING_PROPERTIES)
         iterator = PythonIterator(name, config, properties.permissions) if name else None
-        processing = cls(properties[FILTERS], iterator, properties[AGGREGATIONS], now)
+        processing = cls(filters, iterator, aggregations, now)
         for filtered in processing.filters:
             _check_filter(filtered, schema)
         if processing.aggregations:
             _check_aggregations(processing.aggregations, schema)
         return processing
+
+    @classmethod
+    def at(cls, properties: TableProperties, state: TableState, now: datetime) -> DataProcessing:
+        """Return the processing that a version records; a version of an earlier release has that of the properties."""
+        return cls.of(properties.processed_as(state.processing), state.schema, now)
 
     @property
     def is_nothing(self) -> bool:

@@ -274,6 +274,10 @@ class _Properties:
         key = name, text
         return self.parsed[key] if key in self.parsed else self.defined[name].parse(text)
 
+    def values(self, *names: str) -> tuple[Any, ...]:
+        """Return the values of several properties."""
+        return tuple([self[name] for name in names])
+
     def text(self, name: str) -> str:
         """Return the text of the value that applies."""
         return self.texts.get(name, self.defined[name].default)
@@ -345,6 +349,9 @@ class TableProperties(_Properties):
     def origin(self, name: str) -> Origin:
         """Return where the value that applies is set."""
         return "table" if name in self.texts else "instance" if name in self.defaults else "default"
+
+
+ALL_DEFAULTS = TableProperties({})
 
 
 class InstanceProperties(_Properties):

@@ -338,6 +338,10 @@ class Schema(Report):
         All fields, and their names: row keys, sort keys, values.
     arrow
         The Arrow schema of the table's rows and data files.
+    sort_order
+        The columns by which every data file is sorted, ascending: row keys, then sort keys.
+    is_renamed
+        Whether some column has another name in data files.
 
     Raises
     ------
@@ -354,6 +358,8 @@ class Schema(Report):
     fields: tuple[Field, ...] = dataclasses.field(init=False, compare=False)
     names: tuple[str, ...] = dataclasses.field(init=False, compare=False)
     arrow: pa.Schema = dataclasses.field(init=False, compare=False)
+    sort_order: tuple[str, ...] = dataclasses.field(init=False, compare=False)
+    is_renamed: bool = dataclasses.field(init=False, compare=False)
 
     @checked
     def __init__(
@@ -367,6 +373,8 @@ class Schema(Report):
         object.__setattr__(self, "names", tuple(each.name for each in self.fields))
         self._check()
         object.__setattr__(self, "arrow", pa.schema([each.arrow for each in self.fields]))
+        object.__setattr__(self, "sort_order", tuple(each.name for each in (*self.row_keys, *self.sort_keys)))
+        object.__setattr__(self, "is_renamed", any(each.stored for each in self.fields))
 
     def _check(self) -> None:
         if not self.row_keys:
@@ -400,22 +408,12 @@ class Schema(Report):
                     raise InvalidInput(f"{role} {field.name!r} cannot be nullable", hint="only values can be null")
 
     @property
-    def sort_order(self) -> tuple[str, ...]:
-        """The columns by which every data file is sorted, ascending: row keys, then sort keys."""
-        return tuple(field.name for field in (*self.row_keys, *self.sort_keys))
-
-    @property
     def in_files(self) -> Schema:
         """The schema of data files: each field has the name of its column there; `self` when no name differs."""
         if not self.is_renamed:
             return self
         values = [Field(field.column, field.type, field.nullable, late=field.late) for field in self.values]
         return Schema(self.row_keys, self.sort_keys, values, self.retired)
-
-    @property
-    def is_renamed(self) -> bool:
-        """Whether some column has another name in data files."""
-        return any(field.stored for field in self.fields)
 
     @property
     def is_altered(self) -> bool:

@@ -30,7 +30,8 @@ from typing import TypeVar
 
 from sleeper_nb.catalog.catalog_base import FileClaim, steady
 from sleeper_nb.errors import OutcomeUnknown, SleeperError, StateRuleBroken
-from sleeper_nb.model.processing import NOTHING, DataProcessing
+from sleeper_nb.model.processing import DataProcessing
+from sleeper_nb.model.properties import ALL_DEFAULTS, TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot, files_text
 from sleeper_nb.model.state import TableState
@@ -84,7 +85,7 @@ def compact(
     partition_id: str | None = None,
     excluded: Collection[str] = (),
     tracker: JobTracker | None = None,
-    processing: DataProcessing = NOTHING,
+    properties: TableProperties = ALL_DEFAULTS,
 ) -> CompactionReport:
     """Plan, claim, run and commit jobs. Each job is committed when it finishes; an interrupt loses only running jobs.
 
@@ -108,8 +109,8 @@ def compact(
         Ids of leaves to leave out.
     tracker
         Records the jobs in the catalog; a new one when None.
-    processing
-        The table's filters, iterator and aggregations.
+    properties
+        The table's, with its filters, iterator and aggregations.
 
     Raises
     ------
@@ -118,7 +119,15 @@ def compact(
     """
     state, claims = _state_and_claims(store, consistent=dry_run)
     proposed, waiting, blocked_by = plan_compaction(
-        state, strategy, settings, claims, store.clock, store.most_compaction_inputs, partition_id, excluded, processing
+        state,
+        strategy,
+        settings,
+        claims,
+        store.clock,
+        store.most_compaction_inputs,
+        partition_id,
+        excluded,
+        DataProcessing.at(properties, state, store.clock.now()),
     )
     if dry_run:
         return CompactionReport(proposed, (), (), strategy, settings, waiting, dry_run=True, blocked_by=blocked_by)

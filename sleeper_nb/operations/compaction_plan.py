@@ -49,12 +49,13 @@ class StrategySettings:
     def of(cls, properties: TableProperties) -> StrategySettings:
         """Return the settings that a table's properties hold."""
         prefix = "sleeper.table.compaction"
-        return cls(
-            properties[f"{prefix}.files.batch.size"],
-            properties[f"{prefix}.strategy.sizeratio.ratio"],
-            properties[f"{prefix}.strategy.sizeratio.max.concurrent.jobs.per.partition"],
-            properties[f"{prefix}.job.creation.limit"],
+        values = properties.values(
+            f"{prefix}.files.batch.size",
+            f"{prefix}.strategy.sizeratio.ratio",
+            f"{prefix}.strategy.sizeratio.max.concurrent.jobs.per.partition",
+            f"{prefix}.job.creation.limit",
         )
+        return cls(*values)
 
 
 FileBatches = list[list[PlannedFile]]
@@ -174,12 +175,12 @@ class CompactionJob:
     @property
     def rows(self) -> int:
         """Number of rows of the inputs in the partition."""
-        return sum(file.rows for file in self.inputs)
+        return sum([file.rows for file in self.inputs])
 
     @property
     def filenames(self) -> tuple[str, ...]:
         """The names of the inputs."""
-        return tuple(file.filename for file in self.inputs)
+        return tuple([file.filename for file in self.inputs])
 
     @property
     def output(self) -> str:

@@ -301,7 +301,7 @@ class SparkResult(QueryResult):
         return rows
 
     def _batches(self, rows: int) -> Iterator[pa.Table]:
-        kept = self._frame.persist()  # otherwise each batch is computed anew, perhaps in another order
+        kept = self._frame.persist()  # otherwise each batch is computed again, perhaps in another order
         try:
             for first in count(0, rows):
                 batch = self._collected(kept.offset(first).limit(rows))

@@ -135,7 +135,7 @@ class _Runner:
         return self.run(bound).to_arrow().column(0)[0].as_py()
 
     def own(self, text: str, values: Mapping[str, Any]) -> QueryResult:
-        """Return the result of a statement of ours, on DuckDB."""
+        """Return the result of a statement that this package wrote, on DuckDB."""
         return self._on_duckdb(Bound(Statement.of(text, dialect="duckdb"), {}, ()), values)
 
     def _from_metadata(self, bound: Bound) -> QueryResult | None:

@@ -25,14 +25,14 @@ from sleeper_nb.operations.administration.instances import check_table_name
 from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
 from sleeper_nb.operations.split import initial_split_points, with_splits
 from sleeper_nb.report import CONFIRM
-from sleeper_nb.session.open_tables import OpenTables
+from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.table.configuring import check_fit, set_properties
 
 logger = logging.getLogger(__name__)
 
 
 def create(
-    tables: OpenTables,
+    tables: TableOpener,
     name: str,
     schema: Schema,
     split_points: Iterable[Any] | None,
@@ -64,7 +64,7 @@ def create(
 
 
 def _planned(
-    tables: OpenTables,
+    tables: TableOpener,
     name: str,
     schema: Schema,
     split_points: Iterable[Any] | None,
@@ -82,7 +82,7 @@ def _planned(
     return settings, PartitionTree.from_split_points(schema, points, clock.new_id)
 
 
-def rename(tables: OpenTables, old: str, new: str) -> None:
+def rename(tables: TableOpener, old: str, new: str) -> None:
     """Rename a table; errors are those of `Session.rename_table`."""
     entry, catalog = tables.entry(old), tables.components.catalog
     check_table_name(new, [other for other in catalog.tables() if other.id != entry.id])
@@ -90,7 +90,7 @@ def rename(tables: OpenTables, old: str, new: str) -> None:
     logger.info("renamed table %s (%s) to %s", entry.name, entry.id, new)
 
 
-def delete(tables: OpenTables, name: str, *, force: bool, dry_run: bool) -> DeletionReport:
+def delete(tables: TableOpener, name: str, *, force: bool, dry_run: bool) -> DeletionReport:
     """Delete a table with `force`; return the plan with `dry_run`; otherwise raise `ConfirmationNeeded` with it."""
     catalog, files, clock = tables.components.catalog, tables.components.property_files, tables.components.clock
     if force and not dry_run:
@@ -109,7 +109,7 @@ def delete(tables: OpenTables, name: str, *, force: bool, dry_run: bool) -> Dele
 
 
 def reinitialise(
-    tables: OpenTables,
+    tables: TableOpener,
     name: str,
     *,
     delete_partitions: bool,
@@ -141,7 +141,7 @@ def reinitialise(
     return reinitialising.reinitialise(table.store, table.name, fresh, force=force, dry_run=dry_run, author=author)
 
 
-def migrate(tables: OpenTables, name: str, to: str, *, message: str | None) -> Snapshot:
+def migrate(tables: TableOpener, name: str, to: str, *, message: str | None) -> Snapshot:
     """Move the metadata of a table to another state store; errors are those of `Session.migrate_state_store`."""
     table, files = tables.named(name), tables.components.property_files
     # The file may name another store still: a process may have ended after its commit moved the table.
@@ -162,7 +162,7 @@ def migrate(tables: OpenTables, name: str, to: str, *, message: str | None) -> S
 
 
 def apply(
-    tables: OpenTables, declared: str | Path | Mapping[str, Any], *, dry_run: bool, skip_conflicts: bool
+    tables: TableOpener, declared: str | Path | Mapping[str, Any], *, dry_run: bool, skip_conflicts: bool
 ) -> ApplyReport:
     """Create and change tables as they are declared; errors are those of `Session.apply`."""
     existing = {}

@@ -32,7 +32,7 @@ from sleeper_nb.progress import BackgroundJobs, Progress
 from sleeper_nb.query import ENGINES, Engine, QueryResult, run_query
 from sleeper_nb.report import Listing
 from sleeper_nb.session import administration
-from sleeper_nb.session.open_tables import OpenTables
+from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -82,7 +82,7 @@ class Session:
             leases=Leases(catalog, clock, author),
             property_files=PropertyFiles(storage, settings, permissions, catalog),
         )
-        self._tables = OpenTables(components, storage)
+        self._tables = TableOpener(components, storage)
         if spark is not None:
             self.spark()  # so that the given Spark session knows ``format("sleeper")`` from now on
 
@@ -264,7 +264,7 @@ class Session:
         name
             The table.
         delete_partitions
-            Create the partitions anew; otherwise they stay.
+            Create the partitions again; otherwise they stay.
         split_points
             The split points of the new partitions, as `create_table` takes them; those of the table's properties when
             None.

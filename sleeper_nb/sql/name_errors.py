@@ -1,4 +1,4 @@
-"""Errors of the engines about names: a table that may be a misspelt one of ours, or a column."""
+"""Errors of the engines about names: a table whose name may be misspelt, or a column."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class Statement:
 
 
 class _Rewriting:
-    """Writes a statement anew, from its start to its end, with replacements."""
+    """Rewrites a statement from start to end, with replacements."""
 
     def __init__(self, statement: Statement) -> None:
         self._old = statement

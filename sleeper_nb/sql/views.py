@@ -50,7 +50,7 @@ def changed_view(statement: Statement, references: tuple[TableReference, ...], b
     target = next((reference for reference in references if reference.role == "write"), None)
     if target is None:
         return None
-    binder.bind(statement, references)  # or it raises: a table of ours is never written to
+    binder.bind(statement, references)  # or it raises: the tables of the warehouse are never written to
     name, start = target.name, statement.index_from(target.start)
     words = tuple(token.word for token in statement.tokens[:start])
     if words in {_DROP, (*_DROP, "IF", "EXISTS")}:

@@ -15,14 +15,24 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sleeper_nb.errors import StorageError
+from sleeper_nb.model.checksums import Checksum
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.storage.integrity import ChecksummedStream
+from sleeper_nb.storage.integrity import checksummed
 
 _PREFIX = "sleeper.table.parquet"
-_DICTIONARY = f"{_PREFIX}.dictionary.encoding"
+_PROPERTIES = (
+    f"{_PREFIX}.rowgroup.rows.max",
+    f"{_PREFIX}.page.size",
+    f"{_PREFIX}.compression.codec",
+    f"{_PREFIX}.writer.version",
+    f"{_PREFIX}.dictionary.encoding.rowkey.fields",
+    f"{_PREFIX}.dictionary.encoding.sortkey.fields",
+    f"{_PREFIX}.dictionary.encoding.value.fields",
+)
+"""In the order of the parameters of `DataFileSettings`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +65,8 @@ class DataFileSettings:
     @classmethod
     def of(cls, properties: TableProperties) -> Self:
         """Return the settings of a table."""
-        return cls(
-            row_group_rows=properties[f"{_PREFIX}.rowgroup.rows.max"],
-            page_bytes=properties[f"{_PREFIX}.page.size"],
-            compression=properties[f"{_PREFIX}.compression.codec"],
-            page_version=int(properties[f"{_PREFIX}.writer.version"].removeprefix("v")),
-            row_key_dictionaries=properties[f"{_DICTIONARY}.rowkey.fields"],
-            sort_key_dictionaries=properties[f"{_DICTIONARY}.sortkey.fields"],
-            value_dictionaries=properties[f"{_DICTIONARY}.value.fields"],
-        )
+        rows, page, compression, version, *dictionaries = properties.values(*_PROPERTIES)
+        return cls(rows, page, compression, int(version.removeprefix("v")), *dictionaries)
 
     def writer_options(self, schema: Schema) -> dict[str, Any]:
         """Return the options of PyArrow's Parquet writer for files of a schema."""
@@ -207,7 +210,7 @@ class DataFileWriter:
         self._fields, self._schema = schema, schema.in_files
         self._stack = contextlib.ExitStack()
         self._writer: pq.ParquetWriter | None = None
-        self._stream: ChecksummedStream | None = None
+        self._checksum: Checksum | None = None
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
         self._keys = SortedKeys(schema)
@@ -233,11 +236,11 @@ class DataFileWriter:
     def finish(self) -> DataFile | None:
         """Write the remaining rows and return the finished file; None, and no file, if there were no rows."""
         self._flush(whole_groups_only=False)
-        if self._writer is None or self._stream is None:
+        if self._checksum is None:
             return None
         self._stack.close()
         size, ends = self._storage.size(self._filename), (tuple(self._keys.least), tuple(self._keys.greatest))
-        return DataFile(self._filename, self._keys.rows, size, *ends, self._stream.checksum.text)
+        return DataFile(self._filename, self._keys.rows, size, *ends, self._checksum.text)
 
     def _flush(self, *, whole_groups_only: bool) -> None:
         if not self._waiting:
@@ -264,8 +267,7 @@ class DataFileWriter:
         self._writer.write_table(rows, row_group_size=rows.num_rows)
 
     def _open(self) -> pq.ParquetWriter:
-        stream = ChecksummedStream(self._stack.enter_context(self._storage.output(self._filename)))
-        self._stream = stream
+        stream, self._checksum = self._stack.enter_context(checksummed(self._storage, self._filename))
         order = [pq.SortingColumn(self._schema.names.index(name)) for name in self._schema.sort_order]
         return self._stack.enter_context(
             pq.ParquetWriter(

@@ -14,7 +14,7 @@ import pyarrow as pa
 from sleeper_nb.errors import InvalidInput, NotFound, StorageError
 from sleeper_nb.storage.aws import Network
 from sleeper_nb.storage.local import LocalPlace
-from sleeper_nb.storage.places import Place, S3Access, StoredFile, check_path
+from sleeper_nb.storage.places import Place, S3Access, StoredFile
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Dataset
@@ -89,6 +89,13 @@ class Storage:
         A local folder, or any other place (`open_storage` makes them from addresses). Paths given to the methods are
         relative to it, separated by ``/``.
 
+    Attributes
+    ----------
+    root
+        The absolute folder, or ``s3://bucket/prefix``.
+    local
+        Whether the files are on this machine's file system.
+
     Notes
     -----
     Every method raises `StorageError` when the disk or the server fails or a path leaves the folder, and `NotFound`
@@ -97,16 +104,7 @@ class Storage:
 
     def __init__(self, place: Place | Path | str) -> None:
         self.place: Place = LocalPlace(place) if isinstance(place, str | Path) else place
-
-    @property
-    def root(self) -> str:
-        """The absolute folder, or ``s3://bucket/prefix``."""
-        return self.place.root
-
-    @property
-    def local(self) -> bool:
-        """Whether the files are on this machine's file system."""
-        return self.place.local
+        self.root, self.local = self.place.root, self.place.local
 
     @property
     def at_once(self) -> int:
@@ -121,12 +119,12 @@ class Storage:
 
     def below(self, folder: str) -> Storage:
         """Return the storage of a folder below this one."""
-        check_path(folder, self.root)
+        _check_path(folder, self.root)
         return Storage(self.place.below(folder))
 
     def locate(self, path: str) -> str:
         """Return what engines open: the absolute path of a file, or ``s3://bucket/key``."""
-        check_path(path, self.root)
+        _check_path(path, self.root)
         return f"{self.root}/{path}" if path else self.root
 
     def dataset(self, files: Sequence[str], schema: pa.Schema | None = None) -> Dataset:
@@ -134,7 +132,7 @@ class Storage:
         from pyarrow import dataset
 
         for path in files:
-            check_path(path, self.root)
+            _check_path(path, self.root)
         located = [f"{self.place.prefix}/{path}" for path in files]
         with self._explained(files[0]):
             filesystem = self.place.readable
@@ -239,7 +237,7 @@ class Storage:
 
     @contextlib.contextmanager
     def _explained(self, path: str) -> Iterator[Any]:
-        check_path(path, self.root)
+        _check_path(path, self.root)
         try:
             yield
         except Exception as error:
@@ -247,3 +245,20 @@ class Storage:
             if explained is None:
                 raise
             raise explained from error
+
+
+def _check_path(path: str, root: str) -> None:
+    """Raise `StorageError` for a path that leaves its root, since metadata may come from an untrusted source.
+
+    Parameters
+    ----------
+    path
+        Below the root, separated by ``/``; an empty one is the root itself.
+    root
+        For the message.
+    """
+    if path and (path.startswith("/") or "\0" in path or not {".", ".."}.isdisjoint(path.split("/"))):
+        raise StorageError(
+            f"metadata names the file {path!r}, which is not below {root}",
+            hint="sleeper_nb did not write this name; nothing was read or changed there",
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterator
 from functools import lru_cache
@@ -21,52 +22,48 @@ HINT = (
 )
 DAMAGED = "is damaged: it was changed after it was written (its checksum differs)"
 
-
-_ADDED_TOGETHER = 1 << 16
+_WRITTEN_TOGETHER = 1 << 16
 """Bytes."""
 
 
-class ChecksummedStream:
-    """A writable stream that passes everything to another stream and computes its checksum.
-
-    Parameters
-    ----------
-    stream
-        The stream of the file; the code that opened it closes it.
-    """
+class _Summing:
+    """A writable stream that passes everything to another stream and adds it to a checksum."""
 
     closed = False
 
-    def __init__(self, stream: pa.NativeFile) -> None:
-        self._stream, self._checksum = stream, Checksum()
-        self._parts: list[bytes] = []  # written, but not yet in the checksum: Parquet writes many parts of a few bytes
-        self._waiting = 0
+    def __init__(self, stream: pa.NativeFile, checksum: Checksum) -> None:
+        self._stream, self._checksum = stream, checksum
 
     def write(self, part: bytes) -> int:
         """Write the next part."""
         self._stream.write(part)
-        self._parts.append(part)
-        self._waiting += len(part)
-        if self._waiting >= _ADDED_TOGETHER:
-            self._add_parts()
+        self._checksum.add(part)
         return len(part)
-
-    @property
-    def checksum(self) -> Checksum:
-        """The checksum of all that was written."""
-        self._add_parts()
-        return self._checksum
-
-    def _add_parts(self) -> None:
-        if self._parts:
-            self._checksum.add(b"".join(self._parts))
-            self._parts, self._waiting = [], 0
 
     def flush(self) -> None:
         """Do nothing: closing the file's stream flushes it."""
 
     def close(self) -> None:
         """Do nothing: the code that opened the file's stream closes it."""
+
+
+@contextlib.contextmanager
+def checksummed(storage: Storage, path: str) -> Iterator[tuple[pa.NativeFile, Checksum]]:
+    """Open a new file for writing, as `Storage.output` does, and return the stream and its checksum.
+
+    The checksum is that of the whole file once the block has ended.
+    """
+    checksum = Checksum()
+    with storage.output(path) as plain:
+        # Parquet writes many parts of a few bytes: they are collected before they come to Python
+        stream = pa.BufferedOutputStream(pa.PythonFile(_Summing(plain, checksum), "w"), _WRITTEN_TOGETHER)
+        try:
+            yield stream, checksum
+        except BaseException:
+            with contextlib.suppress(Exception):  # the first error is the one to raise
+                stream.close()
+            raise
+        stream.close()
 
 
 def damaged(storage: Storage, path: str) -> StorageError:

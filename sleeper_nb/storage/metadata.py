@@ -23,7 +23,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import replayed
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.storage.integrity import HINT, ChecksummedStream, checked, read_checked
+from sleeper_nb.storage.integrity import HINT, checked, checksummed, read_checked
 
 FORMAT_VERSION = "1"
 FEW_ROWS = 10_000
@@ -121,8 +121,7 @@ def read_schema(storage: Storage, schema_id: int, checksum: str | None = None) -
 
 def _write(storage: Storage, path: str, table: pa.Table) -> str:
     stamped = table.replace_schema_metadata({_VERSION_KEY: FORMAT_VERSION})
-    with storage.output(path) as plain:
-        stream = ChecksummedStream(plain)
+    with checksummed(storage, path) as (stream, checksum):
         pq.write_table(
             stamped,
             stream,
@@ -131,7 +130,7 @@ def _write(storage: Storage, path: str, table: pa.Table) -> str:
             use_dictionary=[name for name in _REPEATED if name in table.column_names],
             write_page_checksum=True,
         )
-    return stream.checksum.text
+    return checksum.text
 
 
 def _read(storage: Storage, path: str, checksum: str | None) -> pa.Table:

@@ -11,7 +11,7 @@ from typing import Protocol
 import pyarrow as pa
 from pyarrow import fs
 
-from sleeper_nb.errors import SleeperError, StorageError
+from sleeper_nb.errors import SleeperError
 from sleeper_nb.storage.aws import Network
 
 
@@ -113,23 +113,6 @@ class Place(Protocol):
 
 
 # The bounds of a place: which paths its metadata may name, and whether another place is inside it.
-
-
-def check_path(path: str, root: str) -> None:
-    """Raise `StorageError` for a path that leaves its root, since metadata may come from an untrusted source.
-
-    Parameters
-    ----------
-    path
-        Below the root, separated by ``/``; an empty one is the root itself.
-    root
-        For the message.
-    """
-    if path and (path.startswith("/") or "\0" in path or not {".", ".."}.isdisjoint(path.split("/"))):
-        raise StorageError(
-            f"metadata names the file {path!r}, which is not below {root}",
-            hint="sleeper_nb did not write this name; nothing was read or changed there",
-        )
 
 
 def lies_within(address: str, root: str) -> bool:

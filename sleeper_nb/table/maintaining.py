@@ -47,7 +47,7 @@ def compact(
     partition: str | None,
 ) -> CompactionReport:
     """Merge the files of leaves, and return when that is done."""
-    _check_online(table, "compacted", dry_run=dry_run)
+    _check_online(table, "compaction", dry_run=dry_run)
     with finishing(table.components.progress) as progress:
         return _compact(table, strategy, engine, progress, unchecked, dry_run=dry_run, partition=partition)
 
@@ -56,7 +56,7 @@ def compact_in_background(
     table: OpenTable, strategy: str | None, engine: CompactionEngine, *, dry_run: bool, partition: str | None
 ) -> BackgroundJob[CompactionReport]:
     """Start to merge the files of leaves, and return the handle on that work."""
-    _check_online(table, "compacted", dry_run=dry_run)
+    _check_online(table, "compaction", dry_run=dry_run)
     return table.components.background.start(
         f"compaction of {table.name}",
         lambda watch: _compact(table, strategy, engine, watch, watch.check, dry_run=dry_run, partition=partition),
@@ -93,7 +93,7 @@ def _compact(
         progress=progress,
         author=table.components.author,
         tracker=tracker,
-        processing=table.processing_of(table.store.load()),
+        properties=table.properties,
         dry_run=dry_run,
         partition_id=partition,
         excluded=skipped,
@@ -129,7 +129,7 @@ def split_partitions(
     threshold: int | None = None,
 ) -> SplitReport:
     """Split leaves with too many rows, or at a given value of a row key."""
-    _check_online(table, "split", dry_run=dry_run)
+    _check_online(table, "splitting", dry_run=dry_run)
     most = table.properties[SPLITTING_THRESHOLD] if threshold is None else threshold
     request = splitting.request_of(table.store.load(), most, at=at, key=key, partition_id=partition)
     author = table.components.author
@@ -146,21 +146,21 @@ def expire_snapshots(
     num_retained_max: int | None,
 ) -> ExpiryReport:
     """Forget the snapshots that the given retention, or that of the properties, no longer keeps."""
-    _check_may_delete(table, "rid of snapshots", dry_run=dry_run)
+    _check_may_delete(table, "expiry", dry_run=dry_run)
     retention = Retention.of(table.properties, time_retained, num_retained_min, num_retained_max)
     return expiry.expire_snapshots(table.store, retention, dry_run=dry_run)
 
 
 def collect_garbage(table: OpenTable, *, dry_run: bool, delay: timedelta | None) -> GarbageReport:
     """Delete the files that no version needs, once they are older than `delay`."""
-    _check_may_delete(table, "rid of garbage", dry_run=dry_run)
+    _check_may_delete(table, "garbage collection", dry_run=dry_run)
     wait = garbage.delay_of(table.properties) if delay is None else delay
     return garbage.collect_garbage(table.store, delay=wait, dry_run=dry_run, author=table.components.author)
 
 
 def sweep_orphans(table: OpenTable, *, dry_run: bool, older_than: timedelta | None) -> OrphanReport:
     """Delete the files that no version has ever named, once they are older than `older_than`."""
-    _check_online(table, "rid of orphans", dry_run=dry_run)
+    _check_online(table, "sweeping orphans", dry_run=dry_run)
     age = ORPHAN_AGE if older_than is None else older_than
     with finishing(table.components.progress) as progress:
         return orphans.sweep_orphans(table.store, table.name, older_than=age, dry_run=dry_run, progress=progress)
@@ -168,7 +168,7 @@ def sweep_orphans(table: OpenTable, *, dry_run: bool, older_than: timedelta | No
 
 def maintain(table: OpenTable, *, dry_run: bool) -> MaintenanceReport:
     """Do each step of maintenance that is due."""
-    _check_may_delete(table, "maintained", dry_run=dry_run)
+    _check_may_delete(table, "maintenance", dry_run=dry_run)
     if not dry_run:
         report = maintenance.run_steps(table.name, _steps(table), dry_run=False)
         for step in report.failed:

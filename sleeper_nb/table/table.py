@@ -574,7 +574,7 @@ class Table(Report):
     def property_notes(self) -> tuple[str, ...]:
         """Return what the table's property file says that does not apply, and whether it was changed by hand.
 
-        The file is read anew.
+        The file is read again.
         """
         return configuring.property_notes(self._opened, self.store.load())
 

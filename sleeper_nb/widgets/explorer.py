@@ -18,10 +18,10 @@ from sleeper_nb.widgets.explorer_model import (
     TABS,
     ExploreModel,
     ListedVersion,
-    OpenedTable,
-    OpenedVersion,
     Preview,
     Ranges,
+    ShownTable,
+    ShownVersion,
     Tab,
     sql_line,
 )
@@ -183,7 +183,7 @@ class Explorer(LiveWidget):
 
     def __init__(self, session: Session, table: str | None = None) -> None:
         self._model = ExploreModel(session)
-        self._opened: OpenedTable | None = None
+        self._opened: ShownTable | None = None
         self._travel_shown: tuple[tuple[ListedVersion, ...], int] | None = None
         self._suggested = ""
         self._choice = FilteredList("Tables", "table", self._setter("table"), self._without_events, 12)
@@ -327,23 +327,23 @@ class Explorer(LiveWidget):
             self.preview = Preview(sql_line(self.statement), "", "not run yet") if is_sql else version.preview(self.tab)
         self._show_page(self.preview)
 
-    def _open_table(self) -> OpenedTable:
+    def _open_table(self) -> ShownTable:
         """Return the table that is open; it is opened again when the last attempt failed."""
         if self._opened is None:
             self._opened = self._model.open(self.table)
         return self._opened
 
-    def _open_version(self) -> OpenedVersion:
+    def _open_version(self) -> ShownVersion:
         return self._open_table().opened(self.version)
 
-    def _show_travel(self, opened: OpenedTable) -> None:
+    def _show_travel(self, opened: ShownTable) -> None:
         """Draw the versions above the slider, unless they are drawn already with this one pointed out."""
         if self._travel_shown != (opened.versions, self.version):
             self._picture.value = opened.timeline(self.version)
             self._label.value = f'<b role="status">{html.escape(opened.labels[self.version])}</b>'
             self._travel_shown = opened.versions, self.version
 
-    def _follow(self, version: OpenedVersion) -> None:
+    def _follow(self, version: ShownVersion) -> None:
         """Drop a partition that the version does not have, and a suggested statement of another version."""
         with self._without_events():
             if self.partition and not version.has_leaf(self.partition):

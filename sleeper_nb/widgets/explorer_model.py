@@ -146,11 +146,11 @@ class ExploreModel:
         entry = self._session.components.catalog.find_table(name)  # in any case of its letters
         return entry is not None and entry.name == name
 
-    def open(self, name: str) -> OpenedTable:
+    def open(self, name: str) -> ShownTable:
         """Open a table: its entry in the catalog and its properties are read now; `NotFound` names the nearest."""
-        return OpenedTable(self._session, self._session.table(name))
+        return ShownTable(self._session, self._session.table(name))
 
-    def reopened_if_changed(self, opened: OpenedTable) -> OpenedTable:
+    def reopened_if_changed(self, opened: ShownTable) -> ShownTable:
         """Return an opened table while its entry in the catalog is the same; otherwise open its name again.
 
         This costs one request to the catalog. The entry changes when the table is renamed, deleted or created again,
@@ -169,7 +169,7 @@ class ExploreModel:
         return self.open(opened.name)
 
 
-class OpenedTable:
+class ShownTable:
     """A table that a widget holds open: its versions as they were listed last, and the last two that were opened.
 
     Parameters
@@ -194,7 +194,7 @@ class OpenedTable:
 
     def __init__(self, session: Session, table: Table) -> None:
         self._session, self.table, self.name = session, table, table.name
-        self._opened: dict[int, OpenedVersion] = {}
+        self._opened: dict[int, ShownVersion] = {}
         self.list_versions()
 
     def list_versions(self) -> None:
@@ -208,19 +208,19 @@ class OpenedTable:
         if not self.labels.keys() >= set(numbers):
             self.list_versions()
 
-    def at(self, version: int | str) -> OpenedVersion:
+    def at(self, version: int | str) -> ShownVersion:
         """Open the version that ``12`` or ``"savepoint.half-year"`` names; one that has expired is `NotFound`."""
         number = version if isinstance(version, int) else self.table.at(version).resolved.snapshot_id
         at = self.table.at(number)
         held = self._opened.pop(number, None)
         if held is None or held.resolved != at.resolved:
-            held = OpenedVersion(self.table, at, number)
+            held = ShownVersion(self.table, at, number)
         self._opened[number] = held
         while len(self._opened) > _HELD_VERSIONS:
             del self._opened[next(iter(self._opened))]
         return held
 
-    def opened(self, number: int) -> OpenedVersion:
+    def opened(self, number: int) -> ShownVersion:
         """Return a version as it was opened last; it is opened if it is not held any more."""
         return self._opened.get(number) or self.at(number)
 
@@ -268,7 +268,7 @@ class OpenedTable:
         return Preview(f"%sleeper explore {self.name}", head + body, opened.summary)
 
 
-class OpenedVersion:
+class ShownVersion:
     """One version of a table that a widget holds open; its metadata is read once.
 
     Parameters

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +19,17 @@ from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.loading.ingest import ingest_arrow
 from sleeper_nb.state_store.commit_queue import Waiting, fitting
 from sleeper_nb.state_store.state_store_base import StateStore
-from tests.support.backends import BACKENDS, Backend
+from tests.support.backends import BACKENDS, Backend, Tables
 from tests.support.builders import (
     a_file,
+    data_files,
     forget_all_but_newest,
     keys_in,
-    on_disk,
     reopened,
     rows_of,
     scan,
 )
-from tests.support.faults import Trap, TrappedCatalog, TrappedStorage, interrupt, lose_answer
+from tests.support.faults import Trap, interrupt, lose_answer, trapped
 
 STORES = [
     ("S3StateStore", "folder"),
@@ -43,42 +42,16 @@ STORES = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """A table of one class of state store on one backend."""
-
-    kind: str
-    backend: Backend
-
-    def opened(self, **options: Any) -> StateStore:
-        return self.backend.store(self.kind, points=["m"], **options)
-
-
 @pytest.fixture(params=STORES, ids=" on ".join)
 def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
     kind, backend = request.param
-    return Tables(kind, BACKENDS[backend](tmp_path))
-
-
-@pytest.fixture
-def store(tables: Tables, clock: ManualClock) -> Iterator[StateStore]:
-    made = tables.opened(clock=clock)
-    yield made
-    made.catalog.close()
+    return Tables(kind, BACKENDS[backend](tmp_path), ("m",))
 
 
 def ingest(store: StateStore, job_id: str | None, *keys: str) -> Any:
     schema = store.load().schema
     rows = sources.read_sources(sources.find_sources(rows_of(*keys)), schema)
     return ingest_arrow(store, rows, job_id=job_id)
-
-
-def trapped(store: StateStore, trap: Trap) -> StateStore:
-    return reopened(store, TrappedCatalog(store.catalog, trap), TrappedStorage(store.storage, trap))
-
-
-def data_files(store: StateStore) -> set[str]:
-    return {path for path in on_disk(store) if path.startswith("data/")}
 
 
 def holds_once(store: StateStore, *keys: str) -> bool:
@@ -208,6 +181,7 @@ def _in_a_process(tables: Tables, start: Any, added: Any) -> None:
             added.value += 1
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("kind", ["S3StateStore", "TransactionLogStateStore"])
 def test_of_two_processes_with_one_id_one_adds(kind: str, tmp_path: Path):
     tables = Tables(kind, BACKENDS["folder"](tmp_path))

@@ -15,7 +15,7 @@ from sleeper_nb.operations.versioning import resolve as versions
 from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
 from sleeper_nb.operations.versioning.roll_back import RollbackReport, roll_back
 from sleeper_nb.state_store.state_store_base import StateStore
-from tests.contracts.test_state_store import Tables, store, tables
+from tests.support.backends import Tables
 from tests.support.builders import (
     NOW,
     collect,
@@ -33,8 +33,6 @@ from tests.support.builders import (
     split,
 )
 from tests.support.faults import Trap, TrappedCatalog, TrappedStorage, lose_answer
-
-__all__ = ["store", "tables"]
 
 
 def back(store: StateStore, number: int, **options: Any) -> RollbackReport:

@@ -1,4 +1,4 @@
-"""What every state store holds, on every backend. A new one joins by a line in `BACKENDS_OF`."""
+"""What every state store holds, on every backend. A new one joins by a line in `backends.BACKENDS_OF`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import multiprocessing
 import sqlite3
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,7 @@ from sleeper_nb.model.transactions import AddFiles, SetProcessing, SplitPartitio
 from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
-from tests.support.backends import BACKENDS, BESIDE, Backend
+from tests.support.backends import Tables, stores
 from tests.support.builders import (
     KEYED,
     START,
@@ -50,49 +49,7 @@ from tests.support.builders import (
     save,
     scan,
 )
-from tests.support.faults import Trap, TrappedCatalog, TrappedStorage, interrupt, lose_answer
-
-BACKENDS_OF = {
-    "S3StateStore": ("folder", "moto", "servers"),
-    "TransactionLogStateStore": ("folder", "moto", "servers"),
-    "DynamoDBStateStore": ("memory", "moto", "servers"),
-}
-
-
-def stores(dynamodb: str) -> list[Any]:
-    """Return every store on every backend; those that every run tries have SQLite or this DynamoDB."""
-    every_run = {("S3StateStore", "folder"), ("TransactionLogStateStore", "folder"), ("DynamoDBStateStore", dynamodb)}
-    return [
-        pytest.param((kind, name), id=f"{kind} on {name}", marks=() if (kind, name) in every_run else BESIDE[name])
-        for kind, backends in BACKENDS_OF.items()
-        for name in backends
-        if name != "memory" or name == dynamodb
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """Tables of one class of state store on one backend."""
-
-    kind: str
-    backend: Backend
-
-    def opened(self, **options: Any) -> StateStore:
-        """Return a new table; of one that is there with ``create=False``."""
-        return self.backend.store(self.kind, **options)
-
-
-@pytest.fixture(params=stores("memory"))
-def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
-    kind, backend = request.param
-    return Tables(kind, BACKENDS[backend](tmp_path))
-
-
-@pytest.fixture
-def store(tables: Tables, clock: ManualClock) -> Iterator[StateStore]:
-    made = tables.opened(clock=clock)
-    yield made
-    made.catalog.close()
+from tests.support.faults import Trap, interrupt, lose_answer, trapped
 
 
 @pytest.fixture
@@ -109,10 +66,6 @@ def added(name: str, **flags: Any) -> AddFiles:
 
 def names(store: StateStore, version: Any = None) -> list[str]:
     return store.load(version).files.active["filename"].to_pylist()
-
-
-def trapped(store: StateStore, trap: Trap) -> StateStore:
-    return reopened(store, TrappedCatalog(store.catalog, trap), TrappedStorage(store.storage, trap))
 
 
 def test_a_new_table_has_its_partitions_and_no_files(store: StateStore):
@@ -517,11 +470,11 @@ def test_storage_replaces_whole_files(tmp_path: Path):
 
 def test_the_checksum_of_a_data_file_and_the_processing_are_read_back(store: StateStore):
     ingest(store, rows_of("a"))
-    store.commit(SetProcessing("sleeper.table.filters=ageOff(n,1)\n"))
+    store.commit(SetProcessing("sleeper.table.iterator.config=3\n"))
     ingest(store, rows_of("b"))
     compact(store)
     for table in (reopened(store).load(), reopened(store).load(store.catalog.snapshots(store.table_id)[1])):
         for row in table.files.active.to_pylist():
             assert row["checksum"] == checksum_of(store.storage.read(row["filename"]))
-        assert table.processing == "sleeper.table.filters=ageOff(n,1)\n"
+        assert table.processing == "sleeper.table.iterator.config=3\n"
     assert store.load(store.catalog.snapshots(store.table_id)[3]).processing is None

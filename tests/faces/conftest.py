@@ -3,6 +3,8 @@
 import pytest
 from IPython.utils.capture import capture_output
 
+from sleeper_nb import cli
+
 
 @pytest.fixture
 def cell(shell):
@@ -15,3 +17,15 @@ def cell(shell):
         return answer.result
 
     return run_cell
+
+
+@pytest.fixture
+def sleeper(folder, capsys):
+    """Run a command on the console; return its exit code, output and errors."""
+
+    def run(*words):
+        code = cli.main(list(words))
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run

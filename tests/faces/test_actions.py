@@ -135,8 +135,8 @@ FACES = [
     (
         "compact trips",
         lambda s: s.table("trips").compact(),
-        "%sleeper online trips ends that; --dry-run shows what would be done",
-        "table.set_online() ends that; dry_run=True shows what would be done",
+        "%sleeper online trips puts it online; --dry-run shows what would be done",
+        "table.set_online() puts it online; dry_run=True shows what would be done",
     ),
     (
         "ingest trips more.csv",

@@ -9,7 +9,6 @@ import sys
 import pytest
 
 import sleeper_nb
-from sleeper_nb import cli
 from sleeper_nb.commands.line_progress import LineProgress
 
 DDL = "city STRING KEY\nfare DOUBLE NULL\n"
@@ -24,16 +23,6 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "trips.ddl").write_text(DDL)
     (tmp_path / "the rows.csv").write_text(ROWS)
     return tmp_path
-
-
-@pytest.fixture
-def sleeper(folder, capsys):
-    def run(*words):
-        code = cli.main(list(words))
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 @pytest.fixture

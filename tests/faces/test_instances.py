@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import sleeper_nb as sl
-from sleeper_nb import cli
 from sleeper_nb.commands.home import Home, find_home
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.properties import PROPERTIES
@@ -24,16 +23,6 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SLEEPER_WAREHOUSE", raising=False)
     return tmp_path
-
-
-@pytest.fixture
-def sleeper(folder, capsys):
-    def run(*words):
-        code = cli.main(list(words))
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 @pytest.fixture
@@ -278,3 +267,10 @@ def test_the_console_works_below_a_folder_with_a_file(demo, folder, monkeypatch)
     assert (code, f"no warehouse at {folder}" in err) == (1, True)
     (folder / "sleeper.toml").write_text("x = 1\n")
     assert demo("tables", "--instance", "demo")[0] == 1
+
+
+def test_use_on_the_console_says_what_the_next_command_needs(sleeper, folder, monkeypatch):
+    answer = sleeper("use", "other warehouse")[1]
+    assert "add --warehouse 'other warehouse' to the next, or set SLEEPER_WAREHOUSE" in answer
+    monkeypatch.setenv("SLEEPER_WAREHOUSE", "other warehouse")
+    assert "SLEEPER_WAREHOUSE" not in sleeper("use", "other warehouse")[1]

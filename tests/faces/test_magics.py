@@ -210,7 +210,7 @@ def test_several_sources_are_one_commit_or_none(trips, shell, fail):
     [
         ("%sleeper descirbe trips", "no command 'descirbe'", "did you mean 'describe'?"),
         ("%sleeper describe trps", "no table 'trps'", "did you mean 'trips'?"),
-        ("%sleeper describe trips@9", "no snapshot 9 of table 'trips'", "there are: 1–3"),
+        ("%sleeper describe trips@9", "no snapshot 9 of table 'trips'", "available: 1–3"),
         ("%sleeper files trips@befor-fix", "no savepoint 'befor-fix' of table 'trips'", "did you mean 'before-fix'?"),
         ("%sleeper scan trips --columns fair", "no column 'fair'", "did you mean 'fare'?"),
         ("%sleeper compact trips --dry", "compact has no option '--dry'", "did you mean '--dry-run'?"),
@@ -225,7 +225,7 @@ def test_several_sources_are_one_commit_or_none(trips, shell, fail):
         (
             "%sleeper delete-savepoint trips --id 7",
             "no savepoint '7' of table 'trips'",
-            "there are: before-fix, savepoint.1",
+            "available: before-fix, savepoint.1",
         ),
         ("%sleeper diff trips", "diff compares two versions, not 0", "%sleeper diff trips 12 15; without the second"),
         ("%sleeper diff trips@1 2 3", "diff compares two versions, not 3", "%sleeper diff trips 12 15"),

@@ -86,7 +86,7 @@ def test_an_unknown_operation_names_the_nearest(name: str, text: str, near: str)
     ("texts", "kind", "message", "hint"),
     [({"filters": "ageOff(tine,1)"}, NotFound, "no field 'tine'", "time"),
      ({"filters": "ageOff(name,1)"}, InvalidInput, "'name', which is string", "long"),
-     ({"aggregations": "sum(m),max(name),map_sum(by_page)"}, NotFound, "no field 'm'", "there are"),
+     ({"aggregations": "sum(m),max(name),map_sum(by_page)"}, NotFound, "no field 'm'", "available"),
      ({"aggregations": "sum(n),max(name)"}, InvalidInput, "'by_page'", "sum(n), max(name), map_max(by_page)"),
      ({"aggregations": "sum(n),map_sum(by_page)"}, InvalidInput, "'name'", "max(name)"),
      ({"aggregations": ALL + ",min(n)"}, InvalidInput, "'n' is combined twice", "one aggregation"),

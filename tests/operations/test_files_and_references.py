@@ -12,7 +12,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.compact import CompactionReport
 from sleeper_nb.report import Bytes
 from sleeper_nb.state_store.state_store_base import StateStore
-from tests.contracts.test_state_store import Tables, tables  # noqa: F401 - a fixture: each state store
+from tests.support.backends import Tables
 from tests.support.builders import (
     EMBEDDED,
     NOW,
@@ -45,7 +45,7 @@ def hold_every_snapshot(store: StateStore) -> None:
         before = here
 
 
-def test_each_commit_counts_data_files_once(tables: Tables):  # noqa: F811
+def test_each_commit_counts_data_files_once(tables: Tables):
     store = tables.opened()
     ingest(store, rows_of(*LETTERS))
     for point in "ecgb":

@@ -10,12 +10,6 @@ import sleeper_nb as sl
 from sleeper_nb.model.properties import SPLITS_BASE64, SPLITS_FILE
 
 
-@pytest.fixture
-def session(tmp_path: Path):
-    with sl.connect(tmp_path / "warehouse") as opened:
-        yield opened
-
-
 def leaves(table: Any) -> list[Any]:
     return [leaf.region.ranges[0].min for leaf in table.partitions.leaves][1:]
 

@@ -153,4 +153,4 @@ def test_a_suffix_is_found_in_any_case_and_an_unknown_one_names_the_nearest():
     assert error.value.hint == "did you mean 'savepoints'?"
     with pytest.raises(NotFound) as error:
         system_table("", "flights")
-    assert str(error.value.hint).startswith("there are: savepoints, snapshots, files")
+    assert str(error.value.hint).startswith("available: savepoints, snapshots, files")

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 import sleeper_nb as sl
+from tests.support.engines import ENGINES
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
-ENGINES = ["duckdb", pytest.param("spark", marks=pytest.mark.spark)]
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ def test_only_values_are_offered_for_a_parameter_that_is_not_there(session):
     params = {"pd": pd, "made": pd.DataFrame(), "call": print, "least": 5}
     with pytest.raises(sl.NotFound, match="no parameter 'x'") as caught:
         session.sql("SELECT :x", engine="duckdb", params=params)
-    assert caught.value.hint.endswith("; there are: least")
+    assert caught.value.hint.endswith("; available: least")
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -11,9 +11,9 @@ import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.operations.system_tables import SYSTEM_TABLES
 from tests.support.builders import EMBEDDED
+from tests.support.engines import ENGINES, answer
 
 SCHEMA = sl.Schema({"city": "string"}, {}, {"fare": "int?"})
-ENGINES = ["duckdb", pytest.param("spark", marks=pytest.mark.spark)]
 PROPOSED = ["savepoint_id", "saved_snapshot_id", "schema_id", "save_time", "record_count"]
 
 
@@ -33,11 +33,6 @@ def session(tmp_path, request):
         table.compact("all", engine="local")
         table.ingest([{"city": "zwolle", "fare": 9}], job_id="job-1")
         yield opened
-
-
-def answer(session, sql, engine, **params):
-    columns = session.sql(sql, engine=engine, params=params).to_arrow().columns
-    return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -118,10 +113,10 @@ def test_parameters_of_duckdb_stand_beside_them(session):
     ("sql", "kind", "words", "hint"),
     [
         ("SELECT * FROM trips$savepoint", sl.NotFound, "no system table 'savepoint' of table 'trips'", "'savepoints'"),
-        ("SELECT * FROM trips$ WHERE 1 = 1", sl.NotFound, "no system table ''", "there are: savepoints"),
+        ("SELECT * FROM trips$ WHERE 1 = 1", sl.NotFound, "no system table ''", "available: savepoints"),
         ("SELECT * FROM tripps$files", sl.NotFound, "no table 'tripps'", "'trips'"),
         ("SELECT * FROM tripps$files@3", sl.NotFound, "no table 'tripps'", "'trips'"),
-        ("SELECT * FROM trips$files VERSION AS OF 99", sl.NotFound, "no snapshot 99", "there are: 1–6"),
+        ("SELECT * FROM trips$files VERSION AS OF 99", sl.NotFound, "no snapshot 99", "available: 1–6"),
         ("INSERT INTO trips$files VALUES (1)", sl.InvalidInput, "cannot change table 'trips$files'", "ingest"),
         ("SELECT nothing FROM trips$savepoints", sl.SleeperError, "nothing", ""),
     ],
@@ -147,7 +142,7 @@ def test_inspect_tells_what_it_read_and_what_it_does_not_know(session):
     trips = session.table("trips")
     files = trips.inspect("SELECT f.filename FROM files f ANTI JOIN files@5 g USING (filename)")
     assert repr(files).endswith("1 row · metadata of trips at snapshot 6")
-    for sql, hint in (("FROM fils", "did you mean 'files'?"), ("FROM trips", "there are: savepoints")):
+    for sql, hint in (("FROM fils", "did you mean 'files'?"), ("FROM trips", "available: savepoints")):
         with pytest.raises(sl.NotFound) as caught:
             trips.inspect(sql)
         assert hint in caught.value.hint

@@ -8,9 +8,9 @@ import pytest
 
 import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
+from tests.support.engines import ENGINES, answer
 
 START = datetime(2026, 10, 24, 23, tzinfo=UTC)
-ENGINES = ["duckdb", pytest.param("spark", marks=pytest.mark.spark)]
 
 
 @pytest.fixture
@@ -36,11 +36,6 @@ def expired(session):
     catalog = session.components.catalog
     catalog.expire_snapshots(session.table("Trips").entry.id, [1, 2, 3], START)
     return session
-
-
-def answer(session, sql, engine, **params):
-    columns = session.sql(sql, engine=engine, params=params).to_arrow().columns
-    return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -161,8 +156,8 @@ def test_where_no_snapshot_is_retained_the_closest_savepoint_answers_and_says_so
          "the earliest that can be reached is 2026-10-25 00:00:00 UTC"),
         ("TIMESTAMP AS OF TIMESTAMP '2026-01-01 00:00:00'", sl.NotFound, "as old as 2026-01-01 00:00:00 UTC",
          "2026-10-25 00:00:00 UTC"),
-        ("VERSION AS OF 3", sl.NotFound, "no snapshot 3", "there are: 2, 4–5"),
-        ("VERSION AS OF 99999999999999999999", sl.NotFound, "no snapshot 99999999999999999999", "there are: 2, 4–5"),
+        ("VERSION AS OF 3", sl.NotFound, "no snapshot 3", "available: 2, 4–5"),
+        ("VERSION AS OF 99999999999999999999", sl.NotFound, "no snapshot 99999999999999999999", "available: 2, 4–5"),
         ("VERSION AS OF 'savepoint.2'", sl.NotFound, "no savepoint '2'", "fix"),
         ("TIMESTAMP AS OF '2026-10-25 01:30 Europe/London'", sl.InvalidInput, "occurs twice in Europe/London",
          "write '2026-10-25 00:30:00 UTC' or '2026-10-25 01:30:00 UTC'"),

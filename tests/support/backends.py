@@ -37,7 +37,7 @@ DYNAMODB: dict[str, Callable[..., DynamoDBCatalog]] = {
 }
 """What opens a catalog in DynamoDB, the same one for everyone who names the folder."""
 BESIDE = {"moto": pytest.mark.moto, "servers": pytest.mark.servers}
-"""The marks of backends that are tried beside those of every run."""
+"""The marks of backends that are tried in addition to those of every run."""
 MEMORY_AND_SERVERS = [
     "memory",
     pytest.param("moto", marks=pytest.mark.moto),
@@ -93,6 +93,19 @@ class Backend:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Tables of one class of state store on one backend; new ones are split at `points`."""
+
+    kind: str
+    backend: Backend
+    points: tuple[str, ...] = ()
+
+    def opened(self, **options: Any) -> StateStore:
+        """Return a new table; of one that is there with ``create=False``."""
+        return self.backend.store(self.kind, **{"points": self.points, **options})
+
+
 def _on_moto(folder: Path) -> Backend:
     server = once.moto()
     return Backend(folder, server, server, server.new_bucket())
@@ -111,3 +124,20 @@ BACKENDS: dict[str, Callable[[Path], Backend]] = {
 """By name: SQLite and a folder; DynamoDB in this process and a folder; moto's DynamoDB and S3; DynamoDB Local and
 versitygw.
 """
+
+BACKENDS_OF = {
+    "S3StateStore": ("folder", "moto", "servers"),
+    "TransactionLogStateStore": ("folder", "moto", "servers"),
+    "DynamoDBStateStore": ("memory", "moto", "servers"),
+}
+
+
+def stores(dynamodb: str) -> list[Any]:
+    """Return every store on every backend; those that every run tries have SQLite or this DynamoDB."""
+    every_run = {("S3StateStore", "folder"), ("TransactionLogStateStore", "folder"), ("DynamoDBStateStore", dynamodb)}
+    return [
+        pytest.param((kind, name), id=f"{kind} on {name}", marks=() if (kind, name) in every_run else BESIDE[name])
+        for kind, backends in BACKENDS_OF.items()
+        for name in backends
+        if name != "memory" or name == dynamodb
+    ]

@@ -119,7 +119,7 @@ def in_order(rows: Iterable[dict[str, Any]]) -> list[str]:
 def compact(store: StateStore, strategy: str = "all", **options: Any) -> compaction.CompactionReport:
     """Compact in process."""
     dry_run, partition_id = options.pop("dry_run", False), options.pop("partition_id", None)
-    processing, settings = options.pop("processing", NOTHING), StrategySettings(**options)
+    settings = StrategySettings(**options)
     runner = compaction.run_in_process(store.storage)
     return compaction.compact(
         store,
@@ -129,7 +129,6 @@ def compact(store: StateStore, strategy: str = "all", **options: Any) -> compact
         dry_run=dry_run,
         progress=Silent(),
         partition_id=partition_id,
-        processing=processing,
     )
 
 
@@ -222,6 +221,11 @@ def reachable(store: StateStore) -> set[str]:
 def on_disk(store: StateStore) -> set[str]:
     """Return every file in the table's folder."""
     return {file.path for file in store.storage.list()}
+
+
+def data_files(store: StateStore) -> set[str]:
+    """Return the data files in the table's folder."""
+    return {path for path in on_disk(store) if path.startswith("data/")}
 
 
 def snapshot(number: int, commit_id: str | None = None, **changes: Any) -> Snapshot:

@@ -15,7 +15,9 @@ import pyarrow as pa
 
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.errors import StorageError
+from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
+from tests.support.builders import reopened
 
 STORAGE_CALLS = ("output", "write", "write_new", "delete", "delete_all")
 CATALOG_CALLS = (
@@ -258,3 +260,8 @@ class FaultyStorage(TrappedStorage):
     def input(self, path: str) -> pa.NativeFile:
         with self.trap.around("input"):
             return super().input(path)
+
+
+def trapped(store: StateStore, trap: Trap) -> StateStore:
+    """Return a store of the same table whose changing calls go through a trap."""
+    return reopened(store, TrappedCatalog(store.catalog, trap), TrappedStorage(store.storage, trap))

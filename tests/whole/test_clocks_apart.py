@@ -16,7 +16,6 @@ import sleeper_nb as sl
 from sleeper_nb.catalog.catalog_base import FileClaim
 from sleeper_nb.clock import Clock, ManualClock
 from sleeper_nb.errors import SleeperError
-from sleeper_nb.model.processing import NOTHING
 from sleeper_nb.operations import compact as claimed_jobs
 from sleeper_nb.operations import compact as compaction
 from sleeper_nb.operations.compaction_plan import StrategySettings
@@ -148,9 +147,7 @@ def compact_meanwhile(store: StateStore, other: StateStore) -> compaction.Compac
         return run()
 
     settings = StrategySettings()
-    return compaction.compact(
-        store, runner, strategy="all", settings=settings, dry_run=False, progress=SILENT, processing=NOTHING
-    )
+    return compaction.compact(store, runner, strategy="all", settings=settings, dry_run=False, progress=SILENT)
 
 
 @pytest.mark.parametrize("first", ["behind", "ahead"])

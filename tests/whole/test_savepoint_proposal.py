@@ -183,7 +183,7 @@ def test_return_the_path_of_a_savepoint(t: sl.Table):
 def test_get_a_savepoint_instance(t: sl.Table):
     """By its id; the error for another one names those that there are."""
     assert t.savepoint_manager.savepoint(1) == t.savepoints()[0]
-    with pytest.raises(sl.NotFound, match="there are: 1"):
+    with pytest.raises(sl.NotFound, match="available: 1"):
         t.savepoint_manager.savepoint(7)
 
 

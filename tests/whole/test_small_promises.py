@@ -24,7 +24,7 @@ from sleeper_nb.operations.versioning.create_savepoint import create_savepoint
 from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
 from sleeper_nb.operations.versioning.resolve import resolve
 from sleeper_nb.report import Data, Grid
-from tests.contracts.test_state_store import Tables, tables  # noqa: F401 - a fixture: each state store
+from tests.support.backends import Tables
 from tests.support.builders import (
     collect,
     forget_all_but_newest,
@@ -134,7 +134,7 @@ def test_a_creation_that_fails_spends_no_id(table: sl.Table):
 
 
 @pytest.mark.parametrize("first_goes_first", [True, False])
-def test_an_expired_version_can_be_saved_again(tables: Tables, first_goes_first: bool):  # noqa: F811
+def test_an_expired_version_can_be_saved_again(tables: Tables, first_goes_first: bool):
     store = tables.opened()
     ingest(store, rows_of("a", "b"))
     one = save(store, "one")

@@ -31,7 +31,7 @@ def test_an_unknown_table_version_or_tab_is_an_error_that_names_others(session):
     with pytest.raises(sl.NotFound, match="did you mean 'flights'"):
         explore(session, "flight")
     explorer = explore(session, "flights")
-    with pytest.raises(sl.NotFound, match="there are: 1–4"):
+    with pytest.raises(sl.NotFound, match="available: 1–4"):
         explorer.version = 9
     with pytest.raises(sl.InvalidInput, match="schema, rows, partitions, files, history, savepoints, sql"):
         explorer.tab = "columns"

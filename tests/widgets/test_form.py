@@ -12,6 +12,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.widgets import _after_next_cell, create_form
 from sleeper_nb.widgets.form import CreateForm
 from sleeper_nb.widgets.table_draft import ROLES, TYPES, ColumnDraft, TableDraft
+from tests.widgets.conftest import shown
 
 
 @pytest.fixture
@@ -19,11 +20,6 @@ def session(tmp_path):
     with sl.connect(tmp_path / "w", clock=ManualClock()) as opened:
         opened.create_table("trips", sl.Schema({"city": "string"}))
         yield opened
-
-
-def shown(widget):
-    own = [getattr(widget, name) for name in ("value", "description") if isinstance(getattr(widget, name, None), str)]
-    return "\n".join(own + [shown(child) for child in getattr(widget, "children", ())])
 
 
 def messages(form):

@@ -11,7 +11,7 @@ import sleeper_nb as sl
 from sleeper_nb.clock import ManualClock
 from sleeper_nb.widgets import explorer_model as model
 from sleeper_nb.widgets import timeline
-from tests.widgets.conftest import buttons
+from tests.widgets.conftest import buttons, shown
 
 HOSTILE = "<script>alert('x')</script>&\"\n"
 
@@ -26,11 +26,6 @@ def session(tmp_path):
             table.ingest([{"city": c, "note": HOSTILE} for c in "az" * month], message=HOSTILE)
         table.create_savepoint("half-year", HOSTILE, snapshot=3)
         yield opened
-
-
-def shown(widget):
-    own = [getattr(widget, name) for name in ("value", "description") if isinstance(getattr(widget, name, None), str)]
-    return "\n".join(own + [shown(child) for child in getattr(widget, "children", ())])
 
 
 def test_it_begins_with_the_last_two_versions(session):
@@ -52,7 +47,7 @@ def test_handles_and_names_move_it_and_traits_can_be_watched(session):
     widget.after = "savepoint.half-year"
     widget.before = 1
     assert (widget.before, widget.after, widget._handles.value) == (1, 3, (1, 3))
-    with pytest.raises(sl.NotFound, match="there are: 1–4"):
+    with pytest.raises(sl.NotFound, match="available: 1–4"):
         widget.after = 9
 
 

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "autoinstall_known_extensions": False,  # nothing is downloaded
     "autoload_known_extensions": False,
-    "python_enable_replacements": False,  # a misspelt table must not become a variable of ours
+    "python_enable_replacements": False,  # a misspelt table must not become a Python variable
 }
 
 

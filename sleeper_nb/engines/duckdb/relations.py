@@ -266,7 +266,7 @@ def counted_in_ranges(rows: duckdb.DuckDBPyRelation, name: str, ranges: int) -> 
 
 
 def explained(error: Exception) -> SleeperError:
-    """Return DuckDB's error as one of ours: its first line, and its own hint where it gives one."""
+    """Return DuckDB's error as a `SleeperError`: its first line, and its own hint where it gives one."""
     ours = _OURS.search(str(error))
     if ours is not None and isinstance(kind := getattr(errors, ours[1], None), type):
         return kind(ours[2], hint=ours[3])  # type: ignore[no-any-return]

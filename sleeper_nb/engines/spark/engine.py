@@ -100,7 +100,7 @@ class SparkEngine:
         A session to use as it is; it is never stopped here. By default the active session of this process is used;
         if there is none, one is started.
     config
-        Settings of Spark that override ours, and two of ours: ``spark.sleeper.jit`` (``quick`` for a sooner first
+        Settings of Spark that override ours, and two more: ``spark.sleeper.jit`` (``quick`` for a sooner first
         answer, ``full`` for long jobs; by default ``quick`` only where the first use is a statement that is known to
         read less than 512 MiB) and ``spark.sleeper.archive``
         (``true``, or ``false`` to keep no class-data archive in the cache folder).
@@ -404,7 +404,7 @@ class SparkEngine:
         flags = archive.flags if archive else ()
         self._jvm = jvm = launch_jvm(plan, folder, log, flags=flags or flags_without_archive(plan))
         atexit.register(jvm.release)
-        import pyspark.sql  # noqa: F401 - takes its time beside that of the JVM
+        import pyspark.sql  # noqa: F401 - loads while the JVM starts
 
         try:
             jvm.wait_ready()

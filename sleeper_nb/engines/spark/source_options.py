@@ -111,7 +111,7 @@ def _unknown(name: str) -> NotFound:
     """Return the error, which names the nearest option."""
     spellings = {option.casefold(): option for option in OPTIONS}
     near = difflib.get_close_matches(name, spellings, n=1)
-    hint = f"did you mean {spellings[near[0]]!r}?" if near else f"there are: {', '.join(OPTIONS)}"
+    hint = f"did you mean {spellings[near[0]]!r}?" if near else f"available: {', '.join(OPTIONS)}"
     return NotFound(f"no option {name!r} of the data source", hint=hint)
 
 

@@ -30,7 +30,7 @@ _SQLSTATE: Final = re.compile(r" ?SQLSTATE: \w{5}\.?")
 
 
 def explain(error: BaseException) -> SleeperError | None:
-    """Return the error of ours, in one line, for an error of Spark.
+    """Return a `SleeperError`, in one line, for an error of Spark.
 
     Parameters
     ----------

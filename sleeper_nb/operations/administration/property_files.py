@@ -344,7 +344,18 @@ def pending_settings(properties: TableProperties, state: TableState, table: str,
         The table's name, and the address of the file.
     """
     notes = []
-    in_effect = properties.processed_as(state.processing)
+    if state.processing not in (None, properties.processing):
+        notes = _pending_processing(properties, state.processing, table, path)
+    schema = properties[TABLE_SCHEMA]
+    if schema not in (None, state.schema):
+        notes.append(f"{path} has another {TABLE_SCHEMA} than the table: reinitialise {table} puts it into effect")
+    return tuple(notes)
+
+
+def _pending_processing(properties: TableProperties, recorded: str | None, table: str, path: str) -> list[str]:
+    """Return a note for each setting of row processing that differs from what the version recorded."""
+    notes = []
+    in_effect = properties.processed_as(recorded)
     for name in PROCESSING_PROPERTIES:
         in_file, effective = properties.text(name), in_effect.text(name)
         if in_file != effective:
@@ -354,10 +365,7 @@ def pending_settings(properties: TableProperties, state: TableState, table: str,
                 f"properties {table} --accept, or in Python table.accept_properties(). To restore the file: "
                 f"properties {table} '{name}={effective}'"
             )
-    schema = properties[TABLE_SCHEMA]
-    if schema not in (None, state.schema):
-        notes.append(f"{path} has another {TABLE_SCHEMA} than the table: reinitialise {table} puts it into effect")
-    return tuple(notes)
+    return notes
 
 
 def manual_edit_note(content: bytes, recorded: str | None, table: str, path: str) -> str | None:

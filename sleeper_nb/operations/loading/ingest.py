@@ -150,7 +150,7 @@ def write_and_commit(
 ) -> Snapshot:
     """Call `write`, which writes data files and yields references to them, and add all of them in one commit.
 
-    After an error or interrupt the files that were written are deleted. Only a crash leaves files behind, which no
+    After an error or interrupt the files that were written are deleted. Only a crash leaves files, which no
     snapshot references.
 
     Returns
@@ -197,11 +197,13 @@ def discard_files(store: StateStore, filenames: Iterable[str]) -> None:
     When the table's state cannot be read, all files stay, referenced by no snapshot.
     """
     filenames = list(filenames)
+    if not filenames:
+        return
     try:
         tracked = store.load().files if store.catalog.has_table(store.table_id) else None  # None: table was deleted
     except SleeperError as error:
         logger.warning(
-            "table %s: cannot read its state (%s); %d files of failed work may be left behind",
+            "table %s: cannot read its state (%s); %d files of failed work may remain",
             store.table_id, error.message, len(filenames),
         )  # fmt: skip
         return

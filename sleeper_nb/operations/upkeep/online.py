@@ -28,11 +28,11 @@ def check_online(catalog: Catalog, table_id: str, name: str, work: str) -> None:
     catalog, table_id, name
         The table and its name.
     work
-        The refused work, as the error names it: ``"compacted"``.
+        The refused work, as the error names it: ``"compaction"``.
     """
     if not is_online(catalog, table_id):
         online, dry_run = Action(f"online {name}", "table.set_online()"), Action("--dry-run", "dry_run=True")
         raise StateRuleBroken(
-            f"table {name!r} is offline, so it cannot be {work}",
-            hint=(online, " ends that; ", dry_run, " shows what would be done"),
+            f"table {name!r} is offline: {work} is not allowed",
+            hint=(online, " puts it online; ", dry_run, " shows what would be done"),
         )

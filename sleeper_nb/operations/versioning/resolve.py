@@ -124,10 +124,10 @@ def _as_of(catalog: Catalog, table_id: str, moment: Moment) -> Snapshot | Savepo
 
 
 def _available(versions: Sequence[Snapshot | Savepoint], requested: int) -> str:
-    """Return a hint with the numbers of the versions that are kept: ``there are: 3, 5–6``."""
+    """Return a hint with the numbers of the versions that are kept: ``available: 3, 5–6``."""
     numbers = {version.number for version in versions}
     earliest = f"the earliest is {min(numbers)}; " if requested < min(numbers) else ""
-    return f"{earliest}there are: {', '.join(number_ranges(numbers))}"
+    return f"{earliest}available: {', '.join(number_ranges(numbers))}"
 
 
 def number_ranges(numbers: Iterable[int]) -> list[str]:

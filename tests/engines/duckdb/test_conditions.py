@@ -23,7 +23,7 @@ SCHEMA = sl.Schema(
      "owed": "decimal(10,2)?", "some": "list<int>?"},
 )  # fmt: skip
 WRONG = [
-    ("nosuch > 1", "no column 'nosuch'", "there are: k, n, city"),
+    ("nosuch > 1", "no column 'nosuch'", "available: k, n, city"),
     ("t.fare > 1", "no column 't.fare'", "did you mean 'fare'?"),
     ("nosuch >", "syntax error at '>'", "write it in SQL"),
     ("fare > 1; drop", "syntax error at 'drop'", "write it in SQL"),

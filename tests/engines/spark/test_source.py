@@ -37,12 +37,6 @@ def spark(spark_engine):
 
 
 @pytest.fixture
-def session(tmp_path, spark):
-    with sl.connect(tmp_path / "w", instance="demo", spark=spark) as opened:
-        yield opened
-
-
-@pytest.fixture
 def table(session):
     made = session.create_table("t", SCHEMA, ["b", "d"])
     made.ingest(rows(*"abcdef"))
@@ -313,8 +307,8 @@ def test_nothing_but_the_table_is_missing(spark, session):
 @pytest.mark.parametrize(
     ("options", "message", "hint"),
     [
-        ({"table": "nope"}, "NotFound: no table 'nope'", "there are: t"),
-        ({"version": "99"}, "no snapshot 99 of table 't'", "there are: 1–3"),
+        ({"table": "nope"}, "NotFound: no table 'nope'", "available: t"),
+        ({"version": "99"}, "no snapshot 99 of table 't'", "available: 1–3"),
         ({"tabel": "t"}, "no option 'tabel' of the data source", "did you mean 'table'?"),
     ],
 )

@@ -20,12 +20,6 @@ def spark(spark_engine):
     return spark_engine.session()
 
 
-@pytest.fixture
-def session(tmp_path, spark):
-    with sl.connect(tmp_path / "w", instance="demo", spark=spark) as opened:
-        yield opened
-
-
 def add(table, *keys):
     table.ingest([{"key": key, "x": 1} for key in keys])
 
@@ -114,6 +108,7 @@ def test_a_checkpoint_whose_next_snapshots_have_expired_is_a_short_error(spark, 
     assert keys_in(spark, tmp_path) == ["a"]
 
 
+@pytest.mark.processes
 def test_a_table_in_a_bucket_is_read_and_streamed_by_processes_that_find_the_keys_of_this_one(
     spark, moto, monkeypatch, tmp_path
 ):

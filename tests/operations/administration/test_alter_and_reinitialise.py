@@ -4,18 +4,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 import sleeper_nb as sl
 from sleeper_nb.model.properties import TABLE_SCHEMA
 
 SCHEMA = sl.Schema({"city": "string"}, values={"fare": "double?"})
-
-
-@pytest.fixture
-def session(tmp_path):
-    with sl.connect(tmp_path / "w") as opened:
-        yield opened
 
 
 def test_a_reinitialised_table_keeps_the_columns_that_it_was_altered_to(session):
@@ -34,7 +26,7 @@ def test_a_savepoint_of_before_is_read_with_its_own_and_with_the_current_columns
     table.ingest([{"city": "rome", "fare": 1.5}])
     table.create_savepoint("before")
     table.alter({"note": "string?"}, {"fare": "price"})
-    (path,) = (tmp_path / "w" / "default" / "config" / "tables").iterdir()
+    (path,) = (tmp_path / "warehouse" / "default" / "config" / "tables").iterdir()
     now = json.loads(table.schema.to_json())
     now["valueFields"] = [{"name": "tip", "type": "DoubleType", "nullable": True}, *now["valueFields"]]
     lines = [line for line in path.read_text().splitlines() if not line.startswith(TABLE_SCHEMA)]

@@ -38,12 +38,6 @@ split-points = [5, "10"]
 
 
 @pytest.fixture
-def session(tmp_path):
-    with sl.connect(tmp_path / "warehouse") as opened:
-        yield opened
-
-
-@pytest.fixture
 def file(tmp_path):
     path = tmp_path / "tables.toml"
     path.write_text(DECLARED)

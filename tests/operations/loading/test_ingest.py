@@ -37,6 +37,7 @@ from tests.support.builders import (
     a_tree,
     collect,
     compact,
+    data_files,
     forget_all_but_newest,
     in_order,
     ingest,
@@ -48,10 +49,6 @@ from tests.support.builders import (
     scan,
 )
 from tests.support.faults import Trap, TrappedCatalog, TrappedStorage, interrupt, lose_answer
-
-
-def data_on_disk(store: StateStore) -> set[str]:
-    return {path for path in on_disk(store) if path.startswith("data/")}
 
 
 def test_each_leaf_with_rows_gets_one_sorted_file(tmp_path: Path):
@@ -70,7 +67,7 @@ def test_each_leaf_with_rows_gets_one_sorted_file(tmp_path: Path):
         )
         assert file.bytes == store.storage.size(file.filename)
         assert f"partition_{file.partition_id}/" in file.filename
-    assert data_on_disk(store) == set(state.files.table["filename"].to_pylist())
+    assert data_files(store) == set(state.files.table["filename"].to_pylist())
 
 
 def test_no_rows_make_no_snapshot(store: StateStore):
@@ -143,7 +140,7 @@ def test_an_error_of_the_writer_deletes_the_files_it_had_finished(store: StateSt
 
     with pytest.raises(RuntimeError):
         write_and_commit(store, write, message=None, author=None)
-    assert data_on_disk(store) == set()
+    assert data_files(store) == set()
 
 
 # One file that several leaves refer to
@@ -155,7 +152,7 @@ def test_one_file_for_all_leaves_has_an_exact_reference_from_each(tmp_path: Path
     store = a_store(tmp_path, points=["g", "n", "t"])
     made = ingest(store, rows_of("z", "a", ("b", 2), ("b", 1), "é", "t"), **SHARED)
     assert (made.rows, made.added_rows) == (6, 6)
-    assert len(data_on_disk(store)) == 1
+    assert len(data_files(store)) == 1
     state = store.load()
     references = state.files.active_in({leaf.id for leaf in state.tree.leaves})
     assert len({r.filename for r in references}) == 1
@@ -203,13 +200,13 @@ def test_a_shared_file_is_cut_to_each_leaf_and_stays_while_one_of_them_uses_it(t
     collect(store)
     shared = {reference.filename for reference in store.load().files.active_in({right})}
     assert len(shared) == 2
-    assert data_on_disk(store) == shared | {output.filename}
+    assert data_files(store) == shared | {output.filename}
     assert sorted(keys_in(read(store))) == everything
     assert checking.check_table(store, "table", deep=True, progress=Silent()).ok
     compact(store)
     forget_all_but_newest(store)
     collect(store)
-    assert not data_on_disk(store) & shared
+    assert not data_files(store) & shared
     assert sorted(keys_in(read(store))) == everything
 
 

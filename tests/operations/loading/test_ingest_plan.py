@@ -35,12 +35,6 @@ def flights(*carriers: str, **changes: Any) -> pa.Table:
     return pa.table({name: value for name, value in {**columns, **changes}.items() if value is not None})
 
 
-@pytest.fixture
-def session(tmp_path: Path):
-    with sl.connect(tmp_path / "warehouse") as opened:
-        yield opened
-
-
 @pytest.fixture(params=STRATEGIES)
 def table(session: sl.Session, request: pytest.FixtureRequest) -> Table:
     return session.create_table("t", SCHEMA, ["DL", "UA"], properties={PROPERTY: request.param})

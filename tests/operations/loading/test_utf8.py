@@ -122,12 +122,6 @@ def test_what_a_slice_or_a_null_hides_does_not_count(table: sl.Table):
     assert table.ingest(rows, dry_run=True).differences == ()
 
 
-@pytest.fixture
-def session(tmp_path: Path):
-    with sl.connect(tmp_path / "w") as opened:
-        yield opened
-
-
 def test_a_deep_check_finds_it_in_any_column(tmp_path: Path):
     store = a_store(tmp_path)
     rows = pa.table({"key": GOOD, "n": pa.array([1], pa.int32()), "value": BAD})

@@ -21,7 +21,7 @@ from sleeper_nb.errors import DiskFull, StorageError
 from sleeper_nb.operations.upkeep.collect_garbage import collect_garbage
 from sleeper_nb.operations.upkeep.expire import Retention, expire_snapshots
 from sleeper_nb.operations.versioning.delete_savepoint import delete_savepoint
-from sleeper_nb.session.open_tables import OpenTables
+from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.storage.filesystem import Storage
 from tests.support.builders import (
     START,
@@ -139,7 +139,7 @@ def test_a_table_is_deleted_from_a_full_disk(tmp_path: Path):
         disk = Disk(session._storage, 0)
         catalog = OnDisk(session.components.catalog, tmp_path / "default", disk)
         session.components.property_files._storage = disk
-        session._tables = OpenTables(replace(session.components, catalog=catalog), disk)  # type: ignore[arg-type]
+        session._tables = TableOpener(replace(session.components, catalog=catalog), disk)  # type: ignore[arg-type]
         for left in ("second", None):
             disk.room = 0
             session.delete_table(session.tables()[0].name, force=True)

@@ -12,11 +12,11 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import show_for
 
 MAINTENANCE: dict[str, Callable[..., object]] = {
-    "compacted": lambda table, **options: table.compact("all", **options),
-    "split": lambda table, **options: table.split_partitions(at="m", **options),
-    "rid of snapshots": lambda table, **options: table.expire_snapshots(**options),
-    "rid of garbage": lambda table, **options: table.collect_garbage(**options),
-    "rid of orphans": lambda table, **options: table.sweep_orphans(**options),
+    "compaction": lambda table, **options: table.compact("all", **options),
+    "splitting": lambda table, **options: table.split_partitions(at="m", **options),
+    "expiry": lambda table, **options: table.expire_snapshots(**options),
+    "garbage collection": lambda table, **options: table.collect_garbage(**options),
+    "sweeping orphans": lambda table, **options: table.sweep_orphans(**options),
 }
 
 
@@ -34,11 +34,11 @@ def trips(tmp_path: Path) -> Iterator[sl.Table]:
 @pytest.mark.parametrize("work", MAINTENANCE)
 def test_maintenance_of_an_offline_table_is_refused_and_says_what_to_type(trips: sl.Table, work: str):
     MAINTENANCE[work](trips, dry_run=True)
-    with pytest.raises(sl.StateRuleBroken, match=f"'trips' is offline, so it cannot be {work}") as caught:
+    with pytest.raises(sl.StateRuleBroken, match=f"'trips' is offline: {work} is not allowed") as caught:
         MAINTENANCE[work](trips, dry_run=False)
-    assert caught.value.hint == "table.set_online() ends that; dry_run=True shows what would be done"
+    assert caught.value.hint == "table.set_online() puts it online; dry_run=True shows what would be done"
     show_for(caught.value, "%sleeper")
-    assert caught.value.hint == "%sleeper online trips ends that; --dry-run shows what would be done"
+    assert caught.value.hint == "%sleeper online trips puts it online; --dry-run shows what would be done"
     assert trips.resolved.snapshot_id == 3
     trips.set_online()
     MAINTENANCE[work](trips, dry_run=False)

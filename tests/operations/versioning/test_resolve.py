@@ -118,9 +118,9 @@ def test_what_is_not_there_is_answered_with_what_is(table: StateStore):
             find(table, one)
         said.append(error.value.hint)
     assert said == [
-        "the earliest is 3; there are: 3, 5–6",
+        "the earliest is 3; available: 3, 5–6",
         "did you mean 'fix'?",
-        "there are: fix, savepoint.1",
+        "available: fix, savepoint.1",
         "the earliest that can be reached is 2026-01-01 00:02:00 UTC",
     ]
 

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class OpenTables:
+class TableOpener:
     """Finds and opens the tables of one instance.
 
     A table has one store in a session, so that what the store remembers serves every use of the table.
