@@ -16,11 +16,16 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.permissions import Permissions
 from sleeper_nb.model.processing import (
+    AGGREGATIONS,
+    FILTERS,
+    ITERATOR,
+    ITERATOR_CONFIG,
     AgeOff,
     Aggregation,
     DataProcessing,
     PythonIterator,
 )
+from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.operations.scanning.scan_plan import plan_scan
@@ -317,6 +322,15 @@ def at(**parts: Any) -> DataProcessing:
     return DataProcessing(**parts, now=START)
 
 
+def properties_of(done: DataProcessing) -> TableProperties:
+    """Return the properties of a table that say what is done to its rows."""
+    lists = {FILTERS: ",".join(map(str, done.filters)), AGGREGATIONS: ",".join(map(str, done.aggregations))}
+    if done.iterator is None:
+        return TableProperties(lists)
+    named = {ITERATOR: done.iterator.name, ITERATOR_CONFIG: done.iterator.config}
+    return TableProperties({**lists, **named}, permissions=done.iterator.permissions)
+
+
 def test_condition_columns_and_limit_are_about_processed_rows(visits: StateStore):
     done = at(filters=(AgeOff("at", 1000),), aggregations=COMBINE)
     assert [row["n"] for row in scan(visits, processing=done).to_pylist()] == [3, 3, 3, 3]
@@ -362,7 +376,7 @@ def test_a_plan_tells_no_count_of_rows_that_are_processed(visits: StateStore):
 def test_compaction_changes_no_answer(visits: StateStore, parts: Any, rows: int):
     done = at(**parts)
     before = scan(visits, processing=done)
-    made = compact(visits, processing=done)
+    made = compact(visits, properties=properties_of(done))
     assert in_order(scan(visits, processing=done).to_pylist()) == in_order(before.to_pylist())
     assert visits.load().totals()[1] == rows
     assert made.rows == 18
@@ -372,7 +386,7 @@ def test_compaction_changes_no_answer(visits: StateStore, parts: Any, rows: int)
 
 def test_a_compaction_after_which_no_row_is_left_has_no_output(visits: StateStore):
     gone = at(filters=(AgeOff("at", 0),))
-    compact(visits, processing=gone)
+    compact(visits, properties=properties_of(gone))
     assert visits.load().totals()[:2] == (0, 0)
     assert scan(visits, processing=gone).num_rows == 0
     assert scan(visits).num_rows == 0
@@ -386,7 +400,7 @@ def test_rows_that_grow_old_later_are_dropped_from_what_was_compacted_before(tmp
     for age in (0, 500):
         ingest(store, [{"page": "a", "at": NOW_MS - age, "n": 1}])
     parts = {"filters": (AgeOff("at", 1000),), "aggregations": (Aggregation("max", "at"), Aggregation("sum", "n"))}
-    compact(store, processing=DataProcessing(**parts, now=START))
+    compact(store, properties=properties_of(DataProcessing(**parts)))
     found = {
         later: scan(store, processing=DataProcessing(**parts, now=START + timedelta(milliseconds=later))).to_pylist()
         for later in (0, 600, 1000)

@@ -20,6 +20,7 @@ from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.processing import NOTHING
+from sleeper_nb.model.properties import ALL_DEFAULTS
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
@@ -119,6 +120,7 @@ def in_order(rows: Iterable[dict[str, Any]]) -> list[str]:
 def compact(store: StateStore, strategy: str = "all", **options: Any) -> compaction.CompactionReport:
     """Compact in process."""
     dry_run, partition_id = options.pop("dry_run", False), options.pop("partition_id", None)
+    properties = options.pop("properties", ALL_DEFAULTS)
     settings = StrategySettings(**options)
     runner = compaction.run_in_process(store.storage)
     return compaction.compact(
@@ -129,6 +131,7 @@ def compact(store: StateStore, strategy: str = "all", **options: Any) -> compact
         dry_run=dry_run,
         progress=Silent(),
         partition_id=partition_id,
+        properties=properties,
     )
 
 

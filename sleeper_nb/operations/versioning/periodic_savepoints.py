@@ -161,15 +161,14 @@ def plan_retirement(
     """
     newest_first = sorted((each for each in savepoints if each.periodic), key=lambda each: each.id, reverse=True)
     limit, retired = schedule.time_retained, []
-    newer_count = 0 if coming is None else 1
-    next_commit = now if coming is None else coming.time  # when the version that the next one saves was committed
+    # when the versions that newer ones save were committed; it can be after `now`, where clocks were set back
+    newer_commits = [] if coming is None else [coming.time]
     for savepoint in newest_first:
-        is_old = limit is not None and now - savepoint.save_time > limit and now - next_commit >= limit
-        is_newest = newer_count == 0
-        if not is_newest and (is_old or newer_count >= schedule.num_retained_max):
-            retired.append(savepoint)
-        newer_count += 1
-        next_commit = min(next_commit, savepoint.committed)
+        if newer_commits:
+            is_old = limit is not None and now - savepoint.save_time > limit and now - min(newer_commits) >= limit
+            if is_old or len(newer_commits) >= schedule.num_retained_max:
+                retired.append(savepoint)
+        newer_commits.append(savepoint.committed)
     return tuple(reversed(retired))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import sleeper_nb as sl
@@ -64,6 +64,7 @@ def listed(points: list[tuple[bool, int]]) -> list[sl.Savepoint]:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=6), st.integers(0, 35), st.integers(0, 30))
+@example([(PERIODIC, 0), (PERIODIC, 2)], 0, 1)  # the clock was set back, and the newest saves a version of the future
 def test_every_moment_that_is_retained_is_answered_by_the_same_savepoint(
     points: list[tuple[bool, int]], lasting: int, now: int
 ):
