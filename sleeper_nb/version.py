@@ -43,10 +43,12 @@ from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.loading.source_files import CsvFormat
 from sleeper_nb.operations.scanning.export import ExportReport, export
 from sleeper_nb.operations.scanning.footers import with_row_groups
+from sleeper_nb.operations.scanning.reach import regions_met
 from sleeper_nb.operations.scanning.read_rows import read, stream
 from sleeper_nb.operations.scanning.row_condition import Condition, regions_of_rows
 from sleeper_nb.operations.scanning.scan_plan import (
     ScanPlan,
+    TableRows,
     files_of,
     plan_first_rows,
     plan_scan,
@@ -114,8 +116,8 @@ class Scan(Report):
     def plan(self) -> ScanPlan:
         """Return which partitions, files, row groups and bytes will be read, out of how many.
 
-        Only the footers of files are read for this. Of a condition, comparisons of row keys with numbers or texts that
-        are joined by AND reduce what is read.
+        Only the footers of files are read for this. A condition reduces what is read where every row that meets it has
+        row keys in some ranges: comparisons, IN, LIKE 'abc%', AND, OR and NOT of them, and constant expressions.
         """
         columns = self.columns if self.where is None else None
         return with_row_groups(self._plan, self._storage, columns)
@@ -382,7 +384,8 @@ class TableAt(Report):
         condition = None if where is None else c.engines.condition(where, schema)
         if condition is not None:
             regions = regions_of_rows(regions, condition.necessary, schema)
-        plan = self._plan(state, regions)
+        reached = None if condition is None else regions_met(condition.reach, schema)
+        plan = plan_scan(state, regions, self._processing(schema), reached)
         return Scan(
             table=self.name,
             resolved=self.resolved,
@@ -447,8 +450,9 @@ class TableAt(Report):
 
     def source(self) -> BoundSource:
         """Return the rows of the version as SQL reads them."""
-        plan = self._plan(self.state, None)
-        return BoundSource(self.name, self.resolved, plan, self._store.storage, self._guard(plan.bytes))
+        state = self.state
+        rows = TableRows(state, self._processing(state.schema))
+        return BoundSource(self.name, self.resolved, rows, self._store.storage, self._guard)
 
     @checked
     def system_table(self, suffix: str) -> BoundSource:

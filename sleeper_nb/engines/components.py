@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -47,7 +48,9 @@ class Engines:
         """Return a user's condition, parsed and checked against a schema; `InvalidInput` says what is wrong with it."""
         from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
 
-        return DuckDBCondition.of(text, schema, partial(self.duckdb.connect_confined, ()))
+        condition = DuckDBCondition.of(text, schema, partial(self.duckdb.connect_confined, ()))
+        with closing(self.duckdb.connect_planning()) as planning:
+            return condition.planned(planning, schema)
 
 
 @dataclass(frozen=True, slots=True)

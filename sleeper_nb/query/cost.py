@@ -6,7 +6,6 @@ import html
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.operations.scanning.scan_plan import ScanPlan
 from sleeper_nb.report import Bytes, Grid, Report
 from sleeper_nb.sql.binding import BoundSource
 
@@ -45,26 +44,28 @@ class QueryCost(Report):
         """Return a row for each source."""
         rows = tuple((f"{source}", *_cells(source)) for source in self.sources)
         footer = f"{self.engine} would run it; no row was read"
-        return Grid(("reads", "partitions", "files", "bytes at most"), rows, footer=footer)
+        return Grid(("reads", "partitions", "files", "bytes at most", "row keys"), rows, footer=footer)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sources, as shown, and the engine."""
-        names = ("source", "partitions", "files", "bytes")
-        cells = [(str(source), *_counts(source)) for source in self.sources]
+        names = ("source", "partitions", "files", "bytes", "keys")
+        cells = [(str(source), *_counts(source), source.keys or None) for source in self.sources]
         return {"engine": self.engine, "reads": [dict(zip(names, each, strict=True)) for each in cells]}
 
 
 def _counts(source: BoundSource) -> tuple[int | None, int | None, int]:
-    if not isinstance(source.rows, ScanPlan):  # a system table: metadata
+    plan = source.plan
+    if plan is None:  # a system table: metadata
         return None, None, 0
-    return len(source.rows.leaves), len({file.filename for file in source.rows.files}), source.bytes
+    return len(plan.leaves), len({file.filename for file in plan.files}), plan.bytes
 
 
 def _cells(source: BoundSource) -> tuple[object, ...]:
     partitions, files, size = _counts(source)
-    if not isinstance(source.rows, ScanPlan):
-        return "metadata", None, None
-    return f"{partitions:,} of {source.rows.leaves_of:,}", f"{files:,} of {source.rows.files_of:,}", Bytes(size)
+    if source.plan is None:
+        return "metadata", None, None, None
+    whole = source.plan.leaves_of, source.plan.files_of
+    return f"{partitions:,} of {whole[0]:,}", f"{files:,} of {whole[1]:,}", Bytes(size), source.keys or None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -26,7 +26,6 @@ from sleeper_nb.display.chart import (
 from sleeper_nb.display.preview import DEFAULT_DISPLAY, FirstRows, Reads
 from sleeper_nb.errors import DEEP_CHECK, InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.schema import is_utf8
-from sleeper_nb.operations.scanning.scan_plan import ScanPlan
 from sleeper_nb.operations.scanning.to_frames import as_dict, as_pandas, as_polars
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.query.cost import EnginePlan, QueryCost
@@ -146,7 +145,7 @@ class QueryResult(Report, ABC):
 
     def grid(self) -> Grid:
         """Return the first rows, and below them the versions, what is read of each, and how long it took."""
-        plans = (source.rows for source in self.sources if isinstance(source.rows, ScanPlan))
+        plans = (source.plan for source in self.sources if source.plan is not None)
         return self._head.grid(self.display, self.source_text, self._note, Reads.of(plans))
 
     def _answered_plan(self) -> EnginePlan | None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Engines
 from sleeper_nb.errors import InvalidInput, SleeperError
-from sleeper_nb.operations.scanning.scan_plan import ScanPlan
+from sleeper_nb.operations.scanning.reach import Necessary
+from sleeper_nb.operations.scanning.scan_plan import TableRows
 from sleeper_nb.query.result import DuckDBResult, Engine, QueryOrigin, QueryResult, SparkResult
 from sleeper_nb.sql.binding import Binder, Bound, BoundSource, Lookup
 from sleeper_nb.sql.metadata_answers import lists_columns, name_of_count
@@ -143,15 +144,15 @@ class _Runner:
         if len(bound.named) != 1:
             return None
         ((name, source),) = bound.named.items()
-        if not isinstance(source, BoundSource) or not isinstance(source.rows, ScanPlan):
+        if not isinstance(source, BoundSource) or not isinstance(source.rows, TableRows):
             return None
         column = name_of_count(bound.statement, name)
-        if column is not None and source.rows.rows is not None:
-            unread = replace(source, rows=replace(source.rows, leaves=()), guard=None)
+        if column is not None and source.rows.plan.rows is not None:
+            unread = replace(source, rows=source.rows.within(()), protect=None)
             counting = self._rewritten(bound, f"SELECT CAST(:rows AS BIGINT) AS {column}", {name: unread})
-            return self._on_engine(counting, {"rows": source.rows.rows}, note="counted in metadata")
+            return self._on_engine(counting, {"rows": source.rows.plan.rows}, note="counted in metadata")
         if self._engine == "duckdb" and lists_columns(bound.statement, name):
-            schema = source.rows.schema  # DuckDB describes a relation, which has neither keys nor required fields
+            schema = source.rows.state.schema  # DuckDB describes a relation, which has neither keys nor required fields
             roles = {
                 "required": [field.name for field in schema.fields if not field.nullable],
                 "row_keys": [field.name for field in schema.row_keys],
@@ -171,12 +172,17 @@ class _Runner:
         from sleeper_nb.engines.duckdb import relations
         from sleeper_nb.engines.duckdb.database import interruptible
         from sleeper_nb.engines.duckdb.duckdb_reads import named_files
+        from sleeper_nb.engines.duckdb.pushed_filters import necessary_in
+        from sleeper_nb.engines.duckdb.statement_time import moment_of, set_moment
 
         judge, allowed = self._engines.duckdb.connect(), self._engines.local_files
         queries = {each.text: relations.parsed(judge, with_duckdb_parameters(each)) for each in bound.statements}
         files = {path for query in queries.values() for path in named_files(judge, query, values, allowed=allowed)}
+        moment = moment_of(judge) if any(query.depends_on_time for query in queries.values()) else {}
+        bound = bound.narrowed(necessary_in(bound, queries, values, self._engines.duckdb, moment))
 
         def rows(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+            set_moment(connection, moment)
             _name_on_duckdb(connection, bound, queries)
             return relations.query(connection, queries[bound.statement.text], values)
 
@@ -189,8 +195,13 @@ class _Runner:
     def _on_spark(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
         engine, size = self._engines.spark(), _expected_bytes(bound)
         allowed = self._engines.local_files
-        frame = engine.run(lambda session: _frame(session, bound, values, allowed), "query", expected_bytes=size)
-        return SparkResult(self._origin(bound, note), frame, engine)
+
+        def frame(session: SparkSession) -> tuple[Bound, DataFrame]:
+            read = _narrowed_on_spark(session, bound, values, allowed)
+            return read, _frame(session, read, values, allowed)
+
+        read, rows = engine.run(frame, "query", expected_bytes=size)
+        return SparkResult(self._origin(read, note), rows, engine)
 
     def _origin(self, bound: Bound, note: str) -> QueryOrigin:
         return QueryOrigin(bound.sources, self._began, self._clock, note)
@@ -199,7 +210,7 @@ class _Runner:
 def _folders(bound: Bound) -> set[str]:
     """Return the local folders of the files that a statement's tables have."""
     return {
-        source.storage.locate(DATA if isinstance(source.rows, ScanPlan) else STATE_STORE)
+        source.storage.locate(DATA if isinstance(source.rows, TableRows) else STATE_STORE)
         for source in bound.sources
         if source.storage.local
     }
@@ -213,26 +224,49 @@ def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound, queries
         if isinstance(what, Bound):
             _name_on_duckdb(connection, what, queries)
             rows = relations.query(connection, queries[what.statement.text])
-        elif isinstance(what.rows, ScanPlan):
-            is_whole = queries[bound.statement.text].reads_most_of(what.rows.schema.names)
-            rows = relations.relation(connection, what.rows, what.storage, is_whole=is_whole)
+        elif isinstance(what.rows, TableRows):
+            is_whole = queries[bound.statement.text].reads_most_of(what.rows.state.schema.names)
+            rows = relations.relation(connection, what.rows.plan, what.storage, is_whole=is_whole)
         else:
             rows = relations.system_table(connection, what.rows)
         relations.name_rows(connection, name, rows)
 
 
-def _frame(session: SparkSession, bound: Bound, values: Mapping[str, Any], local_files: bool) -> DataFrame:
-    """Return the rows of a bound statement as a data frame, after those that its names stand for."""
+def _narrowed_on_spark(session: SparkSession, bound: Bound, values: Mapping[str, Any], local_files: bool) -> Bound:
+    """Return a statement that leaves out what its conditions exclude, as Spark plans it."""
+    from sleeper_nb.engines.spark.optimized_plan import EmptyFrame, necessary_in, why_not_planned
+
+    tables = bound.tables
+    if not tables:
+        return bound
+    if why := why_not_planned(bound.statements):
+        return bound.narrowed(Necessary({}, why))
+    mark = bound.unused_mark
+    stand_ins = {name: EmptyFrame.of(at, rows.state.schema, mark) for at, (name, rows) in enumerate(tables.items())}
+    frames_of = {name: each.frame(session) for name, each in stand_ins.items()}
+    return bound.narrowed(necessary_in(_frame(session, bound, values, local_files, frames_of), stand_ins))
+
+
+def _frame(
+    session: SparkSession,
+    bound: Bound,
+    values: Mapping[str, Any],
+    local_files: bool,
+    instead: Mapping[str, DataFrame] | None = None,
+) -> DataFrame:
+    """Return the rows of a bound statement as a data frame, with frames `instead` of tables, by generated name."""
     from sleeper_nb.engines.spark import frames
 
     named: dict[str, DataFrame] = {}
     for name, what in bound.named.items():
         if isinstance(what, Bound):
-            named[name] = _frame(session, what, {}, local_files)
-        elif isinstance(what.rows, ScanPlan):
-            rows = frames.data_frame(session, what.rows, what.storage)
+            named[name] = _frame(session, what, {}, local_files, instead)
+        elif instead is not None and name in instead:
+            named[name] = instead[name]
+        elif isinstance(what.rows, TableRows):
+            rows = frames.data_frame(session, what.rows.plan, what.storage)
             listed = lists_columns(bound.statement, name)
-            named[name] = frames.commented(rows, what.rows.schema) if listed else rows
+            named[name] = frames.commented(rows, what.rows.state.schema) if listed else rows
         else:
             named[name] = frames.system_table(session, what.rows)
     return frames.query(session, bound.statement, named, values, local_files=local_files)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import count
 from typing import Any, Protocol
 
 from sleeper_nb.errors import InvalidInput, NotFound
@@ -19,7 +20,8 @@ from sleeper_nb.model.snapshots import (
     parse_reference,
     parse_version,
 )
-from sleeper_nb.operations.scanning.scan_plan import ScanPlan
+from sleeper_nb.operations.scanning.reach import Necessary, reach_text, regions_met
+from sleeper_nb.operations.scanning.scan_plan import ScanPlan, TableRows
 from sleeper_nb.operations.system_tables import MARK, SYSTEM_TABLES, SystemRows
 from sleeper_nb.operations.versioning.leases import ReadGuard
 from sleeper_nb.operations.versioning.resolve import Resolved
@@ -29,18 +31,32 @@ from sleeper_nb.sql.tokens import Dialect, quote_name
 from sleeper_nb.sql.version_clause import VersionClause
 from sleeper_nb.storage.filesystem import Storage
 
+_NOT_IN_PLAN = "the plan of the engine does not read it"
 _QUOTES = ('"', "`")
 
 
 @dataclass(frozen=True, slots=True)
 class BoundSource:
-    """A table, or a system table, at a version, ready to be read; `guard` protects its data files during the read."""
+    """A table, or a system table, at a version, ready to be read.
+
+    Parameters
+    ----------
+    table, resolved
+        The table and the version.
+    rows, storage
+        Its rows, and where they are.
+    protect
+        Returns what protects the files of a table while a number of bytes is read.
+    keys
+        Which row keys are read, or why all are, for users.
+    """
 
     table: str
     resolved: Resolved
-    rows: ScanPlan | SystemRows
+    rows: TableRows | SystemRows
     storage: Storage
-    guard: ReadGuard | None = None
+    protect: Callable[[int], ReadGuard] | None = None
+    keys: str = ""
 
     def __str__(self) -> str:
         return f"{self.table} at {self.resolved}"
@@ -48,7 +64,17 @@ class BoundSource:
     @property
     def bytes(self) -> int:
         """How much is read at most; 0 for metadata."""
-        return self.rows.bytes if isinstance(self.rows, ScanPlan) else 0
+        return 0 if self.plan is None else self.plan.bytes
+
+    @property
+    def plan(self) -> ScanPlan | None:
+        """What is read of a table, and what is skipped; None for metadata."""
+        return self.rows.plan if isinstance(self.rows, TableRows) else None
+
+    @property
+    def guard(self) -> ReadGuard | None:
+        """What protects the data files during the read; None for metadata."""
+        return None if self.protect is None else self.protect(self.bytes)
 
 
 class ReadableVersion(Protocol):
@@ -103,10 +129,46 @@ class Bound:
         return tuple(sources)
 
     @property
+    def tables(self) -> dict[str, TableRows]:
+        """The tables that are read, by generated name, those of views included."""
+        tables: dict[str, TableRows] = {}
+        for name, what in self.named.items():
+            if isinstance(what, Bound):
+                tables |= what.tables
+            elif isinstance(what.rows, TableRows):
+                tables[name] = what.rows
+        return tables
+
+    @property
+    def unused_mark(self) -> str:
+        """The beginning of names that occur nowhere in the statement or its views."""
+        written = "\n".join(each.text for each in self.statements).lower()
+        return next(mark for number in count() if (mark := f"__standin{number}_") not in written)
+
+    def narrowed(self, necessary: Necessary) -> Bound:
+        """Return the statement with its tables read only where rows can meet what is necessary, by generated name.
+
+        The engine runs the same statement, so it tests each row again.
+        """
+        return replace(self, named={name: _narrowed(what, name, necessary) for name, what in self.named.items()})
+
+    @property
     def statements(self) -> tuple[Statement, ...]:
         """The statement itself, and those of the views that it reads."""
         views = (what for what in self.named.values() if isinstance(what, Bound))
         return (self.statement, *(each for view in views for each in view.statements))
+
+
+def _narrowed(what: BoundSource | Bound, name: str, necessary: Necessary) -> BoundSource | Bound:
+    if isinstance(what, Bound):
+        return what.narrowed(necessary)
+    if not isinstance(what.rows, TableRows):
+        return what
+    if name not in necessary.tests:
+        return replace(what, keys=f"every key: {necessary.why_unknown or _NOT_IN_PLAN}")
+    schema = what.rows.state.schema
+    regions = regions_met(necessary.tests[name], schema)
+    return replace(what, rows=what.rows.within(regions), keys=reach_text(regions, schema))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 
 from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
-from sleeper_nb.operations.scanning.scan_plan import ScanPlan
 from sleeper_nb.operations.system_tables import MARK, SYSTEM_TABLES
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.tokens import DUCKDB_RESERVED
@@ -70,5 +69,5 @@ def _blames(error: SleeperError, name: str) -> bool:
 
 
 def _columns(bound: Bound) -> frozenset[str]:
-    plans = (source.rows for source in bound.sources if isinstance(source.rows, ScanPlan))
+    plans = (source.plan for source in bound.sources if source.plan is not None)
     return frozenset(column for plan in plans for column in plan.schema.names)

@@ -34,6 +34,8 @@ from tests.support.builders import (
 )
 from tests.support.interleavings import Gate, Outcome, Stage, Template, explore
 
+pytestmark = pytest.mark.long
+
 NIGHTLY = settings.get_current_profile_name() == "nightly"
 TABLES = {
     "S3StateStore on SQLite": ("S3StateStore", "sqlite", 1),

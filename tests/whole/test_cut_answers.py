@@ -26,6 +26,8 @@ from tests.servers.proxy import Fate
 from tests.servers.wire import FATES, Wire
 from tests.support.builders import START
 
+pytestmark = pytest.mark.long
+
 PATIENT = 10**9
 """A quota that does not end while all answers are cut several times."""
 KINDS_AT_ONCE = 4

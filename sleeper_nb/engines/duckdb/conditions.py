@@ -18,9 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from sleeper_nb.engines.duckdb.database import connect_anew, interruptible
+from sleeper_nb.engines.duckdb.pushed_filters import reach_of
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.scanning.reach import ANY_ROW, Test
 from sleeper_nb.operations.scanning.read_rows import coalesced
 from sleeper_nb.operations.scanning.row_condition import KeyComparison
 from sleeper_nb.sql.tokens import DEEPEST, DUCKDB_RESERVED, depth_of, tokenize
@@ -75,6 +77,8 @@ class DuckDBCondition:
         Comparisons that are true for every row that meets the condition.
     connect
         Returns a new connection.
+    reach
+        What a row must meet at least, to choose partitions and files.
     """
 
     text: str
@@ -83,6 +87,7 @@ class DuckDBCondition:
     names: tuple[str, ...]
     necessary: tuple[KeyComparison, ...]
     connect: Callable[[], duckdb.DuckDBPyConnection] = field(compare=False, repr=False)
+    reach: Test = field(default=ANY_ROW, compare=False, repr=False)
 
     @classmethod
     def of(cls, text: str, schema: Schema, connect: Callable[[], duckdb.DuckDBPyConnection]) -> Self:
@@ -104,6 +109,10 @@ class DuckDBCondition:
         return cls(
             text, frozenset(named.names), named, schema.names, tuple(dict.fromkeys(_necessary(tree, named))), connect
         )
+
+    def planned(self, connection: duckdb.DuckDBPyConnection, schema: Schema) -> Self:
+        """Return the condition with its `reach`, as a connection of the planning database finds it."""
+        return replace(self, reach=reach_of(connection, self.text, schema))
 
     def picklable(self) -> Self:
         """Return the condition for tasks in other processes, which have no session; it can be pickled."""

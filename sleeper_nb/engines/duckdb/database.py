@@ -24,6 +24,13 @@ _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
     "python_enable_replacements": False,  # a misspelt table must not become a Python variable
 }
 
+_NOT_FOR_PLANS: Final = (
+    "statistics_propagation", "empty_result_pullup", "compressed_materialization", "late_materialization", "top_n",
+    "top_n_window_elimination", "join_filter_pushdown",
+)  # fmt: skip
+"""Optimizers that the planning database does without: they draw conclusions from the data, which its empty tables
+lack, or add conditions that are known only while a statement runs."""
+
 
 def connect_anew() -> duckdb.DuckDBPyConnection:
     """Return a connection to a new database: for tasks in other processes."""
@@ -37,8 +44,9 @@ class Database:
     up over the results that a notebook keeps. A connection costs nothing. The names that it gives to rows
     (`relations.name_rows`) are invisible to other connections, and go when it does, also after the session has ended.
 
-    There are two: one without limits, for relations that a program gets and may write to files; and a confined one that
-    runs the text of statements, and whose settings forbid all files but those of the tables.
+    There are three: one without limits, for relations that a program gets and may write to files; a confined one that
+    runs the text of statements, and whose settings forbid all files but those of the tables; and one that plans
+    statements over empty tables, and can open no file.
 
     Both are released when the interpreter exits, even if a thread or IPython still refers to them: DuckDB reports every
     object that is alive after that as leaked, in 45 lines on the error stream.
@@ -46,7 +54,7 @@ class Database:
 
     def __init__(self) -> None:
         self._lock, self._closed = threading.Lock(), False
-        self._kept: dict[Literal["first", "confined"], duckdb.DuckDBPyConnection] = {}
+        self._kept: dict[Literal["first", "confined", "planning"], duckdb.DuckDBPyConnection] = {}
         weakref.finalize(self, self._kept.clear)
         self._folders: frozenset[str] = frozenset()
 
@@ -80,6 +88,17 @@ class Database:
                 self._kept["confined"] = _confined(self._folders, [])
             return self._kept["confined"].cursor()
 
+    def connect_planning(self) -> duckdb.DuckDBPyConnection:
+        """Return a new connection that plans statements, and can open no file."""
+        with self._lock:
+            self._check_open()
+            if "planning" not in self._kept:
+                connection = _opened()
+                connection.execute(f"SET GLOBAL disabled_optimizers = '{','.join(_NOT_FOR_PLANS)}'")
+                _confine(connection, [], [])
+                self._kept["planning"] = connection
+            return self._kept["planning"].cursor()
+
     def close(self) -> None:
         """Release the databases, and open no more. Results that a program holds keep theirs."""
         with self._lock:
@@ -109,11 +128,16 @@ def _spill_folder() -> Path:
 
 def _confined(folders: frozenset[str], files: list[str]) -> duckdb.DuckDBPyConnection:
     connection = _opened()
-    connection.execute("SET GLOBAL allowed_directories = $folders", {"folders": sorted(folders)})
+    _confine(connection, sorted(folders), files)
+    return connection
+
+
+def _confine(connection: duckdb.DuckDBPyConnection, folders: list[str], files: list[str]) -> None:
+    """Let a database open only some files, and lock its settings."""
+    connection.execute("SET GLOBAL allowed_directories = $folders", {"folders": folders})
     connection.execute("SET GLOBAL allowed_paths = $files", {"files": files})
     connection.execute("SET GLOBAL enable_external_access = false")
     connection.execute("SET GLOBAL lock_configuration = true")
-    return connection
 
 
 # How a query is interrupted: while DuckDB computes, Python sees no interrupt, which could take hours.

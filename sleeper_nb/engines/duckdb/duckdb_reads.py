@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from sleeper_nb.engines.duckdb.statement_time import depends_on_time
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.engines.local_files import absolute, check_outside, no_local_files
 from sleeper_nb.errors import InvalidInput
@@ -46,6 +47,9 @@ _EFFECTS: Final = frozenset({
 })  # fmt: skip
 """Scalar functions that change something, wait, or reveal the process."""
 
+_CONDITIONS: Final = ("where_clause", "having", "qualify", "condition")
+"""Where a node of a query has its condition."""
+
 _CHANGES: Final = frozenset({
     "ALTER", "ANALYZE", "ATTACH", "CALL", "CHECKPOINT", "COPY", "CREATE", "DELETE", "DETACH", "DROP", "EXECUTE",
     "EXPORT", "IMPORT", "INSERT", "INSTALL", "LOAD", "MERGE", "PRAGMA", "PREPARE", "RESET", "SET", "TRUNCATE", "UPDATE",
@@ -61,6 +65,8 @@ class Query:
     ----------
     text
         The statement, to be run as it is.
+    asked
+        The query in it: the statement without ``EXPLAIN``.
     files
         The paths and patterns of the files that it may read, as written, with table names that look like a file's.
     parameters
@@ -71,14 +77,26 @@ class Query:
         The names in it that may be columns, in lower case; None when it may read all columns.
     is_partial
         Whether a condition or a limit in it may leave rows unread.
+    depends_on_time
+        Whether it asks for the time.
+    has_conditions
+        Whether it has a condition, be it of a join.
     """
 
     text: str
+    asked: str
     files: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
     is_eager: bool = False
     columns: frozenset[str] | None = None
     is_partial: bool = False
+    depends_on_time: bool = False
+    has_conditions: bool = False
+
+    @property
+    def can_be_planned(self) -> bool:
+        """Whether DuckDB can plan it where it opens no file."""
+        return not (self.is_eager or self.files or self.parameters)
 
     def reads_most_of(self, columns: Sequence[str]) -> bool:
         """Return whether it reads all rows of a table, and at least half of its columns."""
@@ -119,7 +137,16 @@ def judged(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query
     files, parameters = _files(nodes)
     only_planned = bool(explain) and "ANALYZE" not in explain.upper()
     is_partial = only_planned or _may_leave_rows(nodes)
-    return Query(explain + explained.text, files, parameters, columns=_columns(nodes), is_partial=is_partial)
+    return Query(
+        explain + explained.text,
+        explained.text,
+        files,
+        parameters,
+        columns=_columns(nodes),
+        is_partial=is_partial,
+        depends_on_time=depends_on_time(nodes),
+        has_conditions=any(node.get(key) is not None for node in nodes for key in _CONDITIONS),
+    )
 
 
 def _check_beginning(statement: Statement) -> None:
@@ -248,7 +275,8 @@ def _without_tree(connection: duckdb.DuckDBPyConnection, explain: str, statement
         if token.kind in {"string", "quoted"} and _is_path(plain):
             files.append(plain)
         pieces += [token.text, "" if after is None or token.end == after.start else " "]
-    return Query(explain + "".join(pieces), tuple(files), is_eager=True)
+    asked = "".join(pieces)
+    return Query(explain + asked, asked, tuple(files), is_eager=True)
 
 
 def _changing_functions(connection: duckdb.DuckDBPyConnection) -> frozenset[str]:

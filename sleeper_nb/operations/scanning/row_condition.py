@@ -1,7 +1,8 @@
 """The interface of a user's condition on rows, as scans use it; the DuckDB engine implements and evaluates it.
 
-A scan uses a condition twice: `regions_of_rows` prunes partitions and files by the comparisons of row keys that every
-matching row must meet, and `RowTest` then filters the rows that are read by the whole condition.
+A scan uses a condition three times: `regions_of_rows` narrows the regions by the comparisons of row keys that every
+matching row must meet, `Condition.reach` leaves out more partitions and files, and `RowTest` then filters the rows that
+are read by the whole condition.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.keys import check_key, key_after
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.scanning.reach import Test
 
 
 class KeyComparison(NamedTuple):
@@ -57,6 +59,10 @@ class Condition(Protocol):
     @property
     def necessary(self) -> tuple[KeyComparison, ...]:
         """Comparisons that hold for every row that meets the condition; parts of it that are not such are omitted."""
+
+    @property
+    def reach(self) -> Test:
+        """What a row must meet at least, also where alternatives, lists and beginnings of texts say so."""
 
     def picklable(self) -> Condition:
         """Return the condition in a form that can be sent to tasks in other processes."""

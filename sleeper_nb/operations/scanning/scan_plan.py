@@ -8,9 +8,9 @@ together, and `packed` and `merged_groups` divide groups among tasks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import repeat
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +23,7 @@ from sleeper_nb.model.partitions import Partition, Range, Region, parse_region
 from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
+from sleeper_nb.operations.scanning.reach import Regions
 from sleeper_nb.report import Bytes, Grid, Report
 
 
@@ -145,25 +146,96 @@ def _bar(part: int, whole: int) -> str:
 
 
 def plan_scan(
-    state: TableState, regions: Sequence[Region] | None = None, processing: DataProcessing = NOTHING
+    state: TableState,
+    regions: Sequence[Region] | None = None,
+    processing: DataProcessing = NOTHING,
+    reached: Regions | None = None,
 ) -> ScanPlan:
-    """Plan a scan of some regions, which must not overlap; of the whole table when None."""
+    """Plan a scan.
+
+    Parameters
+    ----------
+    state
+        The version to scan.
+    regions
+        The regions whose rows are returned, which must not overlap; the whole table when None.
+    processing
+        What the rows go through.
+    reached
+        Regions outside of which no row is wanted, whatever the files there have; files that reach into one of them are
+        returned whole, as the reader tests each row again. The whole table when None.
+    """
     all_files, all_bytes = files_of(state)
-    leaves = _leaves_of_all(state) if regions is None else _leaves_of(state, regions)
+    if regions is None and reached is None:
+        leaves = _leaves_of_all(state)
+    elif regions is None and reached is not None:
+        leaves = _leaves_reached(state, reached)
+    else:
+        leaves = _leaves_of(state, regions or (), reached)
     return ScanPlan(
         state.schema, state.snapshot_id, tuple(leaves), len(state.tree.leaves), all_files, all_bytes, processing
     )
 
 
-def _leaves_of(state: TableState, regions: Sequence[Region]) -> list[PlannedLeaf]:
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """The rows of a version that a statement reads; which files that takes is planned when it is asked for.
+
+    Parameters
+    ----------
+    state
+        The version.
+    processing
+        What the rows go through.
+    reached
+        As in `plan_scan`.
+    """
+
+    state: TableState
+    processing: DataProcessing = NOTHING
+    reached: Regions | None = None
+
+    @cached_property
+    def plan(self) -> ScanPlan:
+        """What is read, and what is skipped."""
+        return plan_scan(self.state, None, self.processing, self.reached)
+
+    def within(self, reached: Regions | None) -> TableRows:
+        """Return the rows of some regions; files outside of them are not read. None is the whole table."""
+        return replace(self, reached=reached)
+
+
+def _leaves_of(
+    state: TableState, regions: Sequence[Region], reached: Regions | None = None, among: Container[str] | None = None
+) -> list[PlannedLeaf]:
+    """Return the leaves of some regions, with their files that reach into `reached`; only leaves `among` some ids."""
     leaves = []
-    reached = {leaf.id for region in regions for leaf in state.tree.leaves_in(region)}
-    for leaf in (leaf for leaf in state.tree.leaves if leaf.id in reached):
+    ids = _ids_in(state, regions) if reached is None else _ids_in(state, regions) & _ids_in(state, reached)
+    for leaf in (leaf for leaf in state.tree.leaves if leaf.id in ids and (among is None or leaf.id in among)):
         inside = [part for region in regions if (part := leaf.region.intersect(region)) is not None]
-        files = tuple(file for part in inside for file in files_in(state, leaf, part))
+        files = tuple(file for part in inside for file in files_in(state, leaf, part, reached))
         if inside:
             leaves.append(PlannedLeaf(leaf, files))
     return leaves
+
+
+def _ids_in(state: TableState, regions: Sequence[Region]) -> set[str]:
+    return {leaf.id for region in regions for leaf in state.tree.leaves_in(region)}
+
+
+def _leaves_reached(state: TableState, reached: Regions) -> list[PlannedLeaf]:
+    """Return the leaves that some regions reach, with their files that reach into one of them.
+
+    Where a region covers a whole leaf, no file of it can be left out: such leaves are planned together, by columns.
+    """
+    ids = _ids_in(state, reached)
+    covered = {id_ for id_ in ids if any(region.covers(state.tree[id_].region) for region in reached)}
+    if len(covered) < FEW_LEAVES:
+        return _leaves_of(state, [Region.whole(state.schema)], reached)
+    whole = {leaf.partition.id: leaf for leaf in _leaves_of_all(state) if leaf.partition.id in covered}
+    others = _leaves_of(state, [Region.whole(state.schema)], reached, among=ids - covered)
+    planned = whole | {leaf.partition.id: leaf for leaf in others}
+    return [planned[leaf.id] for leaf in state.tree.leaves if leaf.id in planned]
 
 
 def _leaves_of_all(state: TableState) -> list[PlannedLeaf]:
@@ -197,11 +269,18 @@ def files_of(state: TableState) -> tuple[int, int]:
     return files, size
 
 
-def files_in(state: TableState, leaf: Partition, part: Region) -> list[PlannedFile]:
-    """Return the files that hold rows of one part of a leaf; files with keys beyond it are filtered to it."""
+def files_in(state: TableState, leaf: Partition, part: Region, reached: Regions | None = None) -> list[PlannedFile]:
+    """Return the files that hold rows of one part of a leaf; files with keys beyond it are filtered to it.
+
+    With `reached`, only those whose keys reach into one of these regions.
+    """
     owners = [leaf.id, *(partition.id for partition in state.tree.ancestors(leaf.id))]
     rows = state.files.active_rows_in(owners)
     rows = rows.filter(keys_in(part, rows, state.schema, low="max_", high="min_")) if rows.num_rows else rows
+    if rows.num_rows and reached is not None:
+        near = [region for region in reached if leaf.region.intersect(region) is not None]
+        tests = [keys_in(region, rows, state.schema, low="max_", high="min_") for region in near]
+        rows = rows.filter(reduce(pc.or_, tests)) if tests else rows.slice(0, 0)
     if not rows.num_rows:
         return []
     named = ("filename", "rows", "bytes", "rows_exact", "checksum")
@@ -285,6 +364,8 @@ def _region_of_key(schema: Schema, key: tuple[KeyValue, ...]) -> Region:
     return region
 
 
+FEW_LEAVES = 16
+"""So many leaves are planned one by one."""
 FEW_FILES = 8
 """A leaf with at most this many files is not pruned for its first rows."""
 

@@ -1,0 +1,310 @@
+"""What each table's rows must meet to be in an answer, as DuckDB's optimizer knows it; no row is read.
+
+The statement is planned in a database of its own, over empty tables that stand in for the real ones. There DuckDB
+computes constants and parameters, and moves conditions through views, subqueries and joins to the tables. Its plan
+names the conditions of each table as SQL, which is parsed here. The names of the columns occur nowhere else, so that a
+name in a condition is that column and no alias. Whatever is not understood is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import duckdb
+
+from sleeper_nb.engines.duckdb.database import Database, connect_anew
+from sleeper_nb.engines.duckdb.duckdb_reads import Query
+from sleeper_nb.engines.duckdb.statement_time import depends_on_time, set_moment
+from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.schema import Schema, quoted_name
+from sleeper_nb.operations.scanning.reach import (
+    ANY_ROW,
+    AllOf,
+    AnyOf,
+    Compared,
+    IsNull,
+    Necessary,
+    OneOf,
+    Sign,
+    Test,
+    begins_with,
+    swapped,
+)
+from sleeper_nb.operations.scanning.scan_plan import TableRows
+from sleeper_nb.sql.binding import Bound
+from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.tokens import Token, tokenize
+
+logger = logging.getLogger(__name__)
+
+_SIGNS: Final[Mapping[str, Sign]] = {
+    "COMPARE_EQUAL": "=", "COMPARE_LESSTHAN": "<", "COMPARE_LESSTHANOREQUALTO": "<=", "COMPARE_GREATERTHAN": ">",
+    "COMPARE_GREATERTHANOREQUALTO": ">=",
+}  # fmt: skip
+_PREFIXES: Final = frozenset({"starts_with", "prefix", "^@"})
+_HEX: Final = re.compile(r"\\x([0-9A-Fa-f]{2})")
+_UNKNOWN: Final = object()
+_ROWS: Final = "rows of the scan"
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """The names of the empty table that stands in for a table: `table`, and `columns` in the order of the schema."""
+
+    table: str
+    columns: tuple[str, ...]
+    schema: Schema
+
+    @classmethod
+    def of(cls, number: int, schema: Schema, mark: str) -> StandIn:
+        """Return the names of the stand-in with a number; each begins with `mark`."""
+        return cls(f"{mark}{number}", tuple(f"{mark}{number}_{i}" for i in range(len(schema.names))), schema)
+
+    def create(self, connection: duckdb.DuckDBPyConnection, name: str) -> None:
+        """Create the empty table, and a view of it with the names of the real table and its columns."""
+        typed = ", ".join(map(" ".join, zip(self.columns, _types(self.schema), strict=True)))
+        connection.execute(f"CREATE TEMP TABLE {self.table} ({typed})")
+        names = zip(self.columns, self.schema.names, strict=True)
+        renamed = ", ".join(f"{own} AS {quoted_name(real)}" for own, real in names)
+        connection.execute(f"CREATE TEMP VIEW {quoted_name(name)} AS SELECT {renamed} FROM {self.table}")  # noqa: S608 - names only
+
+
+@lru_cache(maxsize=256)
+def _types(schema: Schema) -> tuple[str, ...]:
+    """Return DuckDB's types of the columns."""
+    with closing(connect_anew()) as connection:
+        return tuple(map(str, connection.from_arrow(schema.arrow.empty_table()).types))
+
+
+def pushed_filters(
+    connection: duckdb.DuckDBPyConnection, text: str, values: Mapping[str, Any], tables: Sequence[StandIn]
+) -> dict[str, Test]:
+    """Return what the rows of each stand-in must meet, by its table's name; a stand-in that is left out is not read.
+
+    Parameters
+    ----------
+    connection
+        Of the planning database, with the stand-ins.
+    text
+        One statement that only reads.
+    values
+        Of its parameters.
+    tables
+        The stand-ins.
+
+    Raises
+    ------
+    duckdb.Error
+        When DuckDB cannot plan the statement.
+    """
+    ((_, plan),) = connection.execute(f"EXPLAIN (FORMAT json) {text}", dict(values) or None).fetchall()
+    by_name = {table.table: table for table in tables}
+    tests: dict[str, list[Test]] = {}
+    for name, conditions in _scans(json.loads(plan)):
+        if name in by_name:
+            tests.setdefault(name, []).append(_test(connection, conditions, by_name[name]))
+    return {name: AnyOf(tuple(each)) for name, each in tests.items()}
+
+
+def necessary_in(
+    bound: Bound, queries: Mapping[str, Query], values: Mapping[str, Any], database: Database, moment: Mapping[str, str]
+) -> Necessary:
+    """Return what the rows of each table of a statement must meet, by generated name.
+
+    Parameters
+    ----------
+    bound
+        The statement.
+    queries
+        The judged text of it and of the views that it reads, by their text.
+    values
+        Of its parameters.
+    database
+        Plans it.
+    moment
+        The time of the statement, if it asks for the time.
+    """
+    tables = bound.tables
+    if not tables or not any(query.has_conditions for query in queries.values()):
+        return Necessary({}, "the statement has no conditions")
+    if not all(query.can_be_planned for query in queries.values()):
+        return Necessary({}, "the statement also reads files, or is a PIVOT that finds its columns itself")
+    mark = bound.unused_mark
+    stand_ins = {name: StandIn.of(at, rows.state.schema, mark) for at, (name, rows) in enumerate(tables.items())}
+    with closing(database.connect_planning()) as planning:
+        try:
+            set_moment(planning, moment)
+            _name_stand_ins(planning, bound, stand_ins, queries)
+            found = pushed_filters(planning, queries[bound.statement.text].asked, values, tuple(stand_ins.values()))
+        except duckdb.Error as error:
+            logger.debug("no partition is left out, as DuckDB does not plan the statement: %s", error)
+            return Necessary({}, "DuckDB cannot plan the statement before it reads rows")
+    return Necessary({name: found[each.table] for name, each in stand_ins.items() if each.table in found})
+
+
+def _name_stand_ins(
+    planning: duckdb.DuckDBPyConnection, bound: Bound, stand_ins: Mapping[str, StandIn], queries: Mapping[str, Query]
+) -> None:
+    """Create what the names of a statement stand for: stand-ins, views, and the columns of system tables."""
+    for name, what in bound.named.items():
+        if isinstance(what, Bound):
+            _name_stand_ins(planning, what, stand_ins, queries)
+            query = queries[what.statement.text].asked
+            planning.execute(f"CREATE TEMP VIEW {quoted_name(name)} AS {query}")
+        elif isinstance(what.rows, TableRows):
+            stand_ins[name].create(planning, name)
+        else:
+            planning.register(name, what.rows.columns())
+
+
+def reach_of(connection: duckdb.DuckDBPyConnection, condition: str, schema: Schema) -> Test:
+    """Return what the rows of a table must meet at least to meet a condition, which was checked before.
+
+    A condition on the time at which it is evaluated is not planned: each read evaluates it again.
+    """
+    statement = Statement.of(f'SELECT * FROM "{_ROWS}" WHERE (\n{condition}\n)', dialect="duckdb")  # noqa: S608 - judged before
+    table = StandIn.of(0, schema, Bound(statement, {}, ()).unused_mark)
+    try:
+        table.create(connection, _ROWS)
+        if depends_on_time(tree_nodes(syntax_tree(connection, statement.text))):
+            return ANY_ROW
+        found = pushed_filters(connection, statement.text, {}, [table])
+    except (duckdb.Error, RecursionError) as error:
+        logger.debug("no partition is left out by a condition: %s", error)
+        return ANY_ROW
+    return found.get(table.table, ANY_ROW)
+
+
+def _scans(plan: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the table of each scan of a plan, with the conditions on its rows, as SQL."""
+    waiting: list[tuple[dict[str, Any], dict[str, Any] | None]] = [(node, None) for node in plan]
+    while waiting:
+        node, parent = waiting.pop()
+        info = node.get("extra_info", {})
+        if node["name"].strip() == "SEQ_SCAN":
+            conditions = [_joined(info.get("Filters", ""))]
+            if parent is not None and parent["name"].strip() == "FILTER":
+                conditions.append(_joined(parent["extra_info"].get("Expression", "")))
+            yield str(info["Table"]).rpartition(".")[2].strip('"'), conditions
+        waiting += [(child, node) for child in node.get("children", ())]
+
+
+def _joined(lines: Any) -> str:
+    """Return a text that the plan has as one line or as a list of lines."""
+    return lines if isinstance(lines, str) else "\n".join(map(str, lines))
+
+
+def _test(connection: duckdb.DuckDBPyConnection, conditions: Iterable[str], table: StandIn) -> Test:
+    """Return the test of some conditions; without those that cannot be read."""
+    parts = [part for text in conditions for part in _parts(text)]
+    columns = dict(zip(table.columns, table.schema.names, strict=True))
+    nodes = _trees(connection, parts)
+    if nodes is None:
+        nodes = [node for part in parts for node in _trees(connection, [part]) or ()]
+    return AllOf(tuple(_read(node, columns) for node in nodes))
+
+
+def _trees(connection: duckdb.DuckDBPyConnection, parts: Sequence[str]) -> list[Any] | None:
+    """Return the syntax tree of each condition; None when DuckDB cannot read one of them."""
+    if not parts:
+        return []
+    tree = syntax_tree(connection, "SELECT " + ",\n".join(parts))
+    found = None if tree["error"] else tree["statements"][0]["node"]["select_list"]
+    return found if found is not None and len(found) == len(parts) else None
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yield the conditions of a text; a new line outside of brackets and literals begins the next one."""
+    try:
+        tokens = tokenize(text, dialect="duckdb")
+    except InvalidInput:
+        return
+    depth, part, before = 0, "", 0
+    for at, token in enumerate(tokens):
+        gap, before = text[before : token.start], token.end
+        if not depth and part and "\n" in gap:
+            yield part
+            part = ""
+        if _is_optional(tokens, at) or (at and _is_optional(tokens, at - 1)):
+            continue  # optional for the engine, which tests the whole condition again; still true for every row
+        part += gap + token.text
+        depth += {"(": 1, ")": -1}.get(token.symbol, 0)
+    if part:
+        yield part
+
+
+def _is_optional(tokens: Sequence[Token], at: int) -> bool:
+    return tokens[at].word == "OPTIONAL" and at + 1 < len(tokens) and tokens[at + 1].symbol == ":"
+
+
+def _read(node: Mapping[str, Any], columns: Mapping[str, str]) -> Test:
+    """Return the test of a node of a syntax tree; `ANY_ROW` for one that is not understood."""
+    kind = str(node["type"])
+    if kind == "CONJUNCTION_AND":
+        return AllOf(tuple(_read(child, columns) for child in node["children"]))
+    if kind == "CONJUNCTION_OR":
+        return AnyOf(tuple(_read(child, columns) for child in node["children"]))
+    if kind in _SIGNS:
+        return _compared(node, _SIGNS[kind], columns)
+    children: Sequence[dict[str, Any]] = node.get("children") or ()
+    if kind == "COMPARE_BETWEEN":
+        low, high = ({"left": node["input"], "right": node[end]} for end in ("lower", "upper"))
+        return AllOf((_compared(low, ">=", columns), _compared(high, "<=", columns)))
+    if kind == "FUNCTION" and node["function_name"] in _PREFIXES:
+        text, prefix = _arguments(node)
+        beginning, column = _value(prefix), _column(text, columns)
+        return begins_with(column, beginning) if column and isinstance(beginning, str) else ANY_ROW
+    if kind == "COMPARE_IN" and (column := _column(children[0], columns)):
+        values = tuple(_value(child) for child in children[1:])
+        return ANY_ROW if _UNKNOWN in values else OneOf(column, values)
+    if kind == "OPERATOR_IS_NULL" and (column := _column(children[0], columns)):
+        return IsNull(column)
+    return ANY_ROW
+
+
+def _compared(node: Mapping[str, Any], sign: Sign, columns: Mapping[str, str]) -> Test:
+    """Return the test of a comparison of a column with a value, on either side, or of a row of columns with values."""
+    left, right = node["left"], node["right"]
+    if sign == "=" and all(side.get("function_name") == "row" for side in (left, right)):
+        pairs = zip(_arguments(left), _arguments(right), strict=False)
+        return AllOf(tuple(_compared({"left": one, "right": other}, "=", columns) for one, other in pairs))
+    for column_node, value_node, as_read in ((left, right, sign), (right, left, swapped(sign))):
+        column, value = _column(column_node, columns), _value(value_node)
+        if column is not None and value is not _UNKNOWN:
+            return Compared(column, as_read, value)
+    return ANY_ROW
+
+
+def _arguments(function: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*(each["expression"] for each in function.get("arguments", ())), *function.get("children", ())]
+
+
+def _value(node: Mapping[str, Any]) -> Any:
+    """Return the value of a whole number, a text or a blob; `_UNKNOWN` of any other expression."""
+    literal = node.get("literal") or {}
+    if literal.get("kind") == "INTEGER":
+        return int(literal["text"])
+    if literal.get("kind") == "STRING":
+        return literal["text"]
+    inner = (node.get("child") or {}).get("literal") or {}
+    if node.get("class") == "CAST" and inner.get("kind") == "STRING" and _is_blob(node["type_expr"]):
+        return _HEX.sub(lambda found: chr(int(found[1], 16)), inner["text"]).encode("latin-1")
+    return _UNKNOWN
+
+
+def _is_blob(type_expression: Mapping[str, Any]) -> bool:
+    return str(type_expression.get("type_name")).upper() == "BLOB"
+
+
+def _column(node: Mapping[str, Any], columns: Mapping[str, str]) -> str | None:
+    """Return the table's own name of a column; None of any other expression."""
+    names = node.get("column_names", ())
+    return columns.get(names[0]) if node.get("class") == "COLUMN_REF" and len(names) == 1 else None

@@ -1,0 +1,168 @@
+"""What each table's rows must meet to be in an answer, as Spark's optimizer knows it; no row is read.
+
+The statement is planned over empty frames that stand in for the tables. In the optimized plan, the conditions of each
+table stand directly above it, with constants and parameters computed. The columns of a stand-in have names of their
+own, so that a name in a condition is that column and no alias. Whatever is not understood is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sleeper_nb.engines.spark.frames import type_text
+from sleeper_nb.model.schema import Schema, quoted_name
+from sleeper_nb.operations.scanning.reach import (
+    ANY_ROW,
+    AllOf,
+    AnyOf,
+    Compared,
+    IsNull,
+    Necessary,
+    OneOf,
+    Sign,
+    Test,
+    begins_with,
+    swapped,
+)
+from sleeper_nb.sql.statement import Statement
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SIGNS: Final[Mapping[str, Sign]] = {
+    "EqualTo": "=", "EqualNullSafe": "=", "LessThan": "<", "LessThanOrEqual": "<=", "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+}  # fmt: skip
+_NUMBERS: Final = frozenset({"integer", "long"})
+_UNKNOWN: Final = object()
+
+_TIMES: Final = frozenset({
+    "NOW", "CURRENT_DATE", "CURDATE", "CURRENT_TIMESTAMP", "CURRENT_TIME", "LOCALTIMESTAMP", "UNIX_TIMESTAMP",
+})  # fmt: skip
+_CONDITIONS: Final = frozenset({"WHERE", "HAVING", "ON", "QUALIFY"})
+
+
+def why_not_planned(statements: Iterable[Statement]) -> str:
+    """Return why the conditions of a statement, or of a view that it reads, are not planned; "" when they are.
+
+    Spark takes the time of each execution, which may be later than that of the plan.
+    """
+    words = {token.word for statement in statements for token in statement.tokens}
+    if not words & _CONDITIONS:
+        return "the statement has no conditions"
+    return "the statement asks for the time, which Spark takes when it reads rows" if words & _TIMES else ""
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyFrame:
+    """The names of an empty frame that stands in for a table, in the order of the schema."""
+
+    columns: tuple[str, ...]
+    schema: Schema
+
+    @classmethod
+    def of(cls, number: int, schema: Schema, mark: str) -> EmptyFrame:
+        """Return the names for the stand-in with a number; each begins with `mark`."""
+        return cls(tuple(f"{mark}{number}_{i}" for i in range(len(schema.names))), schema)
+
+    def frame(self, spark: SparkSession) -> DataFrame:
+        """Return the frame, with the names of the real columns."""
+        from pyspark.sql import DataFrame
+
+        fields = zip(self.columns, self.schema.fields, strict=True)
+        ddl = ", ".join(f"{name} {type_text(field.type)}" for name, field in fields)
+        jvm: Any = spark
+        struct = jvm._jvm.org.apache.spark.sql.types.StructType.fromDDL(ddl)  # noqa: SLF001 - PySpark has no other way
+        # rows that the optimizer does not know to be empty: it would leave them out
+        rows = DataFrame(jvm._jsparkSession.createDataFrame(jvm._jsc.emptyRDD(), struct), spark)  # noqa: SLF001
+        names = zip(self.columns, self.schema.names, strict=True)
+        return rows.selectExpr(*[f"{own} AS {quoted_name(real, '`')}" for own, real in names])
+
+
+def necessary_in(frame: DataFrame, stand_ins: Mapping[str, EmptyFrame]) -> Necessary:
+    """Return what the rows of each stand-in must meet, by its name; one that the plan does not read is left out."""
+    plan = json.loads(frame._jdf.queryExecution().optimizedPlan().toJSON())  # noqa: SLF001
+    owners = {column: name for name, each in stand_ins.items() for column in each.columns}
+    tests: dict[str, list[Test]] = {}
+    for columns, conditions in _leaves(_tree(iter(plan))):
+        name = next((owners[column] for column in columns if column in owners), None)
+        if name is not None:
+            real = dict(zip(stand_ins[name].columns, stand_ins[name].schema.names, strict=True))
+            read = [_read(_tree(iter(condition)), real) for condition in conditions]
+            tests.setdefault(name, []).append(AllOf(tuple(read)))
+    return Necessary({name: AnyOf(tuple(each)) for name, each in tests.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """A node of a plan or an expression, with its inner nodes."""
+
+    kind: str
+    values: Mapping[str, Any]
+    inner: tuple[_Node, ...]
+
+
+def _tree(nodes: Iterator[Mapping[str, Any]]) -> _Node:
+    """Return a tree that Spark's JSON has as a list, each node before its inner ones."""
+    values = next(nodes)
+    inner = tuple([_tree(nodes) for _ in range(values["num-children"])])
+    return _Node(str(values["class"]).rpartition(".")[2], values, inner)
+
+
+def _leaves(plan: _Node) -> Iterator[tuple[list[str], list[Any]]]:
+    """Yield the columns of each frame in a plan, and the conditions directly above it."""
+    waiting: list[tuple[_Node, list[Any]]] = [(plan, [])]
+    while waiting:
+        node, conditions = waiting.pop()
+        if node.kind == "LogicalRDD":
+            yield [attribute[0]["name"] for attribute in node.values["output"]], conditions
+        kept = [*conditions, node.values["condition"]] if node.kind == "Filter" else []
+        waiting += [(child, kept if node.kind in {"Filter", "Project"} else []) for child in node.inner]
+
+
+def _read(node: _Node, columns: Mapping[str, str]) -> Test:
+    """Return the test of an expression; `ANY_ROW` for one that is not understood."""
+    if node.kind in {"And", "Or"}:
+        parts = tuple(_read(each, columns) for each in node.inner)
+        return AllOf(parts) if node.kind == "And" else AnyOf(parts)
+    if node.kind in _SIGNS:
+        return _compared(node.inner, _SIGNS[node.kind], columns)
+    column = _column(node.inner[0], columns) if node.inner else None
+    if column is None:
+        return ANY_ROW
+    if node.kind == "IsNull":
+        return IsNull(column)
+    if node.kind == "StartsWith":
+        prefix = _value(node.inner[1])
+        return begins_with(column, prefix) if isinstance(prefix, str) else ANY_ROW
+    if node.kind == "In":
+        values = tuple(_value(each) for each in node.inner[1:])
+        return ANY_ROW if _UNKNOWN in values else OneOf(column, values)
+    return ANY_ROW
+
+
+def _compared(sides: Sequence[_Node], sign: Sign, columns: Mapping[str, str]) -> Test:
+    left, right = sides
+    for column_node, value_node, as_read in ((left, right, sign), (right, left, swapped(sign))):
+        column, value = _column(column_node, columns), _value(value_node)
+        if column is not None and value is not _UNKNOWN:
+            return Compared(column, as_read, value)
+    return ANY_ROW
+
+
+def _column(node: _Node, columns: Mapping[str, str]) -> str | None:
+    """Return the table's own name of a column; None of any other expression."""
+    return columns.get(node.values["name"]) if node.kind == "AttributeReference" else None
+
+
+def _value(node: _Node) -> Any:
+    """Return the value of a whole number or a text; `_UNKNOWN` of any other expression."""
+    kind, value = node.values.get("dataType"), node.values.get("value")
+    if node.kind != "Literal" or value is None:
+        return _UNKNOWN
+    if kind in _NUMBERS:
+        return int(value)
+    return str(value) if kind == "string" else _UNKNOWN

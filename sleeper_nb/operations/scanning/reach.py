@@ -1,0 +1,180 @@
+"""Which parts of a table can have rows that meet a test. Pure.
+
+An engine says which tests each row of an answer must meet (`Test`); a part of a statement that is not understood is
+left out, as `ANY_ROW`. `regions_met` turns a test into regions of row keys: rows outside of them need not be read. The
+engine applies the whole condition to the rows that are read, so a region may be too large, but never too small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+from typing import Any, Final, Literal
+
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.keys import check_key, key_after
+from sleeper_nb.model.partitions import Range, Region
+from sleeper_nb.model.schema import Field, Schema
+
+Sign = Literal["=", "<", "<=", ">", ">="]
+MOST_REGIONS = 1_000
+"""More regions than this are not told apart: a few large ones are used instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A column is compared with a value; a null meets no comparison."""
+
+    column: str
+    sign: Sign
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """A column has one of some values."""
+
+    column: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """A column is null."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """All parts are met; without parts, any row meets it."""
+
+    parts: tuple[Test, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """One of the parts is met; without parts, no row meets it."""
+
+    parts: tuple[Test, ...]
+
+
+Test = Compared | OneOf | IsNull | AllOf | AnyOf
+ANY_ROW = AllOf(())
+NO_ROW = AnyOf(())
+
+_SWAPPED: Final[Mapping[Sign, Sign]] = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def swapped(sign: Sign) -> Sign:
+    """Return the sign of a comparison whose sides are swapped."""
+    return _SWAPPED[sign]
+
+
+def begins_with(column: str, prefix: str) -> Test:
+    """Return the test that a text column begins with a text."""
+    parts: list[Test] = [Compared(column, ">=", prefix)]
+    end = prefix.rstrip(chr(0x10FFFF))
+    if end:
+        after = ord(end[-1]) + 1
+        last = chr(0xE000 if after == 0xD800 else after)  # the codes in between are no characters
+        parts.append(Compared(column, "<", end[:-1] + last))
+    return AllOf(tuple(parts))
+
+
+Regions = tuple[Region, ...]
+"""Parts of a table, which may overlap; none at all is no row."""
+
+
+def regions_met(test: Test, schema: Schema) -> Regions | None:
+    """Return the regions that have every row which meets a test; None for the whole table."""
+    if isinstance(test, AllOf):
+        return reduce(_both, (regions_met(part, schema) for part in test.parts), None)
+    if isinstance(test, AnyOf):
+        return _any(regions_met(part, schema) for part in test.parts)
+    at = next((i for i, key in enumerate(schema.row_keys) if key.name == test.column), None)
+    if at is None:
+        return None
+    ranges = _ranges(test, schema.row_keys[at])
+    return None if ranges is None else tuple(Region.whole(schema).narrowed(at, each) for each in ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class Necessary:
+    """What the rows of some tables must meet at least, by the name of each table.
+
+    Parameters
+    ----------
+    tests
+        A table that is left out can have any row.
+    why_unknown
+        Why nothing is known, for users; empty when the tests are known.
+    """
+
+    tests: Mapping[str, Test]
+    why_unknown: str = ""
+
+
+_MOST_SHOWN = 3
+
+
+def reach_text(regions: Regions | None, schema: Schema) -> str:
+    """Return the keys that are read, in readable form: ``k [5, 6); k [9, 10)``."""
+    if regions is None:
+        return "every key: no condition limits the row keys"
+    if not regions:
+        return "no key: no row meets the conditions"
+    more = len(regions) - _MOST_SHOWN
+    shown = "; ".join(region.text(schema) for region in regions[:_MOST_SHOWN])
+    return f"{shown}; and {more:,} more" if more > 0 else shown
+
+
+def _both(left: Regions | None, right: Regions | None) -> Regions | None:
+    if left is None or right is None:
+        return right if left is None else left
+    if len(left) * len(right) > MOST_REGIONS:  # each of the two is necessary
+        return min(left, right, key=len)
+    parts = (one.intersect(other) for one, other in product(left, right))
+    return tuple(part for part in parts if part is not None)
+
+
+def _any(found: Iterable[Regions | None]) -> Regions | None:
+    regions: list[Region] = []
+    for each in found:
+        if each is None:
+            return None
+        regions += each
+    return tuple(regions) if len(regions) <= MOST_REGIONS else (_around(regions),)
+
+
+def _around(regions: Sequence[Region]) -> Region:
+    """Return the smallest region that covers some regions."""
+    return Region(tuple(map(Range.hull, zip(*(region.ranges for region in regions), strict=True))))
+
+
+def _ranges(test: Compared | OneOf | IsNull, key: Field) -> list[Range] | None:
+    """Return the ranges of a row key in which a test can be met; None for all keys."""
+    if isinstance(test, IsNull):
+        return []  # a row key is never null
+    if isinstance(test, Compared):
+        found = _range(test.sign, test.value, key)
+        return None if found is None else [found]
+    ranges = [_range("=", value, key) for value in test.values]
+    known = [each for each in ranges if each is not None]
+    if len(known) < len(ranges):
+        return None
+    return known if len(known) <= MOST_REGIONS else [Range.hull(known)]
+
+
+def _range(sign: Sign, value: Any, key: Field) -> Range | None:
+    try:
+        checked = check_key(key, value)
+    except InvalidInput:  # the value is of another type, or beyond what the key's type can hold
+        return None
+    after = key_after(key, checked)
+    if sign == ">":
+        return None if after is None else Range(after, None)
+    low = checked if sign in {"=", ">="} else None
+    return Range(low, {"=": after, "<=": after, "<": checked}.get(sign))
