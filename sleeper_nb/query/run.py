@@ -234,7 +234,7 @@ def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound, queries
 
 def _narrowed_on_spark(session: SparkSession, bound: Bound, values: Mapping[str, Any], local_files: bool) -> Bound:
     """Return a statement that leaves out what its conditions exclude, as Spark plans it."""
-    from sleeper_nb.engines.spark.optimized_plan import EmptyFrame, necessary_in, why_not_planned
+    from sleeper_nb.engines.spark.optimized_plan import EmptyFrame, necessary_in, why_not_planned, with_whole_lists
 
     tables = bound.tables
     if not tables:
@@ -244,7 +244,8 @@ def _narrowed_on_spark(session: SparkSession, bound: Bound, values: Mapping[str,
     mark = bound.unused_mark
     stand_ins = {name: EmptyFrame.of(at, rows.state.schema, mark) for at, (name, rows) in enumerate(tables.items())}
     frames_of = {name: each.frame(session) for name, each in stand_ins.items()}
-    return bound.narrowed(necessary_in(_frame(session, bound, values, local_files, frames_of), stand_ins))
+    with with_whole_lists(session):
+        return bound.narrowed(necessary_in(_frame(session, bound, values, local_files, frames_of), stand_ins))
 
 
 def _frame(

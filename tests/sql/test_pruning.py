@@ -36,6 +36,7 @@ BOTH = [
     ("SELECT v FROM t WHERE k < 5 OR k >= 995", ["2"], 10),
     ("SELECT v FROM t WHERE k BETWEEN 100 AND 299", ["2"], 200),
     ("SELECT v FROM t WHERE k IN (5, 105, 905)", ["3"], 3),
+    (f"SELECT v FROM t WHERE k IN ({', '.join(map(str, range(50, 150, 4)))})", ["2"], 25),
     ("SELECT v FROM t WHERE NOT (k <> 5)", ["1"], 1),
     ("SELECT v FROM t WHERE k = 2 + 3", ["1"], 1),
     ("SELECT v FROM t WHERE k = 5 AND s LIKE 's5%'", ["1"], 1),

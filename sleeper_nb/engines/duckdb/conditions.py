@@ -77,6 +77,8 @@ class DuckDBCondition:
         Comparisons that are true for every row that meets the condition.
     connect
         Returns a new connection.
+    is_understood
+        Whether a row meets the condition exactly when it meets `necessary`.
     reach
         What a row must meet at least, to choose partitions and files.
     """
@@ -87,6 +89,7 @@ class DuckDBCondition:
     names: tuple[str, ...]
     necessary: tuple[KeyComparison, ...]
     connect: Callable[[], duckdb.DuckDBPyConnection] = field(compare=False, repr=False)
+    is_understood: bool = False
     reach: Test = field(default=ANY_ROW, compare=False, repr=False)
 
     @classmethod
@@ -106,13 +109,17 @@ class DuckDBCondition:
             parts = {part.casefold() for node in nodes for part in node.get("column_names", ())}
             named = pa.schema([field for field in schema.arrow if field.name.casefold() in parts])
             _bind(connection, text, named, schema.names, nodes)
-        return cls(
-            text, frozenset(named.names), named, schema.names, tuple(dict.fromkeys(_necessary(tree, named))), connect
-        )
+            comparisons, columns = _comparisons(tree, named), frozenset(named.names)
+        necessary = tuple(dict.fromkeys(each for each in comparisons if each is not None))
+        understood = None not in comparisons
+        return cls(text, columns, named, schema.names, necessary, connect, is_understood=understood)
 
     def planned(self, connection: duckdb.DuckDBPyConnection, schema: Schema) -> Self:
-        """Return the condition with its `reach`, as a connection of the planning database finds it."""
-        return replace(self, reach=reach_of(connection, self.text, schema))
+        """Return the condition with its `reach`, as a connection of the planning database finds it.
+
+        `necessary` already has all of a condition that only joins comparisons with numbers and texts by AND.
+        """
+        return self if self.is_understood else replace(self, reach=reach_of(connection, self.text, schema))
 
     def picklable(self) -> Self:
         """Return the condition for tasks in other processes, which have no session; it can be pickled."""
@@ -201,21 +208,29 @@ def _check_depth(text: str) -> None:
         raise _condition_error(text, message, "join its parts by AND and OR, or use IN")
 
 
-def _necessary(tree: Mapping[str, Any], schema: pa.Schema) -> Iterator[KeyComparison]:
-    """Yield the comparisons joined by AND of a column with a literal, both whole numbers or both texts."""
+def _comparisons(tree: Mapping[str, Any], schema: pa.Schema) -> list[KeyComparison | None]:
+    """Return each part of a condition that is joined by AND; None for one that is no plain comparison.
+
+    A plain comparison is one of a column with a literal, both whole numbers or both texts.
+    """
     columns = {field.name.casefold(): field for field in schema}
-    for node in tree["children"] if tree["type"] == "CONJUNCTION_AND" else [tree]:
-        left, right, sign = node.get("left", {}), node.get("right", {}), _SIGNS.get(node["type"])
-        if "literal" in left:
-            left, right, sign = right, left, _SWAPPED.get(sign or "")
-        field, literal = columns.get(".".join(left.get("column_names", ())).casefold()), right.get("literal", {})
-        if sign is None or field is None:
-            continue
-        if pa.types.is_integer(field.type) and literal.get("kind") == "INTEGER":
-            if -(2**63) <= (value := int(literal["text"])) < 2**63:
-                yield KeyComparison(field.name, sign, value)
-        elif pa.types.is_string(field.type) and literal.get("kind") == "STRING":
-            yield KeyComparison(field.name, sign, literal["text"])
+    nodes = tree["children"] if tree["type"] == "CONJUNCTION_AND" else [tree]
+    return [_comparison(node, columns) for node in nodes]
+
+
+def _comparison(node: Mapping[str, Any], columns: Mapping[str, pa.Field]) -> KeyComparison | None:
+    left, right, sign = node.get("left", {}), node.get("right", {}), _SIGNS.get(node["type"])
+    if "literal" in left:
+        left, right, sign = right, left, _SWAPPED.get(sign or "")
+    field, literal = columns.get(".".join(left.get("column_names", ())).casefold()), right.get("literal", {})
+    if sign is None or field is None:
+        return None
+    if pa.types.is_integer(field.type) and literal.get("kind") == "INTEGER":
+        value = int(literal["text"])
+        return KeyComparison(field.name, sign, value) if -(2**63) <= value < 2**63 else None
+    if pa.types.is_string(field.type) and literal.get("kind") == "STRING":
+        return KeyComparison(field.name, sign, literal["text"])
+    return None
 
 
 def _judge(text: str, nodes: Iterable[Mapping[str, Any]]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,7 @@ from sleeper_nb.engines.spark.frames import type_text
 from sleeper_nb.model.schema import Schema, quoted_name
 from sleeper_nb.operations.scanning.reach import (
     ANY_ROW,
+    MOST_REGIONS,
     AllOf,
     AnyOf,
     Compared,
@@ -42,6 +44,7 @@ _UNKNOWN: Final = object()
 _TIMES: Final = frozenset({
     "NOW", "CURRENT_DATE", "CURDATE", "CURRENT_TIMESTAMP", "CURRENT_TIME", "LOCALTIMESTAMP", "UNIX_TIMESTAMP",
 })  # fmt: skip
+_LONGEST_IN: Final = "spark.sql.optimizer.inSetConversionThreshold"
 _CONDITIONS: Final = frozenset({"WHERE", "HAVING", "ON", "QUALIFY"})
 
 
@@ -54,6 +57,22 @@ def why_not_planned(statements: Iterable[Statement]) -> str:
     if not words & _CONDITIONS:
         return "the statement has no conditions"
     return "the statement asks for the time, which Spark takes when it reads rows" if words & _TIMES else ""
+
+
+@contextmanager
+def with_whole_lists(spark: SparkSession) -> Iterator[None]:
+    """Let plans that are made in a block keep long lists of ``IN``: Spark makes a set of them, which its JSON lacks."""
+    jvm: Any = spark
+    had_own = jvm._jsparkSession.sessionState().conf().contains(_LONGEST_IN)  # noqa: SLF001 - PySpark has no other way
+    before = spark.conf.get(_LONGEST_IN)
+    spark.conf.set(_LONGEST_IN, str(MOST_REGIONS))
+    try:
+        yield
+    finally:
+        if had_own:
+            spark.conf.set(_LONGEST_IN, str(before))
+        else:
+            spark.conf.unset(_LONGEST_IN)
 
 
 @dataclass(frozen=True, slots=True)

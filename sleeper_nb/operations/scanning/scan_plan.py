@@ -8,7 +8,7 @@ together, and `packed` and `merged_groups` divide groups among tasks.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import repeat
@@ -205,13 +205,11 @@ class TableRows:
         return replace(self, reached=reached)
 
 
-def _leaves_of(
-    state: TableState, regions: Sequence[Region], reached: Regions | None = None, among: Container[str] | None = None
-) -> list[PlannedLeaf]:
-    """Return the leaves of some regions, with their files that reach into `reached`; only leaves `among` some ids."""
-    leaves = []
+def _leaves_of(state: TableState, regions: Sequence[Region], reached: Regions | None = None) -> list[PlannedLeaf]:
+    """Return the leaves of some regions, with their files that reach into `reached`."""
     ids = _ids_in(state, regions) if reached is None else _ids_in(state, regions) & _ids_in(state, reached)
-    for leaf in (leaf for leaf in state.tree.leaves if leaf.id in ids and (among is None or leaf.id in among)):
+    leaves = []
+    for leaf in (leaf for leaf in state.tree.leaves if leaf.id in ids):
         inside = [part for region in regions if (part := leaf.region.intersect(region)) is not None]
         files = tuple(file for part in inside for file in files_in(state, leaf, part, reached))
         if inside:
@@ -230,12 +228,14 @@ def _leaves_reached(state: TableState, reached: Regions) -> list[PlannedLeaf]:
     """
     ids = _ids_in(state, reached)
     covered = {id_ for id_ in ids if any(region.covers(state.tree[id_].region) for region in reached)}
-    if len(covered) < FEW_LEAVES:
-        return _leaves_of(state, [Region.whole(state.schema)], reached)
-    whole = {leaf.partition.id: leaf for leaf in _leaves_of_all(state) if leaf.partition.id in covered}
-    others = _leaves_of(state, [Region.whole(state.schema)], reached, among=ids - covered)
-    planned = whole | {leaf.partition.id: leaf for leaf in others}
-    return [planned[leaf.id] for leaf in state.tree.leaves if leaf.id in planned]
+    whole: dict[str, PlannedLeaf] = {}
+    if len(covered) >= FEW_LEAVES:
+        whole = {leaf.partition.id: leaf for leaf in _leaves_of_all(state) if leaf.partition.id in covered}
+    return [
+        whole.get(leaf.id) or PlannedLeaf(leaf, tuple(files_in(state, leaf, leaf.region, reached)))
+        for leaf in state.tree.leaves
+        if leaf.id in ids
+    ]
 
 
 def _leaves_of_all(state: TableState) -> list[PlannedLeaf]:

@@ -1,0 +1,113 @@
+"""One key and twenty, asked for in each way, in a table of many leaves with a file each; warm medians.
+
+``python -m benchmarks.pruning [--leaves 1000] [--rows 1000] [--rounds 30] [--spark]``. The floor is
+``scan(keys=…)``, which needs no condition; on Spark it is one bare Parquet file of the size of a leaf, read by stock
+Spark in a process of its own. Before the last column, the partitions that the answer read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import sleeper_nb as sl
+
+SCHEMA = sl.Schema({"k": "long"}, {}, {"v": "string", "x": "double"})
+
+
+def rows_of(first: int, count: int) -> pa.Table:
+    """Return rows with consecutive keys."""
+    keys = pa.array(range(first, first + count), pa.int64())
+    values = pa.array([f"value {n % 977}" for n in range(first, first + count)])
+    columns = [keys, values, pa.array([n / 7 for n in range(first, first + count)])]
+    return pa.table(columns, schema=SCHEMA.arrow)
+
+
+def medians(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Return the milliseconds of each call, in interleaved rounds after two for warming up."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for number in range(rounds + 2):
+        for name, call in calls.items():
+            began = time.perf_counter()
+            call()
+            if number >= 2:
+                times[name].append(time.perf_counter() - began)
+    return {name: 1000 * statistics.median(each) for name, each in times.items()}
+
+
+def bare_spark(path: str, condition: str, rounds: int) -> float:
+    """Return the milliseconds that stock Spark takes for one bare file."""
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    call = {"bare": lambda: spark.read.parquet(path).where(condition).toArrow()}
+    return medians(call, rounds)["bare"]
+
+
+def in_a_process(function: Callable[..., float], *arguments: Any) -> float:
+    """Return what a function returns in a new process."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, arguments)
+
+
+def show(title: str, times: dict[str, float], read: dict[str, str]) -> None:
+    """Print a row for each call, with its ratio to the first one."""
+    floor = next(iter(times.values()))
+    print(f"\n{title:46}{'ms':>9}{'ratio':>8}  partitions")
+    for name, each in times.items():
+        print(f"{name:46}{each:9.1f}{each / floor:8.2f}  {read.get(name, '')}")
+
+
+def partitions(result: sl.QueryResult) -> str:
+    """Return how many partitions an answer reads."""
+    return str(result.cost().to_dict()["reads"][0]["partitions"])
+
+
+def main() -> None:
+    """Print how long each way takes."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--leaves", type=int, default=1000)
+    parser.add_argument("--rows", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--spark", action="store_true")
+    given = parser.parse_args()
+    one = given.rows * (given.leaves // 2) + 7
+    many = [given.rows * (given.leaves * n // 20) + n for n in range(20)]
+    in_many = f"k IN ({', '.join(map(str, many))})"
+    with tempfile.TemporaryDirectory() as folder, sl.connect(Path(folder) / "w") as session:
+        points = [given.rows * n for n in range(1, given.leaves)]
+        table = session.create_table("t", SCHEMA, split_points=points)
+        table.ingest(rows_of(0, given.leaves * given.rows))
+
+        def sql(condition: str, engine: Any) -> Callable[[], sl.QueryResult]:
+            return lambda: session.sql(f"SELECT * FROM t WHERE {condition}", engine=engine)
+
+        def run(query: Callable[[], sl.QueryResult]) -> Callable[[], pa.Table]:
+            return lambda: query().to_arrow()
+
+        for title, keys, condition in (("one key", one, f"k = {one}"), ("twenty keys", many, in_many)):
+            calls = {
+                "scan(keys=…)": lambda keys=keys: table.scan(keys=keys).to_arrow(),
+                "scan(where=…)": lambda condition=condition: table.scan(where=condition).to_arrow(),
+                "sql on DuckDB": run(sql(condition, "duckdb")),
+            }
+            read = {"sql on DuckDB": partitions(sql(condition, "duckdb")())}
+            show(f"{title}, {given.leaves:,} leaves", medians(calls, given.rounds), read)
+        if given.spark:
+            pq.write_table(rows_of(one - 7, given.rows), path := f"{folder}/bare.parquet")
+            ours = medians({"sql on Spark": run(sql(f"k = {one}", "spark"))}, given.rounds)
+            floor = {"one bare file, stock Spark": in_a_process(bare_spark, path, f"k = {one}", given.rounds)}
+            show("one key on Spark", floor | ours, {"sql on Spark": partitions(sql(f"k = {one}", "spark")())})
+
+
+if __name__ == "__main__":
+    main()
