@@ -17,6 +17,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from sleeper_nb.errors import Action
+from sleeper_nb.tabular import Tabular, as_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -358,6 +359,17 @@ def _text_style(text: str) -> str:
 _PREFIX = "prefix"
 
 
+def cells_as_arrow(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> pa.Table:
+    """Return the cells of a grid as Arrow: the values of a user's data, bytes as numbers, everything else as it is."""
+    return as_arrow({name: [_plain(row[i]) for row in rows] for i, name in enumerate(columns)})
+
+
+def _plain(cell: object) -> object:
+    if isinstance(cell, Data):
+        return cell.value
+    return cell.count if isinstance(cell, Bytes) else cell
+
+
 class Report:
     """Base class of the values that operations return; `grid` is what each shows.
 
@@ -390,7 +402,7 @@ def report_for(report: Report, prefix: str) -> Report:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Answer(Report):
+class Answer(Report, Tabular):
     """A report that is a grid and nothing else."""
 
     shown: Grid
@@ -403,6 +415,13 @@ class Answer(Report):
         """Return the columns, each with its values."""
         values = [[cell.value if isinstance(cell, Data) else cell for cell in row] for row in self.shown.rows]
         return {name: [row[i] for row in values] for i, name in enumerate(self.shown.columns)}
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows as an Arrow table."""
+        return cells_as_arrow(self.shown.columns, self.shown.rows)
+
+    def __len__(self) -> int:
+        return len(self.shown.rows)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -466,7 +485,7 @@ class OnDemand(Sequence[T]):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Listing(Report, Sequence[T], Generic[T]):
+class Listing(Report, Tabular, Sequence[T], Generic[T]):
     """A sequence of values that is shown as a table with one row for each.
 
     Parameters
@@ -496,6 +515,10 @@ class Listing(Report, Sequence[T], Generic[T]):
     def to_dict(self) -> dict[str, Any]:
         """Return the columns, each with its values."""
         return {name: [row[i] for row in self.cells] for i, name in enumerate(self.columns)}
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows as an Arrow table, with bytes as numbers."""
+        return cells_as_arrow(self.columns, self.cells)
 
     def __len__(self) -> int:
         return len(self.items)

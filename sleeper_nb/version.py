@@ -54,7 +54,6 @@ from sleeper_nb.operations.scanning.scan_plan import (
     plan_scan,
     regions_of,
 )
-from sleeper_nb.operations.scanning.to_frames import as_dict, as_pandas, as_polars
 from sleeper_nb.operations.system_tables import KnownAt, rows_at
 from sleeper_nb.operations.upkeep.online import is_online
 from sleeper_nb.operations.versioning import resolve as versions
@@ -78,16 +77,15 @@ from sleeper_nb.report import (
 )
 from sleeper_nb.sql.binding import BoundSource, metadata_lookup
 from sleeper_nb.storage.filesystem import Storage
+from sleeper_nb.tabular import Tabular, as_dict
 
 if TYPE_CHECKING:
     import duckdb
-    import pandas as pd
-    import polars as pl
     from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Scan(Report):
+class Scan(Report, Tabular):
     """Rows of one version of a table, not read yet.
 
     Made by `Table.scan`. `plan` returns what will be opened; `to_arrow`, `to_pandas`, `to_polars`, `to_duckdb` and
@@ -144,14 +142,6 @@ class Scan(Report):
         """Read all rows into Arrow: leaf by leaf, in key order within each."""
         with self._guard.during("scan"):
             return read(self._plan, self._storage, columns=self.columns, where=self._condition, limit=self.limit)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Read all rows into pandas; integers with NULLs are its ``Int32`` and ``Int64``."""
-        return as_pandas(self.to_arrow())
-
-    def to_polars(self) -> pl.DataFrame:
-        """Read all rows into Polars."""
-        return as_polars(self.to_arrow())
 
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
         """Return a DuckDB relation that reads the files when it is executed, with this scan's condition and limit.
@@ -644,7 +634,7 @@ class Changes(Report):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ChangedRows(Report):
+class ChangedRows(Report, Tabular):
     """Rows that were added, removed, or both, not read yet; each call reads them again.
 
     Made by `Changes`.
@@ -669,14 +659,6 @@ class ChangedRows(Report):
     def to_arrow(self) -> pa.Table:
         """Read all rows into Arrow: leaf by leaf, in key order within each."""
         return self._read(self.limit)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Read all rows into pandas; integers with NULLs are its ``Int32`` and ``Int64``."""
-        return as_pandas(self.to_arrow())
-
-    def to_polars(self) -> pl.DataFrame:
-        """Read all rows into Polars."""
-        return as_polars(self.to_arrow())
 
     def grid(self) -> Grid:
         """Return the first rows, the two versions, and how many files are read to compare them."""

@@ -22,10 +22,11 @@ from sleeper_nb.report import (
     Report,
     counted,
 )
+from sleeper_nb.tabular import Tabular
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FileListing(Report, Sequence[dict[str, Any]]):
+class FileListing(Report, Tabular, Sequence[dict[str, Any]]):
     """References to files, one dictionary each; created on access, as there may be a million.
 
     Parameters
@@ -60,6 +61,10 @@ class FileListing(Report, Sequence[dict[str, Any]]):
         """Return the values of each column."""
         rows = list(map(self._cells, self))
         return {name: [row[i] for row in rows] for i, name in enumerate(self._columns())}
+
+    def to_arrow(self) -> pa.Table:
+        """Return every property of each reference as an Arrow table."""
+        return self.references
 
     def _keys(self) -> list[str]:
         return [name for name in self.references.column_names if name.startswith(KEY_COLUMNS)]
@@ -127,6 +132,8 @@ class Listed(Protocol[T_co]):
 
     def to_dict(self) -> dict[str, Any]: ...  # noqa: D102
 
+    def to_arrow(self) -> pa.Table: ...  # noqa: D102
+
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: Any) -> Any: ...
@@ -135,7 +142,7 @@ class Listed(Protocol[T_co]):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Pictured(Report, Sequence[T], Generic[T]):
+class Pictured(Report, Tabular, Sequence[T], Generic[T]):
     """A listing below a picture; on the console, below the same picture as text."""
 
     listing: Listed[T]
@@ -149,6 +156,10 @@ class Pictured(Report, Sequence[T], Generic[T]):
     def to_dict(self) -> dict[str, Any]:
         """Return the values of each column of the listing."""
         return self.listing.to_dict()
+
+    def to_arrow(self) -> pa.Table:
+        """Return the listing as an Arrow table."""
+        return self.listing.to_arrow()
 
     def __repr__(self) -> str:
         return f"{self.lines}\n{replace(self.grid(), title='').text()}"

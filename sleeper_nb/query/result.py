@@ -26,15 +26,14 @@ from sleeper_nb.display.chart import (
 from sleeper_nb.display.preview import DEFAULT_DISPLAY, FirstRows, Reads
 from sleeper_nb.errors import DEEP_CHECK, InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.schema import is_utf8
-from sleeper_nb.operations.scanning.to_frames import as_dict, as_pandas, as_polars
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.query.cost import EnginePlan, QueryCost
 from sleeper_nb.report import Answer, Grid, Report, counted, data_rows
 from sleeper_nb.sql.binding import BoundSource
+from sleeper_nb.tabular import Tabular, as_dict, as_polars
 
 if TYPE_CHECKING:
     import duckdb
-    import pandas as pd
     import polars as pl
     import pyarrow as pa
     from pyspark.sql import DataFrame
@@ -62,7 +61,7 @@ class QueryOrigin:
     note: str = ""
 
 
-class QueryResult(Report, ABC):
+class QueryResult(Report, Tabular, ABC):
     """The rows of a statement, not read yet; a notebook shows the first rows, as many as `display` says.
 
     Parameters
@@ -121,10 +120,6 @@ class QueryResult(Report, ABC):
         """Read all rows into Arrow."""
         with guarded(self._guards(), "sql"):
             return self._all()
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Read all rows into pandas; integers with NULLs are its ``Int32`` and ``Int64``."""
-        return as_pandas(self.to_arrow())
 
     def to_polars(self) -> pl.DataFrame:
         """Read all rows into Polars."""

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from sleeper_nb.display.preview import largest, whole_or_bounded
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.operations.scanning.to_frames import as_dict
 from sleeper_nb.report import MOST_SHOWN, Grid, Report, data_rows
+from sleeper_nb.tabular import as_dict
 
 if TYPE_CHECKING:
     from sleeper_nb.query import QueryResult

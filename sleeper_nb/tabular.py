@@ -1,17 +1,60 @@
-"""Convert Arrow rows to pandas, Polars and Python values: each value exactly, or an error that names the column."""
+"""Values that are tables: `Tabular` hands them to Arrow, pandas, Polars and any library that takes Arrow streams.
+
+Each value arrives exactly, or an error names the column.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
-
-import pyarrow as pa
 
 from sleeper_nb.errors import Action, EngineError, InvalidInput
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
+    import pyarrow as pa
+
+
+class Tabular:
+    """Base class of values with rows and columns.
+
+    ``pa.table(value)``, ``pd.DataFrame.from_arrow(value)`` and ``duckdb.sql("FROM value")`` read it through the Arrow
+    stream that it offers. For Polars use `to_polars`: its `from_arrow` makes one column of structs of a stream.
+    """
+
+    __slots__ = ()
+
+    def to_arrow(self) -> pa.Table:
+        """Return all rows as an Arrow table."""
+        raise NotImplementedError  # pragma: no cover - each has its own
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return all rows as a pandas DataFrame; integers with NULLs are its ``Int32`` and ``Int64``."""
+        return as_pandas(self.to_arrow())
+
+    def to_polars(self) -> pl.DataFrame:
+        """Return all rows as a Polars DataFrame; `EngineError` when Polars is not installed."""
+        return as_polars(self.to_arrow())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+def as_arrow(columns: Mapping[str, Sequence[object]]) -> pa.Table:
+    """Return columns of Python values as Arrow; a column with values of several kinds becomes text."""
+    import pyarrow as pa
+
+    return pa.table({name: _as_array(values) for name, values in columns.items()})
+
+
+def _as_array(values: Sequence[object]) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError):
+        return pa.array([None if value is None else str(value) for value in values], pa.string())
 
 
 def as_pandas(rows: pa.Table) -> pd.DataFrame:
@@ -36,7 +79,7 @@ def as_dict(rows: pa.Table) -> dict[str, list[Any]]:
     InvalidInput
         When Python cannot hold the dates or times of a column, which is named.
     """
-    return dict(_converted(rows, pa.Table.to_pydict))
+    return dict(_converted(rows, lambda each: each.to_pydict()))
 
 
 def _converted(rows: pa.Table, convert: Callable[[pa.Table], Any]) -> Any:
