@@ -147,10 +147,11 @@ class _Runner:
         if not isinstance(source, BoundSource) or not isinstance(source.rows, TableRows):
             return None
         column = name_of_count(bound.statement, name)
-        if column is not None and source.rows.plan.rows is not None:
+        rows = None if column is None else source.rows.rows
+        if rows is not None:
             unread = replace(source, rows=source.rows.within(()), protect=None)
             counting = self._rewritten(bound, f"SELECT CAST(:rows AS BIGINT) AS {column}", {name: unread})
-            return self._on_engine(counting, {"rows": source.rows.plan.rows}, note="counted in metadata")
+            return self._on_engine(counting, {"rows": rows}, note="counted in metadata")
         if self._engine == "duckdb" and lists_columns(bound.statement, name):
             schema = source.rows.state.schema  # DuckDB describes a relation, which has neither keys nor required fields
             roles = {

@@ -200,6 +200,15 @@ class TableRows:
         """What is read, and what is skipped."""
         return plan_scan(self.state, None, self.processing, self.reached)
 
+    @property
+    def rows(self) -> int | None:
+        """The number of rows; None if metadata does not tell. Files are not planned where their sum is enough."""
+        active = self.state.files.active
+        if self.reached is not None or not self.processing.is_nothing or not _has_leaf_files_only(self.state):
+            return self.plan.rows
+        exact = pc.all(active["rows_exact"], min_count=0).as_py()
+        return int(pc.sum(active["rows"], min_count=0).as_py()) if exact else self.plan.rows
+
     def within(self, reached: Regions | None) -> TableRows:
         """Return the rows of some regions; files outside of them are not read. None is the whole table."""
         return replace(self, reached=reached)
@@ -240,8 +249,8 @@ def _leaves_reached(state: TableState, reached: Regions) -> list[PlannedLeaf]:
 
 def _leaves_of_all(state: TableState) -> list[PlannedLeaf]:
     """Return all leaves. If each file belongs to one leaf, work by columns: there may be 100,000s of files."""
-    leaves, owners = state.tree.leaves, {name for name, _, _ in state.files.runs()}
-    if not _no_file_is_shared(state) or not owners <= {leaf.id for leaf in leaves}:
+    leaves = state.tree.leaves
+    if not _no_file_is_shared(state) or not _has_leaf_files_only(state):
         return _leaves_of(state, [Region.whole(state.schema)])
     files = files_by_partition(state)
     return [PlannedLeaf(leaf, tuple(files.get(leaf.id, ()))) for leaf in leaves]
@@ -257,6 +266,11 @@ def files_by_partition(state: TableState) -> dict[str, list[PlannedFile]]:
         regions = (None if each else state.tree[owner].region for each, owner in zip(unshared, owners, strict=True))
     files = list(map(PlannedFile, filenames, rows, sizes, regions, exact, checksums))
     return {name: files[begin:end] for name, begin, end in state.files.runs()}
+
+
+def _has_leaf_files_only(state: TableState) -> bool:
+    """Return whether no file belongs to a partition that was split since."""
+    return {name for name, _, _ in state.files.runs()} <= {leaf.id for leaf in state.tree.leaves}
 
 
 def _no_file_is_shared(state: TableState) -> bool:
