@@ -68,6 +68,13 @@ def test_a_statement_reads_only_the_partitions_that_its_conditions_reach(session
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_a_long_chain_of_conditions_runs_whether_it_is_planned_or_not(session: sl.Session, engine: Any):
+    for alternatives in (50, 1200):
+        chain = " OR ".join(f"(k = {n} AND s = 's{n % 7}')" for n in range(alternatives))
+        assert answer(session, f"SELECT count(*) FROM t WHERE {chain}", engine) == [(min(alternatives, 1000),)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_parameters_views_and_the_dry_run_count(session: sl.Session, engine: Any):
     result = session.sql("SELECT v FROM t WHERE k >= :low AND k < :low + 10", engine=engine, params={"low": 300})
     assert read(result) == ["1"]

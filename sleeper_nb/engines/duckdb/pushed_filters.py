@@ -144,7 +144,7 @@ def necessary_in(
             set_moment(planning, moment)
             _name_stand_ins(planning, bound, stand_ins, queries)
             found = pushed_filters(planning, queries[bound.statement.text].asked, values, tuple(stand_ins.values()))
-        except duckdb.Error as error:
+        except (duckdb.Error, RecursionError) as error:
             logger.debug("no partition is left out, as DuckDB does not plan the statement: %s", error)
             return Necessary({}, "DuckDB cannot plan the statement before it reads rows")
     return Necessary({name: found[each.table] for name, each in stand_ins.items() if each.table in found})

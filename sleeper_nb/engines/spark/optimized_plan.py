@@ -8,6 +8,7 @@ own, so that a name in a condition is that column and no alias. Whatever is not 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ from sleeper_nb.sql.statement import Statement
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+logger = logging.getLogger(__name__)
 
 _SIGNS: Final[Mapping[str, Sign]] = {
     "EqualTo": "=", "EqualNullSafe": "=", "LessThan": "<", "LessThanOrEqual": "<=", "GreaterThan": ">",
@@ -103,7 +106,21 @@ class EmptyFrame:
 
 def necessary_in(frame: DataFrame, stand_ins: Mapping[str, EmptyFrame]) -> Necessary:
     """Return what the rows of each stand-in must meet, by its name; one that the plan does not read is left out."""
-    plan = json.loads(frame._jdf.queryExecution().optimizedPlan().toJSON())  # noqa: SLF001
+    try:
+        return _necessary(json.loads(_plan_of(frame)), stand_ins)
+    except RecursionError:
+        return Necessary({}, "the conditions are nested too deeply")
+    except Exception as error:  # noqa: BLE001 - of whatever kind: the statement itself runs after this, and may raise it
+        logger.debug("no partition is left out, as Spark's plan cannot be read: %s", error)
+        return Necessary({}, "the plan of Spark cannot be read")
+
+
+def _plan_of(frame: DataFrame) -> str:
+    """Return the optimized plan of a frame as Spark's JSON."""
+    return str(frame._jdf.queryExecution().optimizedPlan().toJSON())  # noqa: SLF001 - PySpark has no other way
+
+
+def _necessary(plan: Sequence[Mapping[str, Any]], stand_ins: Mapping[str, EmptyFrame]) -> Necessary:
     owners = {column: name for name, each in stand_ins.items() for column in each.columns}
     tests: dict[str, list[Test]] = {}
     for columns, conditions in _leaves(_tree(iter(plan))):
