@@ -442,7 +442,7 @@ class TableAt(Report):
         """Return the rows of the version as SQL reads them."""
         state = self.state
         rows = TableRows(state, self._processing(state.schema))
-        return BoundSource(self.name, self.resolved, rows, self._store.storage, self._guard)
+        return BoundSource(self.name, self.resolved, rows, self._store.storage, self._guard(0))
 
     @checked
     def system_table(self, suffix: str) -> BoundSource:

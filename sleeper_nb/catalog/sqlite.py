@@ -47,7 +47,7 @@ from sleeper_nb.clock import Clock
 from sleeper_nb.errors import CHECK, CatalogDamaged
 from sleeper_nb.model.jobs import Job, Lease
 from sleeper_nb.model.savepoints import Savepoint
-from sleeper_nb.model.snapshots import Snapshot, from_micros, to_micros
+from sleeper_nb.model.snapshots import Snapshot, all_to_micros, from_micros, to_micros
 
 logger = logging.getLogger(__name__)
 
@@ -317,7 +317,7 @@ def _to_job(row: tuple[Any, ...]) -> Job:
 def _from_job(table_id: str, job: Job) -> tuple[Any, ...]:
     """Return the values for `_PUT_JOB`."""
     values = dict(zip(_JOB, _JOB_VALUES(job), strict=True))
-    times = {name: to_micros(values[name]) for name in _TIMES if values[name] is not None}
+    times = dict(zip(_TIMES, all_to_micros(job.created, job.started, job.finished), strict=True))
     return (table_id, *{**values, **times, "partition_ids": json.dumps(job.partition_ids)}.values())
 
 

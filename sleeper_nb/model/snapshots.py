@@ -18,6 +18,11 @@ def to_micros(moment: datetime) -> int:
     return (moment - EPOCH) // timedelta(microseconds=1)
 
 
+def all_to_micros(*moments: datetime | None) -> list[int | None]:
+    """Return what `to_micros` returns for each moment, and None for None."""
+    return [None if moment is None else to_micros(moment) for moment in moments]
+
+
 def from_micros(micros: int) -> datetime:
     """Return the time of microseconds since 1970 in UTC."""
     return EPOCH + timedelta(microseconds=micros)

@@ -255,7 +255,7 @@ def merged_text(jobs: Sequence[CompactionJob]) -> str:
     return files_text(len({name for job in jobs for name in job.filenames}), sum(len(job.inputs) for job in jobs))
 
 
-def ignore_start(job: CompactionJob) -> None:
+def ignore_start(_: str) -> None:
     """Ignore that a job starts."""
 
 
@@ -298,13 +298,13 @@ def run_job(
     merged = leaf_rows(job.inputs, process or Processor.of(job.processing, schema), storage)
     with closing(prefetched(_with_check(merged, check))) as rows:
         file = write_sorted(storage, job.output, schema, rows, writing)
-    written = 0 if file is None else file.rows
+    read, written = job.rows, 0 if file is None else file.rows
     may_drop_rows = not job.processing.is_nothing
-    if job.rows_exact and (written > job.rows or (written < job.rows and not may_drop_rows)):
-        logger.error("compaction job %s read %d rows but wrote %d; deleting its output", job.id, job.rows, written)
+    if job.rows_exact and (written > read or (written < read and not may_drop_rows)):
+        logger.error("compaction job %s read %d rows but wrote %d; deleting its output", job.id, read, written)
         storage.delete(job.output)
         raise StateRuleBroken(
-            f"compaction job {job.id} read {job.rows:,} rows but wrote {written:,}",
+            f"compaction job {job.id} read {read:,} rows but wrote {written:,}",
             hint="nothing was committed; check the table's data files",
         )
     return file
@@ -313,14 +313,15 @@ def run_job(
 def run_in_process(
     storage: Storage,
     writing: DataFileSettings = AS_DEFAULT,
-    on_start: Callable[[CompactionJob], None] = ignore_start,
+    on_start: Callable[[str], None] = ignore_start,
     check: Callable[[], None] = unchecked,
 ) -> JobRunner:
-    """Return the runner that merges one job after the other in this process; it calls `on_start` with each job."""
+    """Return the runner that merges one job after the other in this process; it calls `on_start` with each job's id."""
 
     def run(jobs: Sequence[CompactionJob], schema: Schema) -> Generator[tuple[CompactionJob, DataFile | None]]:
         for job in jobs:
-            on_start(job)
+            check()
+            on_start(job.id)
             yield job, run_job(job, schema, storage, writing, check)
 
     return run
@@ -405,9 +406,10 @@ class ClaimedJobs:
     def claim(self, job: CompactionJob) -> bool:
         """Claim a job's inputs and record the job in the same step; return False if another job has one of them."""
         now = self._store.clock.now()
-        claim = FileClaim(job.id, job.partition_id, job.filenames, now + CLAIM_TIME)
+        filenames = job.filenames
+        claim = FileClaim(job.id, job.partition_id, filenames, now + CLAIM_TIME)
         record = self._tracker.created(
-            job.id, "compaction", partition_ids=(job.partition_id,), files=len(job.filenames)
+            job.id, "compaction", now=now, partition_ids=(job.partition_id,), files=len(filenames)
         )
         claimed = self._store.catalog.claim_files(self._store.table_id, claim, now, record)
         if claimed:

@@ -48,9 +48,10 @@ class JobTracker:
         self._jobs: dict[str, Job] = {}
         self._written: dict[str, Job] = {}
 
-    def created(self, job_id: str, kind: JobKind, *, partition_ids: tuple[str, ...] = (), files: int = 0) -> Job:
+    def created(
+        self, job_id: str, kind: JobKind, now: datetime, *, partition_ids: tuple[str, ...] = (), files: int = 0
+    ) -> Job:
         """Return the first record of a job; the caller writes it in the same step as the job's claim."""
-        now = self._store.clock.now()
         job = Job(
             id=job_id, kind=kind, state="CREATED", created=now, partition_ids=partition_ids, files=files,
             author=self._author,
@@ -125,7 +126,7 @@ def run_tracked(
     """Call `add`, which adds rows in one commit, and record it as a job; return its snapshot."""
     before = store.head().id
     tracker = JobTracker(store, author)
-    tracker.created(job_id, kind)
+    tracker.created(job_id, kind, store.clock.now())
     tracker.began(job_id)
     try:
         snapshot = add()

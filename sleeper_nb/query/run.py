@@ -149,7 +149,7 @@ class _Runner:
         column = name_of_count(bound.statement, name)
         rows = None if column is None else source.rows.rows
         if rows is not None:
-            unread = replace(source, rows=source.rows.within(()), protect=None)
+            unread = replace(source, rows=source.rows.within(()), reader=None)
             counting = self._rewritten(bound, f"SELECT CAST(:rows AS BIGINT) AS {column}", {name: unread})
             return self._on_engine(counting, {"rows": rows}, note="counted in metadata")
         if self._engine == "duckdb" and lists_columns(bound.statement, name):

@@ -45,8 +45,8 @@ class BoundSource:
         The table and the version.
     rows, storage
         Its rows, and where they are.
-    protect
-        Returns what protects the files of a table while a number of bytes is read.
+    reader
+        What protects the files of a table while it is read, however much that is.
     keys
         Which row keys are read, or why all are, for users.
     """
@@ -55,7 +55,7 @@ class BoundSource:
     resolved: Resolved
     rows: TableRows | SystemRows
     storage: Storage
-    protect: Callable[[int], ReadGuard] | None = None
+    reader: ReadGuard | None = None
     keys: str = ""
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ class BoundSource:
     @property
     def guard(self) -> ReadGuard | None:
         """What protects the data files during the read; None for metadata."""
-        return None if self.protect is None else self.protect(self.bytes)
+        return None if self.reader is None else replace(self.reader, bytes=self.bytes)
 
 
 class ReadableVersion(Protocol):

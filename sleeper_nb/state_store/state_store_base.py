@@ -298,12 +298,13 @@ class StateStore(ABC):
         """Return the state at a version; the current one when None."""
         if version is None:
             return self.current()[1]
-        state = self.history.states.get(version.number)
+        number = version.number
+        state = self.history.states.get(number)
         if state is not None:
             return state
         metadata = Metadata.of(version)
         if metadata is not None:
-            state = self.history.read(version.number, version.schema_id, metadata, version.schema_checksum)
+            state = self.history.read(number, version.schema_id, metadata, version.schema_checksum)
         else:
             assert isinstance(version, Snapshot)  # noqa: S101 - a savepoint always has its metadata
             keeper = self.named(version.state_store)

@@ -80,14 +80,9 @@ def _compact(
     Leaves whose ids are `skipped` are left out.
     """
     tracker = JobTracker(table.store, table.components.author)
-
-    def begin(job: CompactionJob) -> None:
-        check()
-        tracker.began(job.id)
-
     return compaction.compact(
         table.store,
-        _job_runner(table, engine, begin, check),
+        _job_runner(table, engine, tracker.began, check),
         strategy=strategy or table.properties["sleeper.table.compaction.strategy.class"],
         settings=StrategySettings.of(table.properties),
         progress=progress,
@@ -101,7 +96,7 @@ def _compact(
 
 
 def _job_runner(
-    table: OpenTable, engine: CompactionEngine, begin: Callable[[CompactionJob], None], check: Callable[[], None]
+    table: OpenTable, engine: CompactionEngine, on_start: Callable[[str], None], check: Callable[[], None]
 ) -> JobRunner:
     """Return what runs compaction jobs: in process, or on Spark; ``auto`` decides by the size of the inputs."""
     storage, writing = table.store.storage, DataFileSettings.of(table.properties)
@@ -109,12 +104,12 @@ def _job_runner(
     def run(jobs: Sequence[CompactionJob], schema: Schema) -> Any:
         size = sum(file.bytes for job in jobs for file in job.inputs)
         if engine == "local" or (engine == "auto" and size < SPARK_BYTES):
-            return compaction.run_in_process(storage, writing, begin, check)(jobs, schema)
+            return compaction.run_in_process(storage, writing, on_start, check)(jobs, schema)
         from sleeper_nb.engines.spark import pipeline
 
         logger.info("table %s: compacting %d bytes on Spark", table.name, size)
         spark = table.components.engines.spark()
-        return pipeline.run_on_spark(spark, storage, writing, begin, check)(jobs, schema)
+        return pipeline.run_on_spark(spark, storage, writing, on_start, check)(jobs, schema)
 
     return run
 
@@ -205,4 +200,4 @@ def _check_may_delete(table: OpenTable, work: str, *, dry_run: bool) -> None:
 
 def _check_online(table: OpenTable, work: str, *, dry_run: bool) -> None:
     if not dry_run:
-        check_online(table.components.catalog, table.entry.id, table.name, work)
+        check_online(table.components.catalog, table.entry, work)

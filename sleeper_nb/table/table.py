@@ -68,7 +68,7 @@ class Table(Report):
 
     def __init__(self, opened: OpenTable) -> None:
         self._opened = opened
-        self.entry, self.name = opened.entry, opened.name
+        self.entry, self.name = opened.entry, opened.entry.name
 
     @property
     def properties(self) -> TableProperties:

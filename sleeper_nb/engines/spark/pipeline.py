@@ -375,13 +375,13 @@ def run_on_spark(
     engine: SparkEngine,
     storage: Storage,
     writing: DataFileSettings = AS_DEFAULT,
-    begun: Callable[[CompactionJob], None] = ignore_start,
+    on_start: Callable[[str], None] = ignore_start,
     check: Callable[[], None] = unchecked,
 ) -> JobRunner:
     """Return the runner that makes each compaction job one Spark task; jobs run side by side."""
 
     def run(jobs: Sequence[CompactionJob], schema: Schema) -> Generator[tuple[CompactionJob, DataFile | None]]:
-        compacted = partial(_compacted, schema=schema, storage=storage, writing=writing, begun=begun)
+        compacted = partial(_compacted, schema=schema, storage=storage, writing=writing, on_start=on_start)
         actions = [partial(compacted, job=job) for job in jobs]
         size = sum(file.bytes for job in jobs for file in job.inputs)
         return engine.run_each(actions, "compaction", expected_bytes=size, check=check)
@@ -395,9 +395,9 @@ def _compacted(
     schema: Schema,
     storage: Storage,
     writing: DataFileSettings,
-    begun: Callable[[CompactionJob], None],
+    on_start: Callable[[str], None],
 ) -> tuple[CompactionJob, DataFile | None]:
-    begun(job)
+    on_start(job.id)
     process = Processor.of(job.processing, schema)  # here: only the notebook may have an iterator's code
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sleeper_nb.catalog.catalog_base import Catalog, unknown_table_id
+from sleeper_nb.catalog.catalog_base import Catalog, TableEntry, unknown_table_id
 from sleeper_nb.errors import Action, StateRuleBroken
 
 
@@ -20,17 +20,18 @@ def is_online(catalog: Catalog, table_id: str) -> bool:
     return entry.online
 
 
-def check_online(catalog: Catalog, table_id: str, name: str, work: str) -> None:
+def check_online(catalog: Catalog, table: TableEntry, work: str) -> None:
     """Raise `StateRuleBroken` when a table is offline.
 
     Parameters
     ----------
-    catalog, table_id, name
-        The table and its name.
+    catalog, table
+        The catalog, and the table's entry as it was opened; whether it is online is read again.
     work
         The refused work, as the error names it: ``"compaction"``.
     """
-    if not is_online(catalog, table_id):
+    if not is_online(catalog, table.id):
+        name = table.name
         online, dry_run = Action(f"online {name}", "table.set_online()"), Action("--dry-run", "dry_run=True")
         raise StateRuleBroken(
             f"table {name!r} is offline: {work} is not allowed",
