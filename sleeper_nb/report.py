@@ -272,6 +272,14 @@ def notes_line(*notes: str) -> str:
     return " · ".join(filter(None, notes))
 
 
+def duration_text(seconds: float) -> str:
+    """Return a duration as text: ``0.25 s``, ``12.3 s``, ``4 min 5 s``, ``2 h 3 min``."""
+    if seconds < 60:
+        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
 def rate_text(rows: int, seconds: float) -> str:
     """Return the speed of some work, to follow its name: ``, 1,200 rows/s``; the empty text when no time passed."""
     return f", {rows / seconds:,.0f} rows/s" if seconds > 0 else ""

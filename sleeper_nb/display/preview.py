@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Self
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.display.figure import clip
-from sleeper_nb.operations.job_tracking import duration
 from sleeper_nb.operations.scanning.scan_plan import ScanPlan
 from sleeper_nb.report import (
     MOST_SHOWN,
@@ -22,6 +21,7 @@ from sleeper_nb.report import (
     cell_text,
     counted,
     data_rows,
+    duration_text,
 )
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class FirstRows:
     def grid(self, display: Display, *what: object, total: int | None = None) -> Grid:
         """Return the rows to show; the footer says what they are of and how long it took."""
         rows = self.upto(display.rows + 1)
-        took = duration(self.seconds) if display.timed else ""
+        took = duration_text(self.seconds) if display.timed else ""
         return preview(rows, " · ".join(filter(None, (*map(str, what), took))), limit=display.rows, total=total)
 
 

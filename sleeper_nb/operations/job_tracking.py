@@ -23,7 +23,7 @@ from sleeper_nb.errors import (
 )
 from sleeper_nb.model.jobs import KEPT_JOBS, KEPT_TIME, Job, JobKind, MadeBefore
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.report import Listing
+from sleeper_nb.report import Listing, duration_text
 from sleeper_nb.state_store.state_store_base import StateStore
 
 logger = logging.getLogger(__name__)
@@ -272,14 +272,6 @@ def _cells(job: Job, now: datetime) -> tuple[object, ...]:
         seconds = max(0.0, (now - job.started).total_seconds())
     return (
         job.state, job.kind, job.id, ", ".join(job.partition_ids), job.files or None, rows,
-        None if rate is None else round(rate), job.started, None if seconds is None else duration(seconds),
+        None if rate is None else round(rate), job.started, None if seconds is None else duration_text(seconds),
         job.snapshot_id, job.reason,
     )  # fmt: skip
-
-
-def duration(seconds: float) -> str:
-    """Return a duration as text: ``0.25 s``, ``12.3 s``, ``4 min 5 s``, ``2 h 3 min``."""
-    if seconds < 60:
-        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.operations.job_tracking import STALE_REASONS, duration, jobs_of
-from sleeper_nb.report import SHOWN_ROWS, Grid, Report, counted
+from sleeper_nb.operations.job_tracking import STALE_REASONS, jobs_of
+from sleeper_nb.report import SHOWN_ROWS, Grid, Report, counted, duration_text
 
 if TYPE_CHECKING:
     from sleeper_nb.catalog.catalog_base import FileClaim, TableEntry
@@ -131,7 +131,7 @@ class JobsSeen(Report):
         (done, total), rate = self.rows, self.rate
         known = all(one.rows is not None for one in self.jobs)
         to_come = sum(one.rows or 0 for one in self.jobs if one.runs)
-        left = duration(to_come / rate) if self.running and rate and to_come else ""
+        left = duration_text(to_come / rate) if self.running and rate and to_come else ""
         parts = (
             count,
             (f"{done:,} of {counted(total, 'row')}" if known else counted(done, "row")) if total else "",
@@ -166,7 +166,7 @@ class JobsSeen(Report):
         if not one.runs or one.job.started is None or not one.rows or not ended:
             return None
         rate = sum(rows for rows, _ in ended) / sum(seconds or 0.0 for _, seconds in ended)
-        return duration(max(0.0, one.rows / rate - (self.now - one.job.started).total_seconds()))
+        return duration_text(max(0.0, one.rows / rate - (self.now - one.job.started).total_seconds()))
 
 
 class JobsModel:

@@ -18,8 +18,9 @@ from sleeper_nb.model.jobs import Job
 from sleeper_nb.operations import compact as compaction
 from sleeper_nb.operations.compact import CLAIM_TIME
 from sleeper_nb.operations.compaction_plan import StrategySettings
-from sleeper_nb.operations.job_tracking import CLAIM_ENDED, RUN_AGAIN, duration
+from sleeper_nb.operations.job_tracking import CLAIM_ENDED, RUN_AGAIN
 from sleeper_nb.progress import Silent
+from sleeper_nb.report import duration_text
 from sleeper_nb.state_store.state_store_base import StateStore
 from tests.support.backends import BACKENDS
 from tests.support.builders import compact, ingest, reopened, rows_of
@@ -192,4 +193,4 @@ def test_jobs_says_what_it_cannot_list(trips: sl.Table):
     ("seconds", "text"), [(0, "0.00 s"), (9.994, "9.99 s"), (59.9, "59.9 s"), (245, "4 min 5 s"), (7380, "2 h 3 min")]
 )
 def test_time_spans_read_well(seconds: float, text: str):
-    assert duration(seconds) == text
+    assert duration_text(seconds) == text

@@ -18,7 +18,7 @@ from sleeper_nb.model.snapshots import (
     SnapshotReference,
     VersionReference,
 )
-from sleeper_nb.operations.job_tracking import duration
+from sleeper_nb.report import duration_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Resolved:
 def _distance(version: Savepoint, moment: Moment) -> str:
     """Return how long before a moment a savepoint's version was committed: ``1 min before``, or ``at``."""
     seconds = (moment.time - version.committed).total_seconds()
-    return f"{duration(seconds).removesuffix(' 0 s').removesuffix(' 0 min')} before" if seconds else "at"
+    return f"{duration_text(seconds).removesuffix(' 0 s').removesuffix(' 0 min')} before" if seconds else "at"
 
 
 def resolve(catalog: Catalog, table_id: str, table: str, reference: VersionReference | None) -> Resolved:
