@@ -629,6 +629,7 @@ def test_what_a_statement_costs_is_told_before_it_is_run(trips, fail, shell):
         "partitions": 3,
         "files": 4,
         "bytes": cost.bytes,
+        "keys": "every key: no condition limits the row keys",
     }
     assert "3 of 3" in cost.grid().text()
     assert "metadata" in cost.grid().text()
