@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sized
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from sleeper_nb.engines.duckdb.duckdb_reads import Query
 
 logger = logging.getLogger(__name__)
+
+_LONGEST_TEXT: Final = 200_000
+_MOST_VALUES: Final = 10_000
+"""Of a list. Planning takes about as long as the answer from here on, and so many keys leave little out."""
 
 _LIST_TABLES: Final = "SELECT unnest(CAST(:tables AS VARCHAR[])) AS table_name"
 _NAME_VIEW: Final = "SELECT :view AS view"
@@ -180,7 +184,10 @@ class _Runner:
         queries = {each.text: relations.parsed(judge, with_duckdb_parameters(each)) for each in bound.statements}
         files = {path for query in queries.values() for path in named_files(judge, query, values, allowed=allowed)}
         moment = moment_of(judge) if any(query.depends_on_time for query in queries.values()) else {}
-        bound = bound.narrowed(necessary_in(bound, queries, values, self._engines.duckdb, moment))
+        if why := _why_too_large(bound, values):
+            bound = bound.narrowed(Necessary({}, why))
+        else:
+            bound = bound.narrowed(necessary_in(bound, queries, values, self._engines.duckdb, moment))
 
         def rows(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
             set_moment(connection, moment)
@@ -206,6 +213,14 @@ class _Runner:
 
     def _origin(self, bound: Bound, note: str) -> QueryOrigin:
         return QueryOrigin(bound.sources, self._began, self._clock, note)
+
+
+def _why_too_large(bound: Bound, values: Mapping[str, Any]) -> str:
+    """Return why a statement is planned only once, when it runs; "" for one of a usual size."""
+    if sum(len(statement.text) for statement in bound.statements) > _LONGEST_TEXT:
+        return f"the statement has more than {_LONGEST_TEXT:,} characters"
+    large = [name for name, value in values.items() if isinstance(value, Sized) and len(value) > _MOST_VALUES]
+    return f"parameter {large[0]!r} has more than {_MOST_VALUES:,} values" if large else ""
 
 
 def _folders(bound: Bound) -> set[str]:
@@ -240,7 +255,7 @@ def _narrowed_on_spark(session: SparkSession, bound: Bound, values: Mapping[str,
     tables = bound.tables
     if not tables:
         return bound
-    if why := why_not_planned(bound.statements):
+    if why := _why_too_large(bound, values) or why_not_planned(bound.statements):
         return bound.narrowed(Necessary({}, why))
     mark = bound.unused_mark
     stand_ins = {name: EmptyFrame.of(at, rows.state.schema, mark) for at, (name, rows) in enumerate(tables.items())}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,10 @@ BOTH = [
     ("SELECT k, count(*) FROM t GROUP BY k HAVING k = 5", ["1"], 1),
     ("SELECT v FROM t VERSION AS OF 2 WHERE k = 5", ["1"], 1),
     ("SELECT v FROM t WHERE k = 5 ORDER BY v LIMIT 3", ["1"], 1),
+    ("WITH c AS (SELECT * FROM t) SELECT k, (SELECT sum(v) FROM c) p FROM c WHERE k = 5", ["10"], 1),
+    ("WITH c AS (SELECT * FROM t) SELECT k FROM c WHERE k = 5 AND EXISTS (SELECT 1 FROM c WHERE k = 905)", ["2"], 1),
+    ("WITH c AS (SELECT * FROM t) SELECT k FROM c WHERE k = (SELECT max(k) FROM c WHERE k < 250)", ["10"], 1),
+    ("SELECT k, (SELECT count(*) FROM u WHERE k >= 500) n FROM t WHERE k = 5", ["1", "1"], 1),
     ("SELECT v FROM (SELECT * FROM t ORDER BY k LIMIT 5) WHERE k = 1", ["10"], 1),
 ]
 
@@ -182,3 +187,42 @@ def test_rows_that_are_combined_are_combined_whole(tmp_path: Path):
         assert answer(session, "SELECT n FROM t WHERE k = 7", "duckdb") == [(2,)]
         assert answer(session, "SELECT count(*) FROM t WHERE n = 2", "duckdb") == [(10,)]
         assert answer(session, "SELECT k FROM t WHERE n = 2 AND k < 7", "duckdb") == [(5,), (6,)]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "k = CASE current_database() WHEN 'memory' THEN 5 ELSE 905 END",
+        "k = CASE WHEN current_setting('threads')::INT > 0 THEN 5 ELSE 905 END",
+        "k < 1000 AND age(TIMESTAMP '2020-01-01') > INTERVAL 1 DAY",
+        "k = coalesce(getvariable('x')::INT, 5)",
+    ],
+)
+def test_a_function_that_each_execution_computes_anew_prunes_nothing(session: sl.Session, condition: str):
+    result = session.sql(f"SELECT v FROM t WHERE {condition}", engine="duckdb")
+    assert read(result) == ["10"]
+    assert "another execution may give" in repr(result.cost())
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_very_large_statement_is_planned_once(session: sl.Session, engine: Any):
+    many = list(range(0, 40_000, 2))
+    listed = session.sql(f"SELECT v FROM t WHERE k IN ({', '.join(map(str, many * 2))})", engine=engine)
+    assert read(listed) == ["10"]
+    assert "more than 200,000 characters" in repr(listed.cost())
+    assert listed.to_arrow().num_rows == 500
+    test = "list_contains(:many, k)" if engine == "duckdb" else "array_contains(:many, k)"
+    bound = session.sql(f"SELECT v FROM t WHERE {test}", engine=engine, params={"many": many})
+    assert "parameter 'many' has more than 10,000 values" in repr(bound.cost())
+    assert bound.to_arrow().num_rows == 500
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_statements_of_many_threads_read_their_own_tables(session: sl.Session, engine: Any):
+    def total(name: str, key: int) -> int:
+        return int(answer(session, f"SELECT sum(v) FROM {name} WHERE k <= {key}", engine)[0][0])
+
+    asked = [(name, key) for key in (0, 50, 550, 950) for name in "tu"] * 2
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda each: total(*each), asked))
+    assert found == [sum(range(0, key + 1, 1 if name == "t" else 50)) for name, key in asked]

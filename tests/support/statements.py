@@ -79,7 +79,7 @@ def statements(draw: st.DrawFn) -> str:
         draw(TABLES), draw(TABLES), draw(tests_on("a")), draw(tests_on("b"))
     )  # fmt: skip
     plain = draw(tests_on(""))
-    form = draw(st.integers(0, 10))
+    form = draw(st.integers(0, 12))
     if form == 0:
         return f"SELECT * FROM {first} WHERE {plain}"
     if form == 1:
@@ -104,4 +104,10 @@ def statements(draw: st.DrawFn) -> str:
         return (
             f"SELECT * FROM (SELECT k, w, sum(w) OVER (PARTITION BY k) AS total FROM {first}) WHERE k = {draw(NUMBERS)}"
         )
+    if form == 10:
+        share = f"w / (SELECT sum(w) + 1 FROM x WHERE {draw(tests_on(''))})"
+        return f"WITH x AS (SELECT * FROM {first}) SELECT k, {share} AS share FROM x WHERE {plain}"
+    if form == 11:
+        some = f"EXISTS (SELECT 1 FROM x b WHERE {on_b})"
+        return f"WITH x AS (SELECT * FROM {first}) SELECT a.k, {some} AS some FROM x a WHERE {on_a} OR NOT {some}"
     return f"SELECT * FROM {first} WHERE {plain} AND k >= (SELECT min(b.k) FROM {second} b WHERE {on_b})"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.engines.duckdb.statement_time import depends_on_time
+from sleeper_nb.engines.duckdb.statement_time import depends_on_time, unstable_function
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.engines.local_files import absolute, check_outside, no_local_files
 from sleeper_nb.errors import InvalidInput
@@ -81,6 +81,8 @@ class Query:
         Whether it asks for the time.
     has_conditions
         Whether it has a condition, be it of a join.
+    unstable
+        A function in it whose value another execution may change, besides the time; "" for none.
     """
 
     text: str
@@ -92,11 +94,16 @@ class Query:
     is_partial: bool = False
     depends_on_time: bool = False
     has_conditions: bool = False
+    unstable: str = ""
 
     @property
-    def can_be_planned(self) -> bool:
-        """Whether DuckDB can plan it where it opens no file."""
-        return not (self.is_eager or self.files or self.parameters)
+    def why_not_planned(self) -> str:
+        """Why it cannot be planned in another database, where no file is opened; "" when it can."""
+        if self.is_eager:
+            return "a PIVOT finds its columns itself"
+        if self.unstable:
+            return f"another execution may give {self.unstable}() another value"
+        return "the statement also reads files" if self.files or self.parameters else ""
 
     def reads_most_of(self, columns: Sequence[str]) -> bool:
         """Return whether it reads all rows of a table, and at least half of its columns."""
@@ -146,6 +153,7 @@ def judged(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query
         is_partial=is_partial,
         depends_on_time=depends_on_time(nodes),
         has_conditions=any(node.get(key) is not None for node in nodes for key in _CONDITIONS),
+        unstable=unstable_function(nodes),
     )
 
 

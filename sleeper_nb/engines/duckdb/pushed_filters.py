@@ -21,7 +21,7 @@ import duckdb
 
 from sleeper_nb.engines.duckdb.database import Database, connect_anew
 from sleeper_nb.engines.duckdb.duckdb_reads import Query
-from sleeper_nb.engines.duckdb.statement_time import depends_on_time, set_moment
+from sleeper_nb.engines.duckdb.statement_time import depends_on_time, set_moment, unstable_function
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.schema import Schema, quoted_name
@@ -135,8 +135,8 @@ def necessary_in(
     tables = bound.tables
     if not tables or not any(query.has_conditions for query in queries.values()):
         return Necessary({}, "the statement has no conditions")
-    if not all(query.can_be_planned for query in queries.values()):
-        return Necessary({}, "the statement also reads files, or is a PIVOT that finds its columns itself")
+    if why := next(filter(None, (query.why_not_planned for query in queries.values())), ""):
+        return Necessary({}, why)
     mark = bound.unused_mark
     stand_ins = {name: StandIn.of(at, rows.state.schema, mark) for at, (name, rows) in enumerate(tables.items())}
     with closing(database.connect_planning()) as planning:
@@ -174,7 +174,8 @@ def reach_of(connection: duckdb.DuckDBPyConnection, condition: str, schema: Sche
     table = StandIn.of(0, schema, Bound(statement, {}, ()).unused_mark)
     try:
         table.create(connection, _ROWS)
-        if depends_on_time(tree_nodes(syntax_tree(connection, statement.text))):
+        nodes = tree_nodes(syntax_tree(connection, statement.text))
+        if depends_on_time(nodes) or unstable_function(nodes):
             return ANY_ROW
         found = pushed_filters(connection, statement.text, {}, [table])
     except (duckdb.Error, RecursionError) as error:

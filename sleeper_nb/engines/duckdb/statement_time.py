@@ -20,14 +20,29 @@ _TYPES: Final = {
 }  # fmt: skip
 """The functions that return the time, and the types of their values."""
 
+_OTHERS: Final = frozenset({
+    "age", "ago", "current_catalog", "current_database", "current_schema", "current_schemas", "current_setting",
+    "getvariable", "in_search_path", "pg_conf_load_time", "pg_postmaster_start_time", "txid_current",
+})  # fmt: skip
+"""The other functions whose values DuckDB computes with the plan, though the next execution may have others."""
+
 
 def depends_on_time(nodes: Iterable[Mapping[str, Any]]) -> bool:
     """Return whether nodes of a syntax tree name the time; a column of such a name counts too."""
-    for node in nodes:
-        names = node.get("column_names") or [node.get("function_name") or ""]
-        if str(names[-1]).lower() in _TYPES:
-            return True
-    return False
+    return any(_last_name(node) in _TYPES for node in nodes)
+
+
+def unstable_function(nodes: Iterable[Mapping[str, Any]]) -> str:
+    """Return a function in a syntax tree that may have another value in each execution, besides the time; "" if none.
+
+    A column of such a name counts too.
+    """
+    return next((name for name in map(_last_name, nodes) if name in _OTHERS), "")
+
+
+def _last_name(node: Mapping[str, Any]) -> str:
+    names = node.get("column_names") or [node.get("function_name") or ""]
+    return str(names[-1]).lower()
 
 
 def moment_of(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:

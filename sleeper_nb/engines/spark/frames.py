@@ -15,9 +15,10 @@ import logging
 import operator
 import os
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 
 logger = logging.getLogger(__name__)
+
+NAMES_AND_SETTINGS: Final = threading.RLock()
+"""Held while a statement names views, or changes a setting, of the Spark session that all threads share."""
 
 _PATTERN = re.compile(r"[*?\[\]{}\\,=]")
 
@@ -253,15 +257,16 @@ def query(
     Spark resolves names when it reads the statement, so the views are dropped when this returns. A statement that does
     more than read is refused before it runs; `local_files` as in `check_reads`.
     """
-    check_reads(spark, statement, local_files=local_files)
-    for name, frame in views.items():
-        frame.createOrReplaceTempView(name)
-    try:
-        arguments = {name: _argument(value) for name, value in (parameters or {}).items()}
-        return spark.sql(statement.text, args=arguments) if arguments else spark.sql(statement.text)
-    finally:
-        for name in views:
-            spark.catalog.dropTempView(name)
+    with NAMES_AND_SETTINGS:
+        check_reads(spark, statement, local_files=local_files)
+        for name, frame in views.items():
+            frame.createOrReplaceTempView(name)
+        try:
+            arguments = {name: _argument(value) for name, value in (parameters or {}).items()}
+            return spark.sql(statement.text, args=arguments) if arguments else spark.sql(statement.text)
+        finally:
+            for name in views:
+                spark.catalog.dropTempView(name)
 
 
 def _argument(value: Any) -> Any:

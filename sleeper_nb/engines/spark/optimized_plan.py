@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from sleeper_nb.engines.spark.frames import type_text
+from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS, type_text
 from sleeper_nb.model.schema import Schema, quoted_name
 from sleeper_nb.operations.scanning.reach import (
     ANY_ROW,
@@ -42,6 +43,7 @@ _SIGNS: Final[Mapping[str, Sign]] = {
     "GreaterThanOrEqual": ">=",
 }  # fmt: skip
 _NUMBERS: Final = frozenset({"integer", "long"})
+_SUBQUERY: Final = re.compile(r"\.expressions\.(\w*Subquery\w*|Exists|ListQuery)$")
 _UNKNOWN: Final = object()
 
 _TIMES: Final = frozenset({
@@ -66,16 +68,17 @@ def why_not_planned(statements: Iterable[Statement]) -> str:
 def with_whole_lists(spark: SparkSession) -> Iterator[None]:
     """Let plans that are made in a block keep long lists of ``IN``: Spark makes a set of them, which its JSON lacks."""
     jvm: Any = spark
-    had_own = jvm._jsparkSession.sessionState().conf().contains(_LONGEST_IN)  # noqa: SLF001 - PySpark has no other way
-    before = spark.conf.get(_LONGEST_IN)
-    spark.conf.set(_LONGEST_IN, str(MOST_REGIONS))
-    try:
-        yield
-    finally:
-        if had_own:
-            spark.conf.set(_LONGEST_IN, str(before))
-        else:
-            spark.conf.unset(_LONGEST_IN)
+    with NAMES_AND_SETTINGS:
+        had_own = jvm._jsparkSession.sessionState().conf().contains(_LONGEST_IN)  # noqa: SLF001 - PySpark has no other way
+        before = spark.conf.get(_LONGEST_IN)
+        spark.conf.set(_LONGEST_IN, str(MOST_REGIONS))
+        try:
+            yield
+        finally:
+            if had_own:
+                spark.conf.set(_LONGEST_IN, str(before))
+            else:
+                spark.conf.unset(_LONGEST_IN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,7 @@ def _plan_of(frame: DataFrame) -> str:
 def _necessary(plan: Sequence[Mapping[str, Any]], stand_ins: Mapping[str, EmptyFrame]) -> Necessary:
     owners = {column: name for name, each in stand_ins.items() for column in each.columns}
     tests: dict[str, list[Test]] = {}
-    for columns, conditions in _leaves(_tree(iter(plan))):
+    for columns, conditions in (leaf for each in _plans(plan) for leaf in _leaves(_tree(iter(each)))):
         name = next((owners[column] for column in columns if column in owners), None)
         if name is not None:
             real = dict(zip(stand_ins[name].columns, stand_ins[name].schema.names, strict=True))
@@ -146,6 +149,22 @@ def _tree(nodes: Iterator[Mapping[str, Any]]) -> _Node:
     values = next(nodes)
     inner = tuple([_tree(nodes) for _ in range(values["num-children"])])
     return _Node(str(values["class"]).rpartition(".")[2], values, inner)
+
+
+def _plans(plan: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    """Yield a plan and those of the subqueries in its expressions, as Spark's JSON has them."""
+    yield plan
+    waiting: list[Any] = [plan]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+            if _SUBQUERY.search(str(value.get("class"))):
+                if not isinstance(value["plan"], list):
+                    raise TypeError("the plan of a subquery is not in the JSON")
+                yield value["plan"]
 
 
 def _leaves(plan: _Node) -> Iterator[tuple[list[str], list[Any]]]:
@@ -198,6 +217,8 @@ def _value(node: _Node) -> Any:
     """Return the value of a whole number or a text; `_UNKNOWN` of any other expression."""
     kind, value = node.values.get("dataType"), node.values.get("value")
     if node.kind != "Literal" or value is None:
+        return _UNKNOWN
+    if not isinstance(kind, str):  # an array, a map or a struct
         return _UNKNOWN
     if kind in _NUMBERS:
         return int(value)
