@@ -61,7 +61,12 @@ _STOPPED = "\x1b[31mKeyboardInterrupt\x1b[0m"
 class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's and traitlets' types are not read
     """Settings of ``%sleeper``, for ``%config SleeperMagics``."""
 
-    engine = Enum(["spark", "duckdb"], "spark", help="What answers %sleeper sql without --engine.").tag(config=True)
+    engine = Enum(
+        ["auto", "duckdb", "spark"], "auto", help="What answers %sleeper sql without --engine; auto chooses."
+    ).tag(config=True)
+    dataframes = Bool(
+        default_value=True, help="Whether %sleeper sql reads a DataFrame, or another variable with rows: FROM df."
+    ).tag(config=True)
     progress = Enum(
         ["auto", "text", "off"],
         "auto",
@@ -137,7 +142,7 @@ class SleeperMagics(Magics, Configurable):  # type: ignore[misc]  # IPython's an
     @no_var_expand  # type: ignore[untyped-decorator]
     @line_cell_magic  # type: ignore[untyped-decorator]
     def sleeper(self, line: str, cell: str | None = None) -> Any:  # noqa: D102 - its text is made of the table, below
-        self.context.engine = self.engine
+        self.context.engine, self.context.reads_variables = self.engine, self.dataframes
         self.context.display = Display(self.display_rows, self.footer)
         interrupted = "Interrupted. Nothing was changed."
         self.context.variables, self.context.hidden = self.shell.user_ns, self.shell.user_ns_hidden

@@ -189,7 +189,7 @@ def test_show_tables_of_an_empty_warehouse_shows_none(tmp_path):
 
 @pytest.mark.spark
 def test_a_statement_without_columns_is_not_said_to_have_rows(session):
-    assert str(session.sql("CLEAR CACHE")).startswith("no rows · spark · ")
+    assert str(session.sql("CLEAR CACHE")).startswith("no rows · spark (auto: CLEAR is for Spark) · ")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -199,7 +199,7 @@ def test_types_come_back_alike(session, engine):
 
 
 def test_an_unknown_engine_is_refused(session):
-    with pytest.raises(sl.InvalidInput, match="engine is one of 'spark', 'duckdb', not the string 'trino'"):
+    with pytest.raises(sl.InvalidInput, match="engine is one of 'auto', 'spark', 'duckdb', not the string 'trino'"):
         session.sql("SELECT 1", engine="trino")
 
 

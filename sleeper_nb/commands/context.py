@@ -15,7 +15,7 @@ from sleeper_nb.progress import Progress, Silent
 from sleeper_nb.report import Display, Report
 
 if TYPE_CHECKING:
-    from sleeper_nb.query import Engine
+    from sleeper_nb.query import EngineChoice
     from sleeper_nb.session import Session
     from sleeper_nb.storage.filesystem import Storage
     from sleeper_nb.table import Table
@@ -44,6 +44,8 @@ class Context:
         Shows the progress of work that belongs to no session.
     engine
         The engine of SQL when the command names none.
+    reads_variables
+        Whether SQL may read a variable with rows as a table.
     failure
         The error of the last command that failed.
     ask
@@ -62,7 +64,8 @@ class Context:
     variables: MutableMapping[str, Any] | None = None
     hidden: Mapping[str, Any] = field(default_factory=dict)
     progress: Progress = field(default_factory=Silent)
-    engine: Engine = "spark"
+    engine: EngineChoice = "auto"
+    reads_variables: bool = True
     failure: BaseException | None = None
     ask: Callable[[str], str] | None = None
     others: dict[str, Session] = field(default_factory=dict)

@@ -38,7 +38,8 @@ ROW_OPTIONS = (
 @command(
     "sql",
     "query tables at any version; :name is the value of a variable",
-    option("--engine", text="the engine; spark if not given", choices=("spark", "duckdb")),
+    option("--engine", text="which runs it; auto is DuckDB unless only Spark can or much is read",
+           choices=("auto", "duckdb", "spark")),
     AS,
     option(
         "--plot",
@@ -70,8 +71,11 @@ def sql(context: Context, arguments: Namespace) -> Any:
     if arguments.interactive:
         context.check_shows_widgets("--interactive", "write LIMIT 20 OFFSET 20 in the statement")
     engine, params = arguments.engine or context.engine, context.own_variables()
+    if vars(arguments)["as"] == "spark" and engine == "auto":
+        engine = "spark"
     reads_nothing = arguments.dry_run or arguments.explain
-    result = session.sql(arguments.statement, engine=engine, params=params, dry_run=reads_nothing)
+    data = params if context.reads_variables else None
+    result = session.sql(arguments.statement, engine=engine, params=params, data=data, dry_run=reads_nothing)
     return _cost_or_plan(result, arguments) if reads_nothing else _rows_of(context, result, arguments)
 
 

@@ -38,11 +38,14 @@ class Engines:
         The session's DuckDB database.
     local_files
         Whether SQL may read files of this machine.
+    cluster
+        The Spark cluster that the warehouse names; "" for none.
     """
 
     spark: Callable[[], SparkEngine]
     duckdb: Database
     local_files: bool = True
+    cluster: str = ""
 
     def condition(self, text: str, schema: Schema) -> Condition:
         """Return a user's condition, parsed and checked against a schema; `InvalidInput` says what is wrong with it."""

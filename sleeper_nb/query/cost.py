@@ -6,6 +6,7 @@ import html
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sleeper_nb.query.engine_choice import ChosenEngine
 from sleeper_nb.report import Bytes, Grid, Report
 from sleeper_nb.sql.binding import BoundSource
 
@@ -23,8 +24,10 @@ class QueryCost(Report):
     ----------
     sources
         The tables and versions, in the statement's order; one that is named twice counts twice.
-    engine
-        Which engine reads them.
+    chosen
+        Which engine reads them, and why.
+    variables
+        The variables that are read, as text.
 
     Notes
     -----
@@ -33,7 +36,8 @@ class QueryCost(Report):
     """
 
     sources: tuple[BoundSource, ...]
-    engine: str
+    chosen: ChosenEngine
+    variables: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -42,15 +46,20 @@ class QueryCost(Report):
 
     def grid(self) -> Grid:
         """Return a row for each source."""
-        rows = tuple((f"{source}", *_cells(source)) for source in self.sources)
-        footer = f"{self.engine} would run it; no row was read"
+        sources = tuple((f"{source}", *_cells(source)) for source in self.sources)
+        rows = (*sources, *((variable, "memory", None, None, None) for variable in self.variables))
+        footer = f"{self.chosen} would run it; no row was read"
         return Grid(("reads", "partitions", "files", "bytes at most", "row keys"), rows, footer=footer)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the sources, as shown, and the engine."""
+        """Return the sources, as shown, the engine, and why it was chosen."""
         names = ("source", "partitions", "files", "bytes", "keys")
         cells = [(str(source), *_counts(source), source.keys or None) for source in self.sources]
-        return {"engine": self.engine, "reads": [dict(zip(names, each, strict=True)) for each in cells]}
+        return {
+            "engine": self.chosen.name,
+            "why": self.chosen.why or None,
+            "reads": [dict(zip(names, each, strict=True)) for each in cells],
+        }
 
 
 def _counts(source: BoundSource) -> tuple[int | None, int | None, int]:

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.clock import Clock
@@ -28,6 +28,7 @@ from sleeper_nb.errors import DEEP_CHECK, InvalidInput, NotFound, SleeperError
 from sleeper_nb.model.schema import is_utf8
 from sleeper_nb.operations.versioning.leases import ReadGuard, guarded
 from sleeper_nb.query.cost import EnginePlan, QueryCost
+from sleeper_nb.query.engine_choice import ChosenEngine, Engine
 from sleeper_nb.report import Answer, Grid, Report, counted, data_rows
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.tabular import Tabular, as_dict, as_polars
@@ -42,23 +43,23 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Engine = Literal["spark", "duckdb"]
-ENGINES: tuple[Engine, ...] = ("spark", "duckdb")
 BATCH_ROWS = 2_000
 """About how many rows `QueryResult.batches` fetches at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryOrigin:
-    """What a statement reads, each table and version in its order, and when it began by which clock.
+    """What a statement reads, each table and version in its order; by which engine; when it began, by which clock.
 
-    A `note` is shown below the rows.
+    A `note` is shown below the rows, and so are the `variables` that it reads.
     """
 
     sources: tuple[BoundSource, ...]
+    engine: ChosenEngine
     began: datetime
     clock: Clock
     note: str = ""
+    variables: tuple[str, ...] = ()
 
 
 class QueryResult(Report, Tabular, ABC):
@@ -67,23 +68,31 @@ class QueryResult(Report, Tabular, ABC):
     Parameters
     ----------
     origin
-        What the statement reads, and when it began.
-    engine
-        Which engine reads it.
+        What the statement reads, by which engine, and when it began.
 
     Attributes
     ----------
     sources
         Each table and version that the statement reads, in its order.
+    variables
+        The variables that it reads, as text: ``variable df``.
+    chosen
+        Which engine reads it, and why.
     display
         How many rows are shown, and whether the time that they took is shown too.
     """
 
-    __slots__ = ("_head", "_note", "display", "engine", "sources")
+    __slots__ = ("_head", "_note", "chosen", "display", "sources", "variables")
 
-    def __init__(self, origin: QueryOrigin, engine: Engine) -> None:
-        self.sources, self.engine, self.display = origin.sources, engine, DEFAULT_DISPLAY
+    def __init__(self, origin: QueryOrigin) -> None:
+        self.sources, self.variables = origin.sources, origin.variables
+        self.chosen, self.display = origin.engine, DEFAULT_DISPLAY
         self._head, self._note = FirstRows(self._guarded_first, origin.clock, origin.began), origin.note
+
+    @property
+    def engine(self) -> Engine:
+        """Which engine reads it."""
+        return self.chosen.name
 
     @abstractmethod
     def _first(self, rows: int) -> pa.Table: ...
@@ -102,7 +111,7 @@ class QueryResult(Report, Tabular, ABC):
 
     def cost(self) -> QueryCost:
         """Return what the statement reads of each table and version; no row is read."""
-        return QueryCost(self.sources, self.engine)
+        return QueryCost(self.sources, self.chosen, self.variables)
 
     def explain(self) -> EnginePlan:
         """Return how the engine would run the statement; no row is read."""
@@ -180,9 +189,9 @@ class QueryResult(Report, Tabular, ABC):
 
     @property
     def source_text(self) -> str:
-        """What was read, and by which engine: ``flights at snapshot 12 · duckdb``."""
-        sources = ", ".join(dict.fromkeys(map(str, self.sources)))
-        return f"{sources} · {self.engine}" if sources else self.engine
+        """What was read, and by which engine: ``flights at snapshot 12 · duckdb``, and why if it was chosen."""
+        sources = ", ".join(dict.fromkeys((*map(str, self.sources), *self.variables)))
+        return f"{sources} · {self.chosen}" if sources else str(self.chosen)
 
     @checked
     def answer(self, footer: str) -> Answer:
@@ -223,7 +232,7 @@ class DuckDBResult(QueryResult):
         free_rows: Callable[[], duckdb.DuckDBPyRelation],
         spark: Callable[[], SparkEngine],
     ) -> None:
-        super().__init__(origin, "duckdb")
+        super().__init__(origin)
         self._connection, self._rows, self._free_rows, self._spark = connection, rows, free_rows, spark
 
     def _first(self, rows: int) -> pa.Table:
@@ -271,7 +280,7 @@ class SparkResult(QueryResult):
     __slots__ = ("_frame", "_spark")
 
     def __init__(self, origin: QueryOrigin, frame: DataFrame, spark: SparkEngine) -> None:
-        super().__init__(origin, "spark")
+        super().__init__(origin)
         self._frame, self._spark = frame, spark
 
     def _first(self, rows: int) -> pa.Table:

@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections.abc import Callable, Mapping, MutableMapping, Sized
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Engines
-from sleeper_nb.errors import InvalidInput, SleeperError
+from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
 from sleeper_nb.operations.scanning.reach import Necessary
 from sleeper_nb.operations.scanning.scan_plan import TableRows
-from sleeper_nb.query.result import DuckDBResult, Engine, QueryOrigin, QueryResult, SparkResult
+from sleeper_nb.query.engine_choice import (
+    BY_DEFAULT,
+    LARGE_GIB,
+    ChosenEngine,
+    Engine,
+    EngineChoice,
+    why_only_spark,
+    why_spark_after,
+)
+from sleeper_nb.query.result import DuckDBResult, QueryOrigin, QueryResult, SparkResult
+from sleeper_nb.report import Bytes
 from sleeper_nb.sql.binding import Binder, Bound, BoundSource, Lookup
 from sleeper_nb.sql.metadata_answers import lists_columns, name_of_count
 from sleeper_nb.sql.name_errors import name_error
@@ -21,6 +34,7 @@ from sleeper_nb.sql.parameters import plain_values, with_duckdb_parameters
 from sleeper_nb.sql.references import table_references
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import spells
+from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.sql.views import changed_view
 from sleeper_nb.storage.paths import DATA, STATE_STORE
 
@@ -35,6 +49,8 @@ logger = logging.getLogger(__name__)
 _LONGEST_TEXT: Final = 200_000
 _MOST_VALUES: Final = 10_000
 """Of a list. Planning takes about as long as the answer from here on, and so many keys leave little out."""
+
+NO_VARIABLES: Final[Mapping[str, Any]] = MappingProxyType({})
 
 _LIST_TABLES: Final = "SELECT unnest(CAST(:tables AS VARCHAR[])) AS table_name"
 _NAME_VIEW: Final = "SELECT :view AS view"
@@ -52,13 +68,14 @@ FROM (DESCRIBE {table}), (SELECT CAST(:required AS VARCHAR[]) AS required,
 def run_query(
     sql: str,
     *,
-    engine: Engine,
+    engine: EngineChoice,
     parameters: Mapping[str, Any],
     lookup: Lookup,
     tables: Callable[[], tuple[str, ...]],
     engines: Engines,
     clock: Clock,
-    views: MutableMapping[str, Statement] | None = None,
+    views: Mapping[Engine, MutableMapping[str, Statement]] | None = None,
+    variables: Mapping[str, Any] = NO_VARIABLES,
     dry_run: bool = False,
 ) -> QueryResult:
     """Bind the versions that a statement names, and hand the statement to an engine.
@@ -68,7 +85,7 @@ def run_query(
     sql
         One statement.
     engine
-        Which engine runs it.
+        Which engine runs it; ``"auto"`` chooses (`sleeper_nb.query.engine_choice`).
     parameters
         Values of ``:name`` in it, and of ``$name`` on DuckDB.
     lookup, tables
@@ -76,8 +93,10 @@ def run_query(
     engines, clock
         Run the statement; tells how long an answer took.
     views
-        The queries of the views that were made for the engine, by name in lower case; a statement may change them.
-        None when no views are kept.
+        For each engine, the queries of the views that were made for it, by name in lower case; a statement may change
+        them. None when no views are kept.
+    variables
+        What the statement may read by name besides tables and views: data frames and the like.
     dry_run
         Whether nothing may change, not even the views.
 
@@ -88,11 +107,66 @@ def run_query(
     InvalidInput
         When the engine cannot read the statement.
     """
-    statement = Statement.of(sql, dialect=engine)
-    runner = _Runner(engine, tables, parameters, engines, clock)
+
+    def run(chosen: ChosenEngine, limit: float = math.inf) -> QueryResult:
+        runner = _Runner(chosen, tables, parameters, engines, clock, limit, clock.now())
+        kept = None if views is None else views[chosen.name]
+        binder = Binder(
+            chosen.name, lookup, tables, lambda each: runner.value(binder.bind(each)), kept or {}, variables
+        )
+        return _run(sql, runner, binder, kept, dry_run)
+
+    if engine != "auto":
+        return run(ChosenEngine(engine))
+    kept = _views_on_spark(engines, views)
+    own = frozenset() if views is None else frozenset(views["duckdb"])
+    why = f"the warehouse names cluster {engines.cluster}" if engines.cluster else why_only_spark(sql, kept - own)
+    if not why:
+        try:
+            return run(BY_DEFAULT, LARGE_GIB * 2**30)
+        except _BetterOnSpark as better:
+            return _on_spark_if_it_can(run, better.why)
+        except (InvalidInput, NotFound) as error:
+            why = why_spark_after(error, sql, kept, _is_spark_function)
+            if not why:
+                raise
+    logger.info("Spark runs the statement: %s", why)
+    return run(ChosenEngine("spark", why))
+
+
+def _on_spark_if_it_can(run: Callable[[ChosenEngine], QueryResult], why: str) -> QueryResult:
+    """Return the result of a statement on Spark; on DuckDB when Spark cannot read the statement."""
+    logger.info("Spark runs the statement: %s", why)
+    try:
+        return run(ChosenEngine("spark", why))
+    except (InvalidInput, NotFound) as error:
+        logger.info("DuckDB runs the statement, as Spark cannot: %s", error)
+    return run(ChosenEngine("duckdb", f"{why}, but Spark cannot read the statement"))
+
+
+def _is_spark_function(name: str) -> bool:
+    """Return whether Spark has a function of a name, in lower case."""
+    from sleeper_nb.engines.spark.sql_rules import function_names
+
+    return name in function_names()
+
+
+def _views_on_spark(engines: Engines, views: Mapping[Engine, Mapping[str, Statement]] | None) -> frozenset[str]:
+    """Return the names of the views that Spark keeps, for the session and of its own, in lower case."""
+    from sleeper_nb.engines.spark.gateway import own_views
+
+    spark = engines.spark()
+    own = own_views(spark.session()) if spark.started else ()
+    return frozenset((*(views["spark"] if views is not None else ()), *(name.casefold() for name in own)))
+
+
+def _run(
+    sql: str, runner: _Runner, binder: Binder, views: MutableMapping[str, Statement] | None, dry_run: bool
+) -> QueryResult:
+    """Return the result of a statement on the engine of a runner."""
+    statement = Statement.of(sql, dialect=runner.engine)
     if statement.words() == ("SHOW", "TABLES"):  # an engine knows only its own tables, and would list none
-        return runner.own(_LIST_TABLES, {"tables": list(tables())})
-    binder = Binder(engine, lookup, tables, lambda each: runner.value(binder.bind(each)), views or {})
+        return runner.own(_LIST_TABLES, {"tables": list(runner.tables())})
     references = table_references(statement)
     change = changed_view(statement, references, binder)
     if change is None:
@@ -104,33 +178,60 @@ def run_query(
             f"the statement changes view {change.name!r} and reads no rows", hint="run it without a dry run"
         )
     if change.query is not None:
-        runner.run(binder.without(change.key).bind(change.query))  # or it raises, and nothing is changed
+        runner.of_any_size().run(binder.without(change.key).bind(change.query))  # or it raises, and nothing is changed
     change.apply(views)
     return runner.own(_NAME_VIEW, {"view": change.name})
 
 
-class _Runner:
-    """Hands bound statements to an engine: a user's statement, and first the expressions of its version clauses."""
+class _BetterOnSpark(Exception):  # noqa: N818 - no error: the statement runs on another engine
+    """A statement reads what its runner should not read."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        tables: Callable[[], tuple[str, ...]],
-        parameters: Mapping[str, Any],
-        engines: Engines,
-        clock: Clock,
-    ) -> None:
-        self._engine, self._tables, self._parameters, self._engines = engine, tables, parameters, engines
-        self._clock, self._began = clock, clock.now()
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class _Runner:
+    """Hands bound statements to an engine: a user's statement, and first the expressions of its version clauses.
+
+    Parameters
+    ----------
+    chosen
+        The engine, and why.
+    tables, parameters, engines, clock
+        As in `run_query`.
+    limit
+        From how many bytes on a statement is not run, and `_BetterOnSpark` is raised.
+    began
+        When the statement began.
+    """
+
+    chosen: ChosenEngine
+    tables: Callable[[], tuple[str, ...]]
+    parameters: Mapping[str, Any]
+    engines: Engines
+    clock: Clock
+    limit: float
+    began: datetime
+
+    @property
+    def engine(self) -> Engine:
+        """The name of the engine."""
+        return self.chosen.name
+
+    def of_any_size(self) -> _Runner:
+        """Return a runner that runs statements of any size."""
+        return replace(self, limit=math.inf)
 
     def run(self, bound: Bound) -> QueryResult:
         """Return the result of a user's statement; from metadata alone where that can answer it."""
-        values = plain_values(bound.statement, self._parameters)
-        logger.debug("query on %s reads %s", self._engine, ", ".join(map(str, bound.sources)) or "no table")
+        values = plain_values(bound.statement, self.parameters)
+        logger.debug("query on %s reads %s", self.engine, ", ".join(map(str, bound.sources)) or "no table")
         try:
             return self._from_metadata(bound) or self._on_engine(bound, values)
         except SleeperError as error:
-            ours = name_error(error, bound, self._tables)
+            ours = name_error(error, bound, self.tables)
             if ours is error:
                 raise
             raise ours from error
@@ -141,7 +242,8 @@ class _Runner:
 
     def own(self, text: str, values: Mapping[str, Any]) -> QueryResult:
         """Return the result of a statement that this package wrote, on DuckDB."""
-        return self._on_duckdb(Bound(Statement.of(text, dialect="duckdb"), {}, ()), values)
+        own = replace(self, chosen=ChosenEngine("duckdb"), parameters=values)
+        return own.run(Bound(Statement.of(text, dialect="duckdb"), {}, ()))
 
     def _from_metadata(self, bound: Bound) -> QueryResult | None:
         """Return the result of a statement that counts or describes one table; None for any other."""
@@ -156,7 +258,7 @@ class _Runner:
             unread = replace(source, rows=source.rows.within(()), reader=None)
             counting = self._rewritten(bound, f"SELECT CAST(:rows AS BIGINT) AS {column}", {name: unread})
             return self._on_engine(counting, {"rows": rows}, note="counted in metadata")
-        if self._engine == "duckdb" and lists_columns(bound.statement, name):
+        if self.engine == "duckdb" and lists_columns(bound.statement, name):
             schema = source.rows.state.schema  # DuckDB describes a relation, which has neither keys nor required fields
             roles = {
                 "required": [field.name for field in schema.fields if not field.nullable],
@@ -166,11 +268,11 @@ class _Runner:
             return self._on_engine(self._rewritten(bound, _LIST_COLUMNS.format(table=name), bound.named), roles)
         return None
 
-    def _rewritten(self, bound: Bound, text: str, named: Mapping[str, BoundSource | Bound]) -> Bound:
+    def _rewritten(self, bound: Bound, text: str, named: Mapping[str, BoundSource | BoundVariable | Bound]) -> Bound:
         return replace(bound, statement=Statement.of(text, dialect=bound.statement.dialect), named=named)
 
     def _on_engine(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
-        run = self._on_duckdb if self._engine == "duckdb" else self._on_spark
+        run = self._on_duckdb if self.engine == "duckdb" else self._on_spark
         return run(bound, values, note)
 
     def _on_duckdb(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
@@ -180,29 +282,30 @@ class _Runner:
         from sleeper_nb.engines.duckdb.pushed_filters import necessary_in
         from sleeper_nb.engines.duckdb.statement_time import moment_of, set_moment
 
-        judge, allowed = self._engines.duckdb.connect(), self._engines.local_files
+        judge, allowed = self.engines.duckdb.connect(), self.engines.local_files
         queries = {each.text: relations.parsed(judge, with_duckdb_parameters(each)) for each in bound.statements}
         files = {path for query in queries.values() for path in named_files(judge, query, values, allowed=allowed)}
         moment = moment_of(judge) if any(query.depends_on_time for query in queries.values()) else {}
         if why := _why_too_large(bound, values):
             bound = bound.narrowed(Necessary({}, why))
         else:
-            bound = bound.narrowed(necessary_in(bound, queries, values, self._engines.duckdb, moment))
+            bound = bound.narrowed(necessary_in(bound, queries, values, self.engines.duckdb, moment))
+        self._check_size(bound)
 
         def rows(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
             set_moment(connection, moment)
             _name_on_duckdb(connection, bound, queries)
             return relations.query(connection, queries[bound.statement.text], values)
 
-        confined = self._engines.duckdb.connect_confined(_folders(bound), files)
+        confined = self.engines.duckdb.connect_confined(_folders(bound), files)
         is_eager = any(query.is_eager for query in queries.values())
         result = interruptible(confined, lambda: rows(confined)) if is_eager else rows(confined)
         origin = self._origin(bound, note)
-        return DuckDBResult(origin, confined, result, lambda: rows(self._engines.duckdb.connect()), self._engines.spark)
+        return DuckDBResult(origin, confined, result, lambda: rows(self.engines.duckdb.connect()), self.engines.spark)
 
     def _on_spark(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
-        engine, size = self._engines.spark(), _expected_bytes(bound)
-        allowed = self._engines.local_files
+        engine, size = self.engines.spark(), _expected_bytes(bound)
+        allowed = self.engines.local_files
 
         def frame(session: SparkSession) -> tuple[Bound, DataFrame]:
             read = _narrowed_on_spark(session, bound, values, allowed)
@@ -211,8 +314,21 @@ class _Runner:
         read, rows = engine.run(frame, "query", expected_bytes=size)
         return SparkResult(self._origin(read, note), rows, engine)
 
+    def _check_size(self, bound: Bound) -> None:
+        """Raise when a statement should run on Spark; one with a view of the engine cannot."""
+        has_view = any(isinstance(what, Bound) for what in bound.named.values())
+        if has_view or math.isinf(self.limit):
+            return
+        size = sum(source.bytes for source in bound.sources)
+        if size >= self.limit:
+            raise _BetterOnSpark(f"it reads {Bytes(size)}")
+        on_spark = [each.name for each in bound.variables if each.spark_frame is not None]
+        if on_spark:
+            raise _BetterOnSpark(f"{on_spark[0]} is a Spark DataFrame")
+
     def _origin(self, bound: Bound, note: str) -> QueryOrigin:
-        return QueryOrigin(bound.sources, self._began, self._clock, note)
+        names = tuple(map(str, bound.variables))
+        return QueryOrigin(bound.sources, self.chosen, self.began, self.clock, note, variables=names)
 
 
 def _why_too_large(bound: Bound, values: Mapping[str, Any]) -> str:
@@ -240,6 +356,8 @@ def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound, queries
         if isinstance(what, Bound):
             _name_on_duckdb(connection, what, queries)
             rows = relations.query(connection, queries[what.statement.text])
+        elif isinstance(what, BoundVariable):
+            rows = connection.from_arrow(what.to_arrow())
         elif isinstance(what.rows, TableRows):
             is_whole = queries[bound.statement.text].reads_most_of(what.rows.state.schema.names)
             rows = relations.relation(connection, what.rows.plan, what.storage, is_whole=is_whole)
@@ -280,6 +398,8 @@ def _frame(
             named[name] = _frame(session, what, {}, local_files, instead)
         elif instead is not None and name in instead:
             named[name] = instead[name]
+        elif isinstance(what, BoundVariable):
+            named[name] = frames.of_variable(session, what)
         elif isinstance(what.rows, TableRows):
             rows = frames.data_frame(session, what.rows.plan, what.storage)
             listed = lists_columns(bound.statement, name)

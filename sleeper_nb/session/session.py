@@ -13,7 +13,7 @@ from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Components, Engines
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.errors import InvalidInput, SessionClosed
+from sleeper_nb.errors import SessionClosed
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, IteratorNames, Permissions
 from sleeper_nb.model.properties import INSTANCE_PROPERTIES, LOCAL_FILES, InstanceProperties
@@ -29,7 +29,8 @@ from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
 from sleeper_nb.operations.upkeep.maintain import MaintenanceReport
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import BackgroundJobs, Progress
-from sleeper_nb.query import ENGINES, Engine, QueryResult, run_query
+from sleeper_nb.query import ENGINES, Engine, EngineChoice, QueryResult, run_query
+from sleeper_nb.query.run import NO_VARIABLES
 from sleeper_nb.report import Listing
 from sleeper_nb.session import administration
 from sleeper_nb.session.table_opener import TableOpener
@@ -76,7 +77,7 @@ class Session:
             catalog=catalog,
             clock=clock,
             progress=progress,
-            engines=Engines(self.spark, self._database, settings[LOCAL_FILES]),
+            engines=Engines(self.spark, self._database, settings[LOCAL_FILES], _cluster(spark, spark_config)),
             author=author,
             background=BackgroundJobs(),
             leases=Leases(catalog, clock, author),
@@ -439,8 +440,9 @@ class Session:
         self,
         statement: str,
         *,
-        engine: Engine = "spark",
+        engine: EngineChoice = "auto",
         params: Mapping[str, Any] | None = None,
+        data: Mapping[str, Any] | None = None,
         dry_run: bool = False,
     ) -> QueryResult:
         """Run a query over tables at any version.
@@ -448,23 +450,26 @@ class Session:
         Parameters
         ----------
         statement
-            One statement of the engine's SQL. After a table: ``VERSION AS OF 12``, ``'snapshot.12'``,
+            One statement, in the engine's SQL. After a table: ``VERSION AS OF 12``, ``'snapshot.12'``,
             ``'savepoint.1'`` or ``'savepoint.<name>'``, or ``TIMESTAMP AS OF '2026-11-01 10:00:00'``. After its name,
             without a space, a system table (`sleeper_nb.operations.system_tables`): ``flights$savepoints``,
             ``$snapshots``, ``$files``, ``$partitions``, ``$schemas``, ``$properties``, ``$jobs``; a version may follow.
             ``CREATE TEMP VIEW v AS …`` creates a view that the session keeps, for the engine that created it.
             Statements that could write are refused (``REFERENCE.md``, "What SQL reads").
         engine
-            ``"spark"`` or ``"duckdb"``.
+            ``"duckdb"``, ``"spark"``, or ``"auto"``: DuckDB, unless the warehouse names a Spark cluster, only Spark can
+            read the statement or keeps a view in it, or its files have 4 GiB or more. The line below the rows says
+            which engine was chosen, and why.
         params
             Values of ``:name`` in the statement; they are bound, never pasted.
+        data
+            Data frames and the like that the statement may read by name, ``FROM df``: pandas, Polars, Arrow, DuckDB and
+            Spark tables, and everything here that has `to_arrow`. A table or view of the same name is read instead.
         dry_run
             Refuse a statement that changes a view: for callers that only want `QueryResult.cost` or
             `QueryResult.explain`, neither of which reads rows.
         """
         self._check_open()
-        if engine not in ENGINES:
-            raise InvalidInput(f"no engine {engine!r}", hint="the engines are spark and duckdb")
         return run_query(
             statement,
             engine=engine,
@@ -473,7 +478,8 @@ class Session:
             tables=self._tables.names,
             engines=self.components.engines,
             clock=self.components.clock,
-            views=self._views[engine],
+            views=self._views,
+            variables=data or NO_VARIABLES,
             dry_run=dry_run,
         )
 
@@ -504,3 +510,10 @@ class Session:
 
     def _register(self, spark: SparkSession) -> None:
         self._on_spark(spark, self.components.property_files.permissions)
+
+
+def _cluster(spark: SparkSession | None, config: Mapping[str, str]) -> str:
+    """Return the cluster that a Spark session, or else a setting, names; "" for this machine."""
+    context = getattr(spark, "sparkContext", None)  # a Spark Connect session has none, and is refused later
+    master = config.get("spark.master") if context is None else context.master
+    return "" if master is None or master.startswith("local") else master

@@ -28,6 +28,7 @@ from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.sql.references import TableReference, table_references
 from sleeper_nb.sql.statement import Replacement, Statement
 from sleeper_nb.sql.tokens import Dialect, quote_name
+from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.sql.version_clause import VersionClause
 from sleeper_nb.storage.filesystem import Storage
 
@@ -111,22 +112,32 @@ class Bound:
     statement
         The statement with those names.
     named
-        What each stands for: a table at a version, or the statement of a view.
+        What each stands for: a table at a version, a variable with rows, or the statement of a view.
     unknown
         Tables that are read and are not ours; the engine may know them.
     """
 
     statement: Statement
-    named: Mapping[str, BoundSource | Bound]
+    named: Mapping[str, BoundSource | BoundVariable | Bound]
     unknown: tuple[TableReference, ...]
 
     @property
     def sources(self) -> tuple[BoundSource, ...]:
         """Each table and version that is read, in the statement's order."""
-        sources: list[BoundSource] = []
+        return tuple(what for what in self.read if isinstance(what, BoundSource))
+
+    @property
+    def variables(self) -> tuple[BoundVariable, ...]:
+        """The variables that are read, each once."""
+        return tuple({what.name: what for what in self.read if isinstance(what, BoundVariable)}.values())
+
+    @property
+    def read(self) -> tuple[BoundSource | BoundVariable, ...]:
+        """What is read, also by the views, in the statement's order."""
+        read: list[BoundSource | BoundVariable] = []
         for what in self.named.values():
-            sources += what.sources if isinstance(what, Bound) else [what]
-        return tuple(sources)
+            read += what.read if isinstance(what, Bound) else [what]
+        return tuple(read)
 
     @property
     def tables(self) -> dict[str, TableRows]:
@@ -135,7 +146,7 @@ class Bound:
         for name, what in self.named.items():
             if isinstance(what, Bound):
                 tables |= what.tables
-            elif isinstance(what.rows, TableRows):
+            elif isinstance(what, BoundSource) and isinstance(what.rows, TableRows):
                 tables[name] = what.rows
         return tables
 
@@ -159,10 +170,12 @@ class Bound:
         return (self.statement, *(each for view in views for each in view.statements))
 
 
-def _narrowed(what: BoundSource | Bound, name: str, necessary: Necessary) -> BoundSource | Bound:
+def _narrowed(
+    what: BoundSource | BoundVariable | Bound, name: str, necessary: Necessary
+) -> BoundSource | BoundVariable | Bound:
     if isinstance(what, Bound):
         return what.narrowed(necessary)
-    if not isinstance(what.rows, TableRows):
+    if isinstance(what, BoundVariable) or not isinstance(what.rows, TableRows):
         return what
     if name not in necessary.tests:
         return replace(what, keys=f"every key: {necessary.why_unknown or _NOT_IN_PLAN}")
@@ -187,6 +200,8 @@ class Binder:
         Returns the value of a query of one row and column, as the engine computes it.
     views
         The queries of the session's views, by name in lower case.
+    variables
+        The user's variables, by name; a table or view of the same name is read instead.
     """
 
     dialect: Dialect
@@ -194,6 +209,7 @@ class Binder:
     tables: Callable[[], tuple[str, ...]]
     evaluate: Callable[[Statement], Any]
     views: Mapping[str, Statement]
+    variables: Mapping[str, Any]
 
     def bind(
         self, statement: Statement, references: tuple[TableReference, ...] | None = None, prefix: str = "__sleeper"
@@ -218,10 +234,10 @@ class Binder:
         """
         if references is None:
             references = table_references(statement)
-        named: dict[TableReference, tuple[str, BoundSource | Bound]] = {}
+        named: dict[TableReference, tuple[str, BoundSource | BoundVariable | Bound]] = {}
         for reference in references:
             name = f"{prefix}_{len(named)}"
-            source = self._source(reference) or self._view(reference, name)
+            source = self._source(reference) or self._view(reference, name) or self._variable(reference)
             if source is not None:
                 named[reference] = (name, source)
             elif reference.clause is not None or _is_system_table(statement, reference):
@@ -249,6 +265,11 @@ class Binder:
             hint = "put the version clause after a table's name, in the view"
             raise InvalidInput(f"view {reference.name!r} has no versions", hint=hint)
         return self.without(key).bind(self.views[key], prefix=name)
+
+    def _variable(self, reference: TableReference) -> BoundVariable | None:
+        if reference.clause is not None or reference.role == "write" or len(reference.parts) > 1:
+            return None
+        return BoundVariable.of(reference.name, self.variables)
 
     def _version(self, clause: VersionClause | None) -> VersionReference | None:
         if clause is None:

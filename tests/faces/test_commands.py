@@ -132,7 +132,7 @@ def test_an_unknown_command_names_the_nearest(typed, hint):
         ("ingest t a -m", "ingest -m needs a value", "usage: ingest T SRC… [-m MSG] [--job-id ID] [--delimiter C]"),
         ("scan t --limit x", "scan --limit needs a whole number, not 'x'", "usage: scan T[@REF]"),
         ("ingest t 'a", "a quote is not closed: 'a", 'write -m "it\'s in"'),
-        ("sql --engine duckdb", "sql needs a query", "usage: sql [--engine spark|duckdb] ["),
+        ("sql --engine duckdb", "sql needs a query", "usage: sql [--engine auto|duckdb|spark] ["),
         ("sql --enjine duckdb select 1", "sql has no option '--enjine'", "did you mean '--engine'?"),
         ("inspect", "inspect needs T[@REF]", "usage: inspect T[@REF] SQL"),
     ],

@@ -127,11 +127,13 @@ def test_3_interrupt_does_not_stop_spark(spark_engine, cell, shell, tmp_path):
         shell.push({"session": session})
         cell("%sleeper use $session")
         with capture_output():  # a job of far longer than any test
-            answer = shell.run_cell("%sleeper sql SELECT sum(hash(id)) AS s FROM range(0, 1000000000000000, 1, 8)")
+            answer = shell.run_cell(
+                "%sleeper sql --engine spark SELECT sum(hash(id)) AS s FROM range(0, 1000000000000000, 1, 8)"
+            )
         assert isinstance(answer.error_in_exec, KeyboardInterrupt)
         assert ("query", 0, 8) in watch.shown
         assert list(spark.sparkContext.statusTracker().getActiveJobsIds()) == []
-        assert cell("%sleeper sql SELECT count(*) AS n FROM range(5)").to_dict() == {"n": [5]}
+        assert cell("%sleeper sql --engine spark SELECT count(*) AS n FROM range(5)").to_dict() == {"n": [5]}
 
 
 def test_4_silent_truncation(trips):

@@ -473,16 +473,33 @@ def test_completion_never_raises(shell, cell):
 
 
 @pytest.mark.spark
-def test_spark_answers_when_no_engine_is_named(spark_engine, run, fail, tmp_path, shell):
+def test_the_setting_says_which_engine_answers_when_none_is_named(spark_engine, run, fail, tmp_path, shell):
     with sl.connect(tmp_path / "w", spark=spark_engine.session()) as session:
         shell.user_ns.update(session=session, rows=[{"city": "lima", "pickup": pd.Timestamp(0, tz="UTC"), "fare": 1.0}])
         run("%sleeper use $session")
         run(CREATE)
         run("%sleeper ingest trips $rows --spark")
-        assert run("%%sleeper sql\nSELECT count(*) AS n FROM trips VERSION AS OF 2").to_dict() == {"n": [1]}
+        count = "%%sleeper sql\nSELECT count(*) AS n FROM trips VERSION AS OF 2"
+        assert (run(count).to_dict(), run(count).engine) == ({"n": [1]}, "duckdb")
+        assert run("%%sleeper sql --as spark\nSELECT count(*) AS n FROM trips").count() == 1
+        shell.run_line_magic("config", "SleeperMagics.engine = 'spark'")
+        assert (run(count).to_dict(), run(count).engine) == ({"n": [1]}, "spark")
         assert "Physical Plan" in repr(run("%%sleeper sql --explain\nSELECT count(*) AS n FROM trips"))
         assert run("%%sleeper sql --as spark\nSELECT fare FROM trips").columns == ["fare"]
         assert fail("%sleeper sql SELECT fair FROM trips").__cause__ is not None
+
+
+def test_a_data_frame_is_a_table_of_sql_unless_a_setting_says_no(run, fail, shell):
+    run("%sleeper use warehouse")
+    run("%%sleeper create t\nid LONG KEY")
+    shell.user_ns["df"] = pd.DataFrame({"id": [1, 2]})
+    answer = run("%sleeper sql SELECT max(id) AS id FROM df")
+    assert answer.to_dict() == {"id": [2]}
+    assert "variable df · duckdb" in repr(answer)
+    shell.user_ns["t"] = shell.user_ns["df"]
+    assert run("%sleeper sql SELECT count(*) AS n FROM t").to_dict() == {"n": [0]}
+    shell.run_line_magic("config", "SleeperMagics.dataframes = False")
+    assert "no table 'df'" in str(fail("%sleeper sql SELECT * FROM df"))
 
 
 def test_an_ingest_without_rows_does_not_show_what_another_added(shell, tmp_path):

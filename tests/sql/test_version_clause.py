@@ -234,6 +234,6 @@ def test_a_view_is_known_to_the_engine_that_made_it(session):
 
 @pytest.mark.spark
 def test_views_that_read_no_table_of_ours_are_kept_too(session):
-    session.sql("CREATE OR REPLACE TEMP VIEW own AS SELECT 7 AS seven")
+    session.sql("CREATE OR REPLACE TEMP VIEW own AS SELECT 7 AS seven", engine="spark")
     assert answer(session, "SELECT seven, count(*) FROM own, Trips@3 GROUP BY 1", "spark") == [(7, 2)]
-    assert session.sql("DROP VIEW own").to_dict() == {"view": ["own"]}
+    assert session.sql("DROP VIEW own", engine="spark").to_dict() == {"view": ["own"]}

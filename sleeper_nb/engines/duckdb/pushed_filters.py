@@ -42,6 +42,7 @@ from sleeper_nb.operations.scanning.scan_plan import TableRows
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import Token, tokenize
+from sleeper_nb.sql.variables import BoundVariable
 
 logger = logging.getLogger(__name__)
 
@@ -159,6 +160,8 @@ def _name_stand_ins(
             _name_stand_ins(planning, what, stand_ins, queries)
             query = queries[what.statement.text].asked
             planning.execute(f"CREATE TEMP VIEW {quoted_name(name)} AS {query}")
+        elif isinstance(what, BoundVariable):
+            planning.register(name, what.to_arrow())
         elif isinstance(what.rows, TableRows):
             stand_ins[name].create(planning, name)
         else:

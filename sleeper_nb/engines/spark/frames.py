@@ -25,10 +25,11 @@ from pyarrow import parquet
 
 from sleeper_nb.engines.spark.jvm import is_local
 from sleeper_nb.engines.spark.spark_reads import check_reads
-from sleeper_nb.errors import StorageError
+from sleeper_nb.errors import InvalidInput, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, FieldType, Schema, quoted_name
+from sleeper_nb.operations.loading.conform import first_line
 from sleeper_nb.operations.row_processing import Processor, in_microseconds
 from sleeper_nb.operations.scanning.read_rows import check_files, leaf_rows
 from sleeper_nb.operations.scanning.row_condition import Condition
@@ -36,6 +37,7 @@ from sleeper_nb.operations.scanning.scan_plan import ScanPlan, groups_of
 from sleeper_nb.operations.system_tables import SystemRows
 from sleeper_nb.sql.histogram import HIGH, LOW, range_of
 from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
@@ -242,6 +244,17 @@ def system_table(spark: SparkSession, rows: SystemRows) -> DataFrame:
             columns = from_arrow_schema(parquet.read_schema(stream), prefer_timestamp_ntz=False)
         return exact_reader(spark).schema(columns).parquet(rows.storage.locate(rows.path))
     return spark.createDataFrame(rows.columns())
+
+
+def of_variable(spark: SparkSession, variable: BoundVariable) -> DataFrame:
+    """Return the rows of a variable; `InvalidInput` when Spark has no type for a column."""
+    if variable.spark_frame is not None:
+        return variable.spark_frame
+    try:
+        return spark.createDataFrame(variable.to_arrow())
+    except (TypeError, ValueError) as error:  # PySpark's own errors are of these classes too
+        problem = f"Spark cannot read {variable}: {first_line(error)}"
+        raise InvalidInput(problem, hint="convert the column first, or run the statement on DuckDB") from error
 
 
 def query(

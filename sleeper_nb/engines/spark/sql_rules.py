@@ -54,6 +54,13 @@ Not among them: names of classes (a catalog, a cost evaluator), what makes a dam
 _TIME_ZONE: Final = "spark.sql.session.timeZone"
 
 
+def function_names() -> frozenset[str]:
+    """Return the names of Spark's functions, as far as PySpark lists them; Spark need not run for that."""
+    from pyspark.sql import functions
+
+    return frozenset(functions.__all__)
+
+
 def check_change(key: str | None) -> None:
     """Make sure that SQL may change or reset a setting.
 

@@ -31,6 +31,7 @@ from sleeper_nb.operations.loading.conform import (
     row_number,
 )
 from sleeper_nb.operations.loading.file_formats import read_file
+from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas
 from sleeper_nb.operations.loading.python_values import from_python
 from sleeper_nb.operations.loading.source_files import (
     DEFAULT_CSV,
@@ -110,7 +111,7 @@ def read_source(source: IngestSource, schema: Schema) -> Conformed:
     if isinstance(source, SourceFile):
         return read_file(source, schema)
     conformed = compare(_raw_columns(source.data, schema), schema)
-    return _with_index_hint(conformed, source.data) if _is_pandas(source.data) else conformed
+    return _with_index_hint(conformed, source.data) if is_pandas(source.data) else conformed
 
 
 def read_sources(sources: Iterable[IngestSource], schema: Schema) -> pa.Table:
@@ -134,7 +135,7 @@ def read_sources_with_notes(sources: Iterable[IngestSource], schema: Schema) -> 
 
 def notes_of(sources: Iterable[IngestSource], schema: Schema) -> tuple[str, ...]:
     """Return notes on what a load changes although every value fits: NaN in pandas becomes NULL."""
-    frames = [source.data for source in sources if isinstance(source, InMemory) and _is_pandas(source.data)]
+    frames = [source.data for source in sources if isinstance(source, InMemory) and is_pandas(source.data)]
     return tuple(note for frame in frames for note in _nan_notes(frame, schema).values())
 
 
@@ -143,10 +144,6 @@ def check_columns(columns: Iterable[str] | None, schema: Schema) -> None:
     for name in columns or ():
         if name not in schema.names:
             raise NotFound.of("column", name, schema.names)
-
-
-def _is_pandas(data: Any) -> bool:
-    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
 
 
 def _with_index_hint(conformed: Conformed, frame: Any) -> Conformed:
@@ -158,33 +155,11 @@ def _with_index_hint(conformed: Conformed, frame: Any) -> Conformed:
 
 
 def _raw_columns(data: Any, schema: Schema) -> RawColumns:
-    library = type(data).__module__.partition(".")[0]
     if isinstance(data, list) and all(isinstance(row, dict) for row in data):
         return _from_rows(data, schema)
-    if _is_pandas(data):
+    if is_pandas(data):
         return _from_pandas(data, schema)
-    return RawColumns.of(_to_arrow(data, library))
-
-
-def _to_arrow(data: Any, library: str) -> pa.Table:
-    if isinstance(data, pa.Table):
-        return data
-    if isinstance(data, pa.RecordBatch):
-        return pa.Table.from_batches([data])
-    if library == "polars" and hasattr(data, "collect"):
-        data = data.collect()
-    if library == "pyarrow" and hasattr(data, "to_table"):  # a dataset, or a scan of one
-        return data.to_table()
-    if hasattr(data, "__arrow_c_stream__") and not (library == "polars" and not hasattr(data, "columns")):
-        try:
-            return pa.table(data)
-        except pa.ArrowException as error:
-            hint = "convert columns whose type Arrow lacks, such as Polars Int128 to Int64 or Decimal"
-            raise InvalidInput(f"the data cannot be converted to Arrow: {first_line(error)}", hint=hint) from error
-    raise InvalidInput(
-        f"cannot ingest a {type(data).__module__}.{type(data).__qualname__}",
-        hint="pass a pandas, Polars, Arrow, DuckDB or Spark table, a list of dictionaries, or a path",
-    )
+    return RawColumns.of(arrow_of(data))
 
 
 def _from_rows(rows: list[dict[str, Any]], schema: Schema) -> RawColumns:

@@ -66,7 +66,7 @@ def everything(session: sl.Session) -> None:
     assert table.compact("all", engine="spark").snapshots
     assert len(table.files()) == 2
     both = "SELECT (SELECT count(*) FROM trips) - (SELECT count(*) FROM trips VERSION AS OF 2) AS more"
-    assert session.sql(both).to_arrow().column(0).to_pylist() == [1]
+    assert session.sql(both, engine="spark").to_arrow().column(0).to_pylist() == [1]
     frame = session.spark().session().read.format("sleeper").option("table", "trips").load()
     assert frame.where("fare < 10").count() == 41
 

@@ -107,10 +107,10 @@ def test_no_door_runs_what_does_more_than_read(session, tmp_path, sql):
     before = {name.tableName for name in session.spark().session().sql("SHOW TABLES").collect()}
     text, trips = sql.format(out=tmp_path / "out"), session.table("trips")
     for door in (
-        lambda: session.sql(text).to_arrow(),
-        lambda: session.sql(text, dry_run=True).explain(),
-        lambda: session.sql(f"CREATE OR REPLACE TEMP VIEW v AS {text}"),
-        lambda: session.sql(f"SELECT * FROM trips VERSION AS OF ({text})"),
+        lambda: session.sql(text, engine="spark").to_arrow(),
+        lambda: session.sql(text, dry_run=True, engine="spark").explain(),
+        lambda: session.sql(f"CREATE OR REPLACE TEMP VIEW v AS {text}", engine="spark"),
+        lambda: session.sql(f"SELECT * FROM trips VERSION AS OF ({text})", engine="spark"),
         lambda: trips.scan(where=f"({text}) = 1").to_spark().collect(),
     ):
         with pytest.raises(SleeperError):
@@ -151,7 +151,7 @@ def test_no_door_runs_what_does_more_than_read(session, tmp_path, sql):
     ],
 )
 def test_queries_and_what_describes_are_answered(session, sql):
-    session.sql(sql).to_arrow()
+    session.sql(sql, engine="spark").to_arrow()
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -160,14 +160,14 @@ def test_sql_changes_no_setting_that_changes_answers(session, key):
     before = conf.get(key, None)
     for sql in (f"SET {key}=true", f"SET `{key}`=`true`", f"RESET {key}"):
         with pytest.raises(InvalidInput, match=rf"cannot change setting '{key}'\nhint: .*spark_config"):
-            session.sql(sql)
+            session.sql(sql, engine="spark")
     assert conf.get(key, None) == before
 
 
 def test_the_time_zone_stays(session):
     for sql in ("SET TIME ZONE 'Asia/Tokyo'", "SET TIME ZONE LOCAL", "SET TIME ZONE INTERVAL 9 HOURS"):
         with pytest.raises(InvalidInput, match="from_utc_timestamp"):
-            session.sql(sql)
+            session.sql(sql, engine="spark")
 
 
 def test_a_catalog_of_the_spark_session_itself_can_be_read(session, tmp_path):
@@ -182,10 +182,10 @@ def test_a_catalog_of_the_spark_session_itself_can_be_read(session, tmp_path):
     }
     for name, value in own.items():
         conf.set(f"spark.sql.catalog.own{name}", value)
-    assert session.sql("SELECT * FROM own.SYSIBM.SYSDUMMY1").to_arrow().num_rows == 1
+    assert session.sql("SELECT * FROM own.SYSIBM.SYSDUMMY1", engine="spark").to_arrow().num_rows == 1
     for sql in ("USE own", "USE own.SYSIBM", "SET CATALOG own"):
         with pytest.raises(InvalidInput):
-            session.sql(sql)
+            session.sql(sql, engine="spark")
 
 
 def _ways(path, form="text"):
@@ -228,14 +228,14 @@ def test_no_way_reads_a_file_that_sql_may_not(session, spark_engine, tmp_path):
     for path in paths:
         for sql in _ways(path):
             with pytest.raises(InvalidInput, match=r"SQL may not read|IDENTIFIER"):
-                session.sql(sql)
+                session.sql(sql, engine="spark")
     with sl.connect(
         tmp_path / "other", spark=spark_engine.session(), properties={"sleeper.sql.local.files": "false"}
     ) as strict:
         strict.create_table("trips", sl.Schema({"city": "string"}))
         for sql in _ways(f"{folder}/data.csv"):
             with pytest.raises(InvalidInput, match=r"may not read local files|IDENTIFIER"):
-                strict.sql(sql)
+                strict.sql(sql, engine="spark")
 
 
 @pytest.mark.parametrize(
@@ -263,25 +263,25 @@ def test_no_way_reads_a_file_that_sql_may_not(session, spark_engine, tmp_path):
 def test_formats_options_and_places_are_listed(session, tmp_path, sql, words):
     (tmp_path / "data.csv").write_text("rome\n")
     with pytest.raises(SleeperError, match=words):
-        session.sql(sql.format(tmp_path / "data.csv"))
+        session.sql(sql.format(tmp_path / "data.csv"), engine="spark")
 
 
 def test_local_files_are_read_and_a_setting_forbids_it(session, spark_engine, tmp_path):
     (tmp_path / "data.csv").write_text("rome\nparis\n")
     given = f"csv.`{tmp_path}/data.csv`"
-    assert session.sql(f"SELECT * FROM {given}").to_arrow().num_rows == 2
-    session.sql(f"CREATE TEMP VIEW given USING csv OPTIONS (path '{tmp_path}/data.csv', header true)")
-    assert session.sql("SELECT * FROM given").to_arrow().column_names == ["rome"]
-    session.sql("DROP VIEW given")
+    assert session.sql(f"SELECT * FROM {given}", engine="spark").to_arrow().num_rows == 2
+    session.sql(f"CREATE TEMP VIEW given USING csv OPTIONS (path '{tmp_path}/data.csv', header true)", engine="spark")
+    assert session.sql("SELECT * FROM given", engine="spark").to_arrow().column_names == ["rome"]
+    session.sql("DROP VIEW given", engine="spark")
     with pytest.raises(NotFound):
-        session.sql("SELECT * FROM given").to_arrow()
+        session.sql("SELECT * FROM given", engine="spark").to_arrow()
     with pytest.raises(InvalidInput, match="a file of the instance"):
-        session.sql(f"SELECT * FROM binaryFile.`{session.location}/catalog.sqlite`")
+        session.sql(f"SELECT * FROM binaryFile.`{session.location}/catalog.sqlite`", engine="spark")
     strict = sl.connect(
         tmp_path / "other", spark=spark_engine.session(), properties={"sleeper.sql.local.files": "false"}
     )
     with strict:
         for sql in (f"SELECT * FROM {given}", f"CREATE TEMP VIEW given USING csv OPTIONS (path '{tmp_path}/data.csv')"):
             with pytest.raises(InvalidInput, match="may not read local files here"):
-                strict.sql(sql)
-        assert strict.sql("SELECT 1 AS one").to_dict() == {"one": [1]}
+                strict.sql(sql, engine="spark")
+        assert strict.sql("SELECT 1 AS one", engine="spark").to_dict() == {"one": [1]}

@@ -54,14 +54,14 @@ session = sl.connect(sys.argv[1], spark_config=config, progress=Stops())
 engine = session.spark()
 engine._patience = 1
 session.create_table("t", sl.Schema({"k": "string"}, {}, {})).ingest([{"k": "a"}])
-session.sql("CREATE TEMP VIEW kept AS SELECT k, 7 AS seven FROM t")
-session.sql("SET spark.sql.shuffle.partitions = 3")
+session.sql("CREATE TEMP VIEW kept AS SELECT k, 7 AS seven FROM t", engine="spark")
+session.sql("SET spark.sql.shuffle.partitions = 3", engine="spark")
 engine.session().conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
 engine.session().range(1).createOrReplaceTempView("by_program")
 first = engine._jvm.process
-print("note:", stopped(lambda: session.sql(ENDLESS).to_arrow()))
+print("note:", stopped(lambda: session.sql(ENDLESS, engine="spark").to_arrow()))
 print("ended:", first.poll() is not None, engine.started)
-print("answered:", session.sql("SELECT seven FROM kept").to_dict(), threads(engine.session()))
+print("answered:", session.sql("SELECT seven FROM kept", engine="spark").to_dict(), threads(engine.session()))
 names = ("shuffle.partitions", "session.timeZone")
 print("settings:", [engine.session().conf.get(f"spark.sql.{name}") for name in names])
 

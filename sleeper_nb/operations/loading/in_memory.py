@@ -1,0 +1,65 @@
+"""Data that some library holds in memory, or computes on request, as one Arrow table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.operations.loading.conform import first_line
+
+
+def is_pandas(data: Any) -> bool:
+    """Return whether data is a pandas DataFrame."""
+    return _library(data) == "pandas" and hasattr(data, "columns")
+
+
+def is_spark(data: Any) -> bool:
+    """Return whether data is a Spark DataFrame."""
+    return _library(data) == "pyspark" and hasattr(data, "columns")
+
+
+def is_table(data: Any) -> bool:
+    """Return whether data has rows and named columns, and can be read more than once."""
+    if is_pandas(data) or is_spark(data) or isinstance(data, pa.RecordBatch):
+        return True
+    is_lazy = _library(data) in {"polars", "pyarrow"} and (hasattr(data, "collect") or hasattr(data, "to_table"))
+    return is_lazy or (_has_stream(data) and not isinstance(data, pa.RecordBatchReader | pa.ChunkedArray | pa.Array))
+
+
+def arrow_of(data: Any) -> pa.Table:
+    """Return the rows of a Polars, Arrow or DuckDB table, or of anything with an Arrow C stream.
+
+    Raises
+    ------
+    InvalidInput
+        When the data has none, or Arrow lacks the type of a column.
+    """
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if _library(data) == "polars" and hasattr(data, "collect"):
+        data = data.collect()
+    if _library(data) == "pyarrow" and hasattr(data, "to_table"):  # a dataset, or a scan of one
+        return data.to_table()
+    if _has_stream(data):
+        try:
+            return pa.table(data)
+        except pa.ArrowException as error:
+            hint = "convert columns whose type Arrow lacks, such as Polars Int128 to Int64 or Decimal"
+            raise InvalidInput(f"the data cannot be converted to Arrow: {first_line(error)}", hint=hint) from error
+    raise InvalidInput(
+        f"cannot ingest a {type(data).__module__}.{type(data).__qualname__}",
+        hint="pass a pandas, Polars, Arrow, DuckDB or Spark table, a list of dictionaries, or a path",
+    )
+
+
+def _library(data: Any) -> str:
+    return type(data).__module__.partition(".")[0]
+
+
+def _has_stream(data: Any) -> bool:
+    is_column = _library(data) in {"pandas", "polars"} and not hasattr(data, "columns")
+    return hasattr(data, "__arrow_c_stream__") and not is_column

@@ -1,0 +1,130 @@
+"""Which engine runs a statement for which the user names none: DuckDB, unless there is a reason for Spark.
+
+DuckDB answers within milliseconds and, on one machine, reads faster than Spark. The reasons for Spark are a warehouse
+that names a cluster, a statement in Spark's SQL, a view that Spark keeps, and much to read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.tokens import Token, spells, unquote
+
+Engine = Literal["spark", "duckdb"]
+ENGINES: tuple[Engine, ...] = ("spark", "duckdb")
+EngineChoice = Literal["auto", "spark", "duckdb"]
+
+LARGE_GIB: Final = 4
+"""From this size of the files to read on, a statement runs on Spark."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenEngine:
+    """An engine, and why it was chosen: "" when the user named it.
+
+    Its text is for footers: ``duckdb``, or ``spark (auto: it reads 5.2 GiB)``.
+    """
+
+    name: Engine
+    why: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} (auto: {self.why})" if self.why else self.name
+
+
+BY_DEFAULT: Final = ChosenEngine("duckdb", f"less than {LARGE_GIB} GiB")
+
+_BEGINNINGS: Final = frozenset({"CACHE", "CLEAR", "DECLARE", "REFRESH", "RESET", "SET", "UNCACHE", "USE"})
+"""How statements begin that change the Spark session; DuckDB would refuse them."""
+
+_SHOWN: Final = frozenset({"CATALOGS", "COLUMNS", "CREATE", "FUNCTIONS", "NAMESPACES", "TBLPROPERTIES", "VIEWS"})
+_DESCRIBED: Final = frozenset({"DATABASE", "EXTENDED", "FORMATTED", "FUNCTION", "NAMESPACE", "QUERY"})
+_PHRASES: Final = (
+    ("LATERAL", "VIEW"), ("DISTRIBUTE", "BY"), ("CLUSTER", "BY"), ("SORT", "BY"), ("LEFT", "ANTI"), ("LEFT", "SEMI"),
+    ("ARRAY", "("), ("ARRAY", "<"), ("MAP", "<"), ("STRUCT", "<"), ("<", "=>"), ("|>",), ("LIKE", "ANY"),
+    ("LIKE", "ALL"),
+)  # fmt: skip
+"""What only Spark can read."""
+
+_WORDS: Final = frozenset({"DIV", "MINUS", "REGEXP", "RLIKE"})
+"""Operators of Spark; names in DuckDB's SQL, unless that cannot be parsed."""
+
+_DROP: Final = ("DROP", "VIEW", "IF", "EXISTS")
+_FORMATS: Final = frozenset({"PARQUET", "CSV", "JSON", "ORC", "TEXT", "AVRO", "BINARYFILE"})
+_NO_FUNCTION: Final = re.compile(r"(?:Function with name |cannot call table function )[\"']?(\w+)", re.IGNORECASE)
+
+
+def why_only_spark(sql: str, views: frozenset[str]) -> str:
+    """Return why a text can be no statement for DuckDB, as its first words show; "" when it may be one.
+
+    `views` has the names, in lower case, of the views that only Spark keeps.
+    """
+    try:
+        statement = Statement.of(sql, dialect="spark")
+    except InvalidInput:
+        return ""
+    words = statement.words()
+    first, second, *others = (*words[:4], "", "")
+    if (first, second, *others[:2]) == _DROP and (name := _kept(statement.tokens[4:], views)):
+        return f"Spark keeps view {name}"
+    if first == "CREATE" and "USING" in words and "AS" not in words:
+        return "CREATE … USING is Spark's SQL"
+    if first in _BEGINNINGS:
+        return f"{first} is for Spark"
+    if (first == "SHOW" and second in _SHOWN) or (first in {"DESCRIBE", "DESC"} and second in _DESCRIBED):
+        return f"{first} {second} is Spark's SQL"
+    return ""
+
+
+def why_spark_after(error: SleeperError, sql: str, views: frozenset[str], has_function: Callable[[str], bool]) -> str:
+    """Return why a statement that DuckDB refused is one for Spark; "" when nothing shows that.
+
+    Parameters
+    ----------
+    error
+        DuckDB's error, or ours about a text without an end.
+    sql
+        The statement.
+    views
+        The names, in lower case, of the views that Spark keeps.
+    has_function
+        Returns whether Spark has a function of a name in lower case.
+    """
+    missing = _NO_FUNCTION.search(error.message)
+    if missing is not None:
+        return f"DuckDB has no function {missing[1]}" if has_function(missing[1].lower()) else ""
+    try:
+        tokens = Statement.of(sql, dialect="spark").tokens
+    except InvalidInput:
+        return ""
+    try:
+        Statement.of(sql, dialect="duckdb")
+    except InvalidInput:
+        return "its texts are written as in Spark's SQL"
+    words = next((found for at in range(len(tokens)) if (found := _spark_phrase(tokens, at))), "")
+    if not words and "Parser Error" in error.message:
+        words = next((token.word for token in tokens if token.word in _WORDS), "")
+    if words:
+        return f"{words} is Spark's SQL"
+    view = _kept(tokens, views) if isinstance(error, NotFound) else ""
+    return f"Spark keeps view {view}" if view else ""
+
+
+def _kept(tokens: Sequence[Token], views: frozenset[str]) -> str:
+    """Return the first name among tokens that a view has; "" for none."""
+    names = (unquote(token, dialect="spark") for token in tokens if token.kind in {"word", "quoted"})
+    return next((name for name in names if name.casefold() in views), "")
+
+
+def _spark_phrase(tokens: Sequence[Token], at: int) -> str:
+    """Return the words from a token on that only Spark can read; "" for any other."""
+    found = next((phrase for phrase in _PHRASES if spells(tokens, at, *phrase)), ())
+    is_path = tokens[at].word in _FORMATS and spells(tokens, at + 1, ".") and at + 2 < len(tokens)
+    if is_path and tokens[at + 2].kind == "quoted":
+        return f"{tokens[at].text}.`…`"
+    return ("" if "=>" in found else " ").join(found)

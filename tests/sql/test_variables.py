@@ -1,0 +1,122 @@
+"""Data frames and other variables with rows, read by name in SQL on both engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyarrow import dataset
+
+import sleeper_nb as sl
+from tests.support.engines import ENGINES
+
+SCHEMA = sl.Schema({"k": "int"}, {}, {"v": "long"})
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[sl.Session]:
+    """Ten rows in two partitions."""
+    with sl.connect(tmp_path / "warehouse") as opened:
+        opened.create_table("t", SCHEMA, split_points=[5]).ingest([{"k": n, "v": n * 10} for n in range(10)])
+        yield opened
+
+
+def tables(session: sl.Session) -> dict[str, Any]:
+    """Return the same two rows, as every library has them."""
+    rows = pa.table({"k": pa.array([3, 8], pa.int32()), "name": ["three", "eight"]})
+    return {
+        "arrow": rows, "batch": rows.to_batches()[0], "pandas": rows.to_pandas(), "polars": pl.DataFrame(rows),
+        "lazy": pl.DataFrame(rows).lazy(), "relation": duckdb.from_arrow(rows), "in_dataset": dataset.dataset(rows),
+        "result": session.sql("SELECT * FROM rows", data={"rows": rows}),
+        "indexed": rows.to_pandas().set_index("k", drop=False),
+        "categories": rows.to_pandas().astype({"name": "category"}),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_table_of_a_program_can_be_joined_with_ours(session: sl.Session, engine: Any):
+    for name, data in tables(session).items():
+        statement = f"SELECT v, {name}.name AS name FROM t JOIN {name} ON t.k = {name}.k WHERE t.k > 4 ORDER BY v"
+        result = session.sql(statement, engine=engine, data={name: data})
+        assert result.to_dict() == {"v": [80], "name": ["eight"]}, name
+        assert f"t at snapshot 2, variable {name} · {engine} · 1/2 partitions" in repr(result)
+        assert f"variable {name}" in repr(result.cost())
+
+
+@pytest.mark.spark
+def test_a_spark_data_frame_is_read_where_it_is(tmp_path: Path, spark_engine: Any):
+    with sl.connect(tmp_path / "warehouse", spark=spark_engine.session()) as session:
+        session.create_table("t", SCHEMA).ingest([{"k": n, "v": n} for n in range(5)])
+        frame = session.spark_session.range(2, 4).withColumnRenamed("id", "k")
+        read = session.sql("SELECT sum(v) AS v FROM t JOIN frame USING (k)", data={"frame": frame})
+        assert (read.engine, read.to_dict()) == ("spark", {"v": [5]})
+        assert "spark (auto: frame is a Spark DataFrame)" in repr(read)
+        on_duckdb = session.sql(
+            "SELECT sum(v) AS v FROM t JOIN frame USING (k)", data={"frame": frame}, engine="duckdb"
+        )
+        assert on_duckdb.to_dict() == {"v": [5]}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_tables_views_and_ctes_win(session: sl.Session, engine: Any):
+    other = {name: pd.DataFrame({"k": [99]}) for name in ("t", "few", "x")}
+    session.sql("CREATE TEMP VIEW few AS SELECT k FROM t WHERE k < 3", engine=engine)
+    for statement in ("SELECT max(k) AS k FROM t", "SELECT max(k) + 7 AS k FROM few",
+                      "WITH x AS (SELECT 9 AS k) SELECT k FROM x"):  # fmt: skip
+        result = session.sql(statement, engine=engine, data=other)
+        assert result.to_dict() == {"k": [9]}
+        assert "variable" not in repr(result)
+
+
+def test_missing_values_of_pandas_are_null(session: sl.Session):
+    df = pd.DataFrame({"f": [1.5, float("nan")], "o": ["a", None], "n": pd.array([1, None], "Int64")})
+    expected = {"f": [1.5, None], "o": ["a", None], "n": [1, None]}
+    assert session.sql("FROM df", data={"df": df}).to_dict() == expected
+
+
+def test_rows_are_those_of_the_moment_the_statement_began(session: sl.Session):
+    df = pd.DataFrame({"k": [1, 2]})
+    result = session.sql("SELECT max(k) AS k FROM df", data={"df": df})
+    df.loc[0, "k"] = 100
+    assert result.to_dict() == {"k": [2]}
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ([1, 2], "no table 'df'"),
+        (pd.Series([1]), "no table 'df'"),
+        (pl.Series([1]), "no table 'df'"),
+        (pa.chunked_array([[1]]), "no table 'df'"),
+        (pa.table({"k": [1]}).to_reader(), "no table 'df'"),
+        (None, "no table 'df'"),
+        (pd.DataFrame({"a": [1, "b"]}), "variable 'df' cannot be converted to Arrow: .* column a"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "variable 'df' has two columns 'a'"),
+        (pa.table([[1], [2]], ["a", "a"]), "variable 'df' has two columns 'a'"),
+    ],
+)
+def test_what_is_no_table_is_an_error_that_names_it(session: sl.Session, data: Any, problem: str):
+    with pytest.raises(sl.SleeperError, match=problem):
+        session.sql("SELECT * FROM df", data={"df": data})
+
+
+def test_a_variable_has_no_versions_and_is_never_written(session: sl.Session):
+    df = {"df": pd.DataFrame({"k": [1]})}
+    for statement in ("SELECT * FROM df VERSION AS OF 2", "INSERT INTO df SELECT 1", "DROP TABLE df"):
+        with pytest.raises(sl.SleeperError):
+            session.sql(statement, data=df)
+    assert list(df["df"]["k"]) == [1]
+
+
+@pytest.mark.spark
+def test_a_type_that_spark_lacks_is_an_error_that_names_the_variable(session: sl.Session):
+    counts = pa.table({"n": pa.array([1], pa.uint64())})
+    with pytest.raises(sl.InvalidInput, match="Spark cannot read variable counts"):
+        session.sql("SELECT * FROM counts", engine="spark", data={"counts": counts})
+    assert len(session.sql("SELECT * FROM counts", data={"counts": counts}).to_arrow()) == 1

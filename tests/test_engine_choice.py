@@ -1,0 +1,160 @@
+"""The engine that answers SQL when a user names none, and why; the line below the rows says both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sleeper_nb as sl
+from sleeper_nb.engines.components import Engines
+from sleeper_nb.query import run
+
+SCHEMA = sl.Schema({"k": "int"}, {}, {"v": "long", "many": "list<int>?"})
+ROWS = [{"k": n, "v": n, "many": [n, n]} for n in range(10)]
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory, spark_engine: Any) -> Iterator[sl.Session]:
+    """A session on the Spark session of the tests, which runs already."""
+    folder = tmp_path_factory.mktemp("auto")
+    with sl.connect(folder / "warehouse", spark=spark_engine.session()) as opened:
+        opened.create_table("t", SCHEMA, split_points=[5]).ingest(ROWS)
+        yield opened
+
+
+@pytest.fixture
+def without_spark(tmp_path: Path) -> Iterator[sl.Session]:
+    """A session that starts no Spark unless a statement needs it."""
+    with sl.connect(tmp_path / "warehouse") as opened:
+        opened.create_table("t", SCHEMA, split_points=[5]).ingest(ROWS)
+        yield opened
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT v FROM t WHERE k = 3",
+        "SELECT count(*) FROM t",
+        "SELECT * EXCLUDE (v) FROM t QUALIFY row_number() OVER (ORDER BY k) = 1",
+        "WITH a AS (SELECT * FROM t VERSION AS OF 1) SELECT count(*) FROM a WHERE k > 1",
+        "DESCRIBE t",
+        "SUMMARIZE t",
+        "SELECT 1",
+        "SHOW TABLES",
+    ],
+)
+def test_duckdb_answers_what_it_can_and_spark_is_not_started(without_spark: sl.Session, statement: str):
+    result = without_spark.sql(statement)
+    assert result.engine == "duckdb"
+    assert result.to_arrow().num_rows > 0
+    assert not without_spark.spark().started
+
+
+def test_the_line_below_the_rows_says_which_engine_and_why(without_spark: sl.Session):
+    result = without_spark.sql("SELECT v FROM t WHERE k = 3")
+    assert "t at snapshot 2 · duckdb (auto: less than 4 GiB) · 1/2 partitions" in repr(result)
+    assert "duckdb (auto: less than 4 GiB) would run it" in repr(result.cost())
+    assert result.cost().to_dict()["why"] == "less than 4 GiB"
+    named = without_spark.sql("SELECT v FROM t WHERE k = 3", engine="duckdb")
+    assert "t at snapshot 2 · duckdb · 1/2 partitions" in repr(named)
+    assert named.cost().to_dict()["why"] is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("SELEC v FROM t", "SELEC"),
+        ("SELECT nothing(k) FROM t", "nothing"),
+        ("SELECT absent FROM t", "absent"),
+        ("SELECT * FROM tt", "tt"),
+        ("SELECT 'open FROM t", "quote"),
+        ("SELECT * FROM t VERSION AS OF 99", "99"),
+        ("INSERT INTO t SELECT 1", "t"),
+        ("DROP VIEW absent", "absent"),
+        ("SELECT k FROM t WHERE div = 3", "div"),
+    ],
+)
+def test_a_mistake_is_an_error_at_once_and_starts_no_spark(without_spark: sl.Session, statement: str, problem: str):
+    with pytest.raises(sl.SleeperError, match=problem):
+        without_spark.sql(statement)
+    assert not without_spark.spark().started
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        ("SELECT date_format(DATE '2026-11-01', 'y') AS a FROM t", "DuckDB has no function date_format"),
+        ("SELECT * FROM explode(sequence(1, 2))", "DuckDB has no function explode"),
+        ("SELECT k FROM t LATERAL VIEW explode(many) AS one", "LATERAL VIEW is Spark's SQL"),
+        ("SELECT k FROM t SORT BY k", "SORT BY is Spark's SQL"),
+        ("SELECT a.k FROM t a LEFT ANTI JOIN t b ON a.k = b.k + 1", "LEFT ANTI is Spark's SQL"),
+        ("SELECT k <=> 3 AS same FROM t", "<=> is Spark's SQL"),
+        ("SELECT k div 2 AS half FROM t", "DIV is Spark's SQL"),
+        ("SELECT 'it\\'s' AS a", "its texts are written as in Spark's SQL"),
+        ("SELECT CAST(array(1) AS array<int>) AS a", "ARRAY ( is Spark's SQL"),
+        ("SHOW FUNCTIONS", "SHOW FUNCTIONS is Spark's SQL"),
+        ("SET spark.sql.shuffle.partitions", "SET is for Spark"),
+    ],
+)
+def test_a_statement_in_spark_s_sql_runs_on_spark(session: sl.Session, statement: str, why: str):
+    result = session.sql(statement)
+    assert result.engine == "spark"
+    assert result.to_arrow().num_rows > 0
+    assert f"spark (auto: {why})" in repr(result)
+
+
+@pytest.mark.spark
+def test_files_of_a_format_are_read_as_spark_names_them(session: sl.Session, tmp_path: Path):
+    path = tmp_path / "rows.csv"
+    path.write_text("a\nb\n")
+    assert "spark (auto: csv.`…` is Spark's SQL)" in repr(session.sql(f"SELECT * FROM csv.`{path}`"))
+    session.sql(f"CREATE TEMP VIEW in_csv USING csv OPTIONS (path '{path}', header true)")
+    assert session.sql("SELECT a FROM in_csv").to_dict() == {"a": ["b"]}
+    session.sql("DROP VIEW in_csv")
+
+
+@pytest.mark.spark
+def test_views_are_read_and_dropped_on_the_engine_that_keeps_them(session: sl.Session):
+    session.sql("CREATE TEMP VIEW quick AS SELECT k FROM t WHERE k < 3")
+    session.sql("CREATE TEMP VIEW odd AS SELECT named_struct('k', k) AS s FROM t WHERE k % 2 = 1")
+    assert session.sql("SELECT count(*) AS n FROM quick").engine == "duckdb"
+    read = session.sql("SELECT s.k FROM Odd")
+    assert read.to_dict() == {"k": [1, 3, 5, 7, 9]}
+    assert "spark (auto: Spark keeps view Odd)" in repr(read)
+    session.spark_session.range(2).createOrReplaceTempView("of_spark")
+    assert session.sql("SELECT count(*) AS n FROM of_spark").to_dict() == {"n": [2]}
+    session.sql("DROP VIEW of_spark")
+    for name in ("quick", "odd", "of_spark"):
+        session.sql(f"DROP VIEW IF EXISTS {name}")
+        with pytest.raises(sl.NotFound, match=name):
+            session.sql(f"SELECT * FROM {name}")
+
+
+@pytest.mark.spark
+def test_much_to_read_goes_to_spark_if_spark_can_read_the_statement(
+    session: sl.Session, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(run, "LARGE_GIB", 1e-7)  # of which all rows have more, and one row less than ten times
+    whole = session.sql("SELECT sum(v) AS v FROM t")
+    assert (whole.engine, whole.to_dict()) == ("spark", {"v": [45]})
+    assert "spark (auto: it reads " in repr(whole)
+    only_duckdb = session.sql("SELECT * EXCLUDE (k, many) FROM t ORDER BY v DESC LIMIT 1")
+    assert (only_duckdb.engine, only_duckdb.to_dict()) == ("duckdb", {"v": [9]})
+    assert "but Spark cannot read the statement)" in repr(only_duckdb)
+    assert session.sql("SELECT count(*) AS n FROM t").engine == "duckdb"  # from metadata
+    session.sql("CREATE TEMP VIEW all_of_t AS FROM t")
+    kept = session.sql("SELECT sum(v) AS v FROM all_of_t")
+    assert (kept.engine, kept.to_dict()) == ("duckdb", {"v": [45]})
+    session.sql("DROP VIEW all_of_t")
+
+
+def test_a_warehouse_that_names_a_cluster_asks_the_cluster(tmp_path: Path):
+    with sl.connect(tmp_path / "warehouse", spark_config={"spark.master": "spark://host:7077"}) as session:
+        assert session.components.engines.cluster == "spark://host:7077"
+        assert isinstance(session.components.engines, Engines)
+    with sl.connect(tmp_path / "warehouse", spark_config={"spark.master": "local[2]"}) as session:
+        assert not session.components.engines.cluster
