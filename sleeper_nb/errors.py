@@ -92,13 +92,15 @@ class SleeperError(Exception):
         What is typed before a command where the error is shown: ``%sleeper``, ``sleeper``, or nothing in Python.
     hint_parts : tuple of str and Action
         The hint as it was given, to be passed on to another error.
+    place : str
+        Where in a statement it is: the line, and a caret below the place; "" for an error without one.
     """
 
     def __init__(self, message: str, *, hint: Hint | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint_parts = _parts(hint)
-        self.prefix = ""
+        self.prefix = self.place = ""
 
     @property
     def hint(self) -> str | None:
@@ -110,19 +112,24 @@ class SleeperError(Exception):
         self.hint_parts = _parts(hint)
 
     def __str__(self) -> str:
-        return self.message if self.hint is None else f"{self.message}\nhint: {self.hint}"
+        return "\n".join((self.message, *self._lines_below()))
+
+    def _lines_below(self) -> list[str]:
+        return [*self.place.splitlines(), *([f"hint: {self.hint}"] if self.hint else [])]
 
     def __reduce__(self) -> tuple[object, ...]:
         # Spark's Python workers pickle errors, and the default would lose the hint.
-        return _rebuild, (type(self), self.message, self.hint_parts)
+        return _rebuild, (type(self), self.message, self.hint_parts, self.place)
 
     def _render_traceback_(self) -> list[str]:
-        """Show one to three lines in IPython instead of a stack trace (the official hook of ``InteractiveShell``)."""
-        return [f"\x1b[31m{type(self).__name__}\x1b[0m: {self.message}", *([f"hint: {self.hint}"] if self.hint else [])]
+        """Show a few lines in IPython instead of a stack trace (the official hook of ``InteractiveShell``)."""
+        return [f"\x1b[31m{type(self).__name__}\x1b[0m: {self.message}", *self._lines_below()]
 
 
-def _rebuild(kind: type[SleeperError], message: str, hint: HintParts) -> SleeperError:
-    return kind(message, hint=hint)
+def _rebuild(kind: type[SleeperError], message: str, hint: HintParts, place: str) -> SleeperError:
+    error = kind(message, hint=hint)
+    error.place = place
+    return error
 
 
 def show_for(error: BaseException | None, prefix: str) -> None:

@@ -7,6 +7,7 @@ between two versions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
@@ -38,6 +39,7 @@ from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations import system_tables as definitions
 from sleeper_nb.operations.administration import property_files as property_state
+from sleeper_nb.operations.column_profile import ColumnProfile, profile_listing
 from sleeper_nb.operations.compaction_plan import StrategySettings, plan_compaction
 from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.loading.source_files import CsvFormat
@@ -149,10 +151,13 @@ class Scan(Report, Tabular):
         The files are kept for as long as the relation, or one derived from it, is alive and the session open. Errors
         while you execute it are DuckDB's own.
         """
-        from sleeper_nb.engines.duckdb import relations
-
         connection = self._engines.duckdb.connect()
         self._guard.while_alive(connection, "relation")
+        return self._relation(connection)
+
+    def _relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+        from sleeper_nb.engines.duckdb import relations
+
         with self._guard.explained():
             names = self._plan.schema.names
             is_whole = not self.where and self.limit is None and 2 * len(self.columns or names) >= len(names)
@@ -160,6 +165,29 @@ class Scan(Report, Tabular):
         rows = relations.filtered(rows, self.where) if self.where else rows
         rows = rows.select(*map(relations.column, self.columns)) if self.columns else rows
         return rows if self.limit is None else rows.limit(self.limit)
+
+    def profile(self, progress: Progress = SILENT) -> Listing[ColumnProfile]:
+        """Return what the values of each column are like; DuckDB reads the columns one after the other.
+
+        Raises
+        ------
+        InvalidInput
+            When the scan has a limit: each column would be read of other rows.
+        """
+        from sleeper_nb.engines.duckdb.database import interruptible
+        from sleeper_nb.engines.duckdb.profiling import column_profile
+
+        if self.limit is not None:
+            raise InvalidInput("a profile is of all rows, so the scan cannot have a limit", hint="leave the limit out")
+        names = self.columns or self._plan.schema.names
+        fields = {field.name: field for field in self._plan.schema.fields}
+        profiles = []
+        with closing(self._engines.duckdb.connect()) as connection, self._guard.during("profile"):
+            rows = self._relation(connection)
+            for done, name in enumerate(names):
+                progress.update(f"profiling column {name}", done, len(names))
+                profiles.append(interruptible(connection, partial(column_profile, rows, fields[name])))
+        return profile_listing(profiles, f"profile of {self.table} at {self.resolved}")
 
     def to_spark(self) -> DataFrame:
         """Return a Spark DataFrame; Spark starts now, the rows are read when the DataFrame is used.
@@ -416,6 +444,16 @@ class TableAt(Report):
     def fields(self) -> Listing[Field]:
         """Return the fields that the version is read with: their roles and types, and which may be null."""
         return field_listing(self)
+
+    @checked
+    def profile(self, columns: Sequence[str] | None = None, where: str | None = None) -> Listing[ColumnProfile]:
+        """Return what the values of each column are like: NULLs, distinct values, bounds, quartiles, a histogram.
+
+        Parameters and errors as in `scan`. DuckDB reads the rows; distinct values are counted up to a million values of
+        a column, and estimated above.
+        """
+        with finishing(self._opened.components.progress) as progress:
+            return self.scan(columns, where).profile(progress)
 
     def files(self) -> Pictured[dict[str, Any]]:
         """Return the files that the version reads, below a picture of their keys and of what a compaction would merge.

@@ -5,13 +5,26 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sleeper_nb.commands.command import CONFIRMED, DRY_RUN, MESSAGE, TABLE, VERSION, command, flag, option, positional
+from sleeper_nb.commands.command import (
+    COLUMNS,
+    CONFIRMED,
+    DRY_RUN,
+    MESSAGE,
+    TABLE,
+    VERSION,
+    WHERE,
+    command,
+    flag,
+    option,
+    positional,
+)
 from sleeper_nb.commands.confirm import delete_confirmed
-from sleeper_nb.commands.context import Context
+from sleeper_nb.commands.context import Context, split_names
 from sleeper_nb.errors import Action, InvalidInput, StorageError
 from sleeper_nb.model.properties import SPLITS_BASE64, SPLITS_FILE, STATE_STORES
 
@@ -20,6 +33,7 @@ if TYPE_CHECKING:
     from sleeper_nb.operations.administration.alter import AlterReport
     from sleeper_nb.operations.administration.delete import DeletionReport
     from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
+    from sleeper_nb.operations.column_profile import ColumnProfile
     from sleeper_nb.report import Listing
     from sleeper_nb.table import Table
     from sleeper_nb.version import TableAt
@@ -120,13 +134,22 @@ def _read_schema(path: str) -> str:
     "describe",
     "show the columns and the size of a table",
     VERSION,
-    flag("--fields", "list the fields instead: roles, types, and which may be null"),
-    examples=("describe trips", "describe trips@12", "describe trips --fields"),
-    words=("desc", "schema", "info"),
+    flag("--fields", "list the fields instead: roles, types, and which may be null", answer="lists the fields"),
+    flag(
+        "--profile",
+        "read the rows: nulls, distinct values, bounds, quartiles and a histogram of each column",
+        answer="describes the values",
+    ),
+    replace(COLUMNS, only_with="--profile"),
+    replace(WHERE, only_with="--profile"),
+    examples=("describe trips", "describe trips@12", "describe trips --fields", "describe trips --profile"),
+    words=("desc", "schema", "info", "summarize", "statistics"),
     reads_only=True,
 )
-def describe(context: Context, arguments: Namespace) -> TableAt | Listing[Field]:
+def describe(context: Context, arguments: Namespace) -> TableAt | Listing[Field] | Listing[ColumnProfile]:
     at = context.table_at(arguments.table)
+    if arguments.profile:
+        return at.profile(split_names(arguments.columns), arguments.where)
     return at.fields() if arguments.fields else at
 
 

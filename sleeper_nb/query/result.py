@@ -31,6 +31,7 @@ from sleeper_nb.query.cost import EnginePlan, QueryCost
 from sleeper_nb.query.engine_choice import ChosenEngine, Engine
 from sleeper_nb.report import Answer, Grid, Report, counted, data_rows
 from sleeper_nb.sql.binding import BoundSource
+from sleeper_nb.sql.error_place import Texts
 from sleeper_nb.tabular import Tabular, as_dict, as_polars
 
 if TYPE_CHECKING:
@@ -51,13 +52,14 @@ BATCH_ROWS = 2_000
 class QueryOrigin:
     """What a statement reads, each table and version in its order; by which engine; when it began, by which clock.
 
-    A `note` is shown below the rows, and so are the `variables` that it reads.
+    `texts` find the place of an error in it. A `note` is shown below the rows, as are the `variables` that it reads.
     """
 
     sources: tuple[BoundSource, ...]
     engine: ChosenEngine
     began: datetime
     clock: Clock
+    texts: Texts
     note: str = ""
     variables: tuple[str, ...] = ()
 
@@ -82,11 +84,11 @@ class QueryResult(Report, Tabular, ABC):
         How many rows are shown, and whether the time that they took is shown too.
     """
 
-    __slots__ = ("_head", "_note", "chosen", "display", "sources", "variables")
+    __slots__ = ("_head", "_note", "_texts", "chosen", "display", "sources", "variables")
 
     def __init__(self, origin: QueryOrigin) -> None:
         self.sources, self.variables = origin.sources, origin.variables
-        self.chosen, self.display = origin.engine, DEFAULT_DISPLAY
+        self.chosen, self.display, self._texts = origin.engine, DEFAULT_DISPLAY, origin.texts
         self._head, self._note = FirstRows(self._guarded_first, origin.clock, origin.began), origin.note
 
     @property
@@ -263,7 +265,11 @@ class DuckDBResult(QueryResult):
     def _run(self, action: Callable[[], T]) -> T:
         from sleeper_nb.engines.duckdb.database import interruptible
 
-        return interruptible(self._connection, action)
+        try:
+            return interruptible(self._connection, action)
+        except SleeperError as error:
+            self._texts.placed(error)
+            raise
 
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
         """Return a relation of the rows, from which a program can go on, and which it can write to files."""

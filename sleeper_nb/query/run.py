@@ -231,9 +231,10 @@ class _Runner:
         try:
             return self._from_metadata(bound) or self._on_engine(bound, values)
         except SleeperError as error:
-            ours = name_error(error, bound, self.tables)
+            ours = name_error(bound.texts.placed(error), bound, self.tables)
             if ours is error:
                 raise
+            ours.place = error.place
             raise ours from error
 
     def value(self, bound: Bound) -> Any:
@@ -328,7 +329,7 @@ class _Runner:
 
     def _origin(self, bound: Bound, note: str) -> QueryOrigin:
         names = tuple(map(str, bound.variables))
-        return QueryOrigin(bound.sources, self.chosen, self.began, self.clock, note, variables=names)
+        return QueryOrigin(bound.sources, self.chosen, self.began, self.clock, bound.texts, note, names)
 
 
 def _why_too_large(bound: Bound, values: Mapping[str, Any]) -> str:

@@ -25,6 +25,8 @@ from sleeper_nb.operations.scanning.scan_plan import ScanPlan, TableRows
 from sleeper_nb.operations.system_tables import MARK, SYSTEM_TABLES, SystemRows
 from sleeper_nb.operations.versioning.leases import ReadGuard
 from sleeper_nb.operations.versioning.resolve import Resolved
+from sleeper_nb.sql.error_place import Texts
+from sleeper_nb.sql.parameters import with_duckdb_parameters
 from sleeper_nb.sql.references import TableReference, table_references
 from sleeper_nb.sql.statement import Replacement, Statement
 from sleeper_nb.sql.tokens import Dialect, quote_name
@@ -115,11 +117,21 @@ class Bound:
         What each stands for: a table at a version, a variable with rows, or the statement of a view.
     unknown
         Tables that are read and are not ours; the engine may know them.
+    written
+        The statement as it was before; None for one that this package wrote.
     """
 
     statement: Statement
     named: Mapping[str, BoundSource | BoundVariable | Bound]
     unknown: tuple[TableReference, ...]
+    written: Statement | None = None
+
+    @property
+    def texts(self) -> Texts:
+        """The text that the user wrote, and the one that is run; places in views are not known."""
+        run = with_duckdb_parameters(self.statement) if self.statement.dialect == "duckdb" else self.statement
+        has_views = any(isinstance(what, Bound) for what in self.named.values())
+        return Texts(self.statement.after(len(run.tokens)) if has_views else self.written or self.statement, run)
 
     @property
     def sources(self) -> tuple[BoundSource, ...]:
@@ -244,7 +256,7 @@ class Binder:
                 raise NotFound.of("table", reference.name.partition(MARK)[0], self.tables())
         renamed = with_names(statement, {reference: name for reference, (name, _) in named.items()})
         unknown = tuple(each for each in references if each not in named and each.role == "read")
-        return Bound(renamed, dict(named.values()), unknown)
+        return Bound(renamed, dict(named.values()), unknown, statement)
 
     def without(self, view: str) -> Binder:
         """Return a binder for the query of a view, in which the view's own name means a table."""

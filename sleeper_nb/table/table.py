@@ -30,6 +30,7 @@ from sleeper_nb.model.snapshots import (
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.administration.alter import AlterReport
 from sleeper_nb.operations.administration.property_listing import PropertyValue
+from sleeper_nb.operations.column_profile import ColumnProfile
 from sleeper_nb.operations.compact import CompactionReport
 from sleeper_nb.operations.findings import CheckReport
 from sleeper_nb.operations.job_tracking import LISTED_JOBS, Which
@@ -194,6 +195,10 @@ class Table(Report):
     def fields(self) -> Listing[Field]:
         """Return the fields of the current version: their roles and types, and which may be null."""
         return self._current().fields()
+
+    def profile(self, columns: Sequence[str] | None = None, where: str | None = None) -> Listing[ColumnProfile]:
+        """Return what the values of each column of the current version are like, as `TableAt.profile` does."""
+        return self._current().profile(columns, where)
 
     def files(self) -> Pictured[dict[str, Any]]:
         """Return the files that the current version reads, as `TableAt.files` does."""

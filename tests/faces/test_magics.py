@@ -41,13 +41,14 @@ def run(shell):
 
 @pytest.fixture
 def fail(shell):
-    """Run a cell that must fail, and return its error; one to three lines are shown."""
+    """Run a cell that must fail, and return its error; one to three lines are shown, and its place in a statement."""
 
     def run_cell(source):
         with capture_output() as said:
             answer = shell.run_cell(source)
         assert isinstance(answer.error_in_exec, SleeperError), answer
-        assert 1 <= len((said.stdout + said.stderr).strip().splitlines()) <= 3
+        place = answer.error_in_exec.place.splitlines()
+        assert 1 <= len((said.stdout + said.stderr).strip().splitlines()) <= 3 + len(place)
         return answer.error_in_exec
 
     return run_cell

@@ -106,6 +106,7 @@ _IO = re.compile(r"\bIO Error: ")
 _REFUSED = re.compile(r'^Permission Error: Cannot access \w+ "(.*?)"')
 
 _MOST_LISTED = 3
+_CANDIDATES = "Candidate bindings: "
 
 
 def relation(
@@ -217,10 +218,26 @@ def query(
     InvalidInput
         With DuckDB's first line, when it refers to what is not there.
     """
+    values = dict(parameters) if parameters else None
     try:
-        return connection.sql(statement.text, params=dict(parameters) if parameters else None)
+        return connection.sql(statement.text, params=values)
+    except (duckdb.BinderException, duckdb.CatalogException) as error:
+        raise explained(error) from _with_place(connection, statement, values, error)
     except duckdb.Error as error:
         raise explained(error) from error
+
+
+def _with_place(
+    connection: duckdb.DuckDBPyConnection, statement: Query, values: dict[str, Any] | None, error: duckdb.Error
+) -> duckdb.Error:
+    """Return the error with its line and caret, which DuckDB leaves out when it makes a relation."""
+    try:
+        connection.execute(f"EXPLAIN {statement.asked}", values)
+    except type(error) as placed:
+        return placed
+    except duckdb.Error:
+        pass
+    return error
 
 
 def filtered(rows: duckdb.DuckDBPyRelation, condition: str) -> duckdb.DuckDBPyRelation:
@@ -283,6 +300,8 @@ def explained(error: Exception) -> SleeperError:
 def _hint(lines: Sequence[str]) -> str | None:
     """Return DuckDB's own hint: one line, or a line with the first few of the list below it."""
     at = next((i for i, line in enumerate(lines) if i and line.startswith(("Candidate", "Did you mean", "HINT"))), None)
+    if at is not None and lines[at].startswith(_CANDIDATES):
+        return f"did you mean {lines[at].removeprefix(_CANDIDATES).replace(', ', ' or ')}?"
     if at is None or not lines[at].endswith(":"):
         return None if at is None else lines[at]
     items = list(takewhile(bool, lines[at + 1 :]))

@@ -1,0 +1,62 @@
+"""The profile of each column of a relation, as DuckDB computes it: a column is read alone, with few passes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import duckdb
+
+from sleeper_nb.engines.duckdb.relations import column, counted_in_ranges, explained
+from sleeper_nb.model.schema import Field
+from sleeper_nb.operations.column_profile import RANGES, ColumnProfile
+
+_NUMBERS: Final = frozenset({"int", "long", "float", "double", "decimal"})
+_TIMES: Final = frozenset({"date", "timestamp"})
+_NESTED: Final = frozenset({"list", "map"})
+_MOST_COUNTED: Final = 1_000_000
+"""Rows; of more, distinct values are estimated, as counting them can take more memory than there is."""
+
+
+def column_profile(rows: duckdb.DuckDBPyRelation, field: Field) -> ColumnProfile:
+    """Return the profile of one column; `SleeperError` when its rows cannot be read."""
+    try:
+        return _profile(rows.select(column(field.name).alias("v")), field)
+    except duckdb.Error as error:
+        raise explained(error) from error
+
+
+def _profile(values: duckdb.DuckDBPyRelation, field: Field) -> ColumnProfile:
+    kind = field.type.name
+    count, known = _row(values, "count(*), count(v)")
+    is_exact = known <= _MOST_COUNTED
+    (distinct,) = _row(values, "count(DISTINCT v)" if is_exact else "approx_count_distinct(v)")
+    profile = ColumnProfile(field.name, str(field.type), count, count - known, distinct, is_exact)
+    if kind in _NESTED or not known:
+        return profile
+    least, greatest = _row(values, "min(v), max(v)")
+    has_quartiles = kind in _NUMBERS | _TIMES
+    quartiles = _row(values, "quantile_disc(v, [0.25, 0.5, 0.75])")[0] if has_quartiles else ()
+    bars = _histogram(values, kind) if has_quartiles else _most_frequent(values)
+    return ColumnProfile(
+        field.name, str(field.type), count, count - known, distinct, is_exact, least, greatest, tuple(quartiles), bars
+    )
+
+
+def _row(values: duckdb.DuckDBPyRelation, expressions: str) -> tuple[Any, ...]:
+    (row,) = values.aggregate(expressions).fetchall()
+    return tuple(row)
+
+
+def _histogram(values: duckdb.DuckDBPyRelation, kind: str) -> tuple[int, ...]:
+    """Return how many values fall into each of equal ranges."""
+    numbers = values.select(duckdb.SQLExpression("epoch(v)").alias("v")) if kind in _TIMES else values
+    counts = counted_in_ranges(numbers, "v", RANGES)
+    found = dict(zip(counts["range"].to_pylist(), counts["n"].to_pylist(), strict=True))
+    return tuple(found.get(number, 0) for number in range(RANGES))
+
+
+def _most_frequent(values: duckdb.DuckDBPyRelation) -> tuple[int, ...]:
+    """Return how often each of the most frequent values occurs, most frequent first."""
+    known = values.filter(duckdb.SQLExpression("v IS NOT NULL"))
+    counts = known.aggregate("v, count(*) AS n", "v").order("n DESC").limit(RANGES).fetchall()
+    return tuple(count for _, count in counts)

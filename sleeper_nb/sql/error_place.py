@@ -1,0 +1,108 @@
+"""Where in a user's statement an engine's error is: its line, and a caret below the place.
+
+An engine runs a statement with generated names and without version clauses, so its place is first found in that text,
+and then the same token in the text that the user wrote.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Final
+from unicodedata import combining, east_asian_width
+
+from sleeper_nb.errors import SleeperError
+from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.tokens import Token
+
+_DUCKDB: Final = re.compile(r"^LINE (\d+): (.*)\n( *)\^", re.MULTILINE)
+_SPARK: Final = re.compile(r"\bline (\d+),? pos(?:ition)? (\d+)")
+_IN_WORDS: Final = re.compile(r";? \(?line \d+,? pos(?:ition)? \d+\)?;?$")
+_CUT: Final = "..."
+"""What DuckDB puts in place of the rest of a long line."""
+
+_PLANNED: Final = "EXPLAIN "
+"""With which DuckDB was asked for the place."""
+
+_MOST_TOKENS: Final = 2_000
+_WIDEST: Final = 100
+"""Characters of a line that are shown; in a longer one, those around the place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A statement as the user wrote it, and as the engine runs it."""
+
+    written: Statement
+    run: Statement
+
+    def placed(self, error: SleeperError) -> SleeperError:
+        """Return an error with the place that its cause names; as it was when that is not in the statement."""
+        offset = _offset(str(error.__cause__), self.run.text)
+        token = None if offset is None or error.place else self._written_at(offset)
+        if token is not None:
+            error.place = _line_with_caret(self.written.text, token.start)
+            error.message = _IN_WORDS.sub("", error.message)
+        return error
+
+    def _written_at(self, offset: int) -> Token | None:
+        """Return the token of the user's text for an offset in the text that was run."""
+        run, written = self.run.tokens, self.written.tokens
+        at = next((i for i, token in enumerate(run) if token.start <= offset < token.end), None)
+        if at is None or max(len(run), len(written)) > _MOST_TOKENS:
+            return None
+        matcher = SequenceMatcher(None, [each.text for each in run], [each.text for each in written], autojunk=False)
+        for kind, start, end, first, last in matcher.get_opcodes():
+            if start <= at < end and first < last:
+                return written[first + at - start if kind == "equal" else first]
+        return None
+
+
+def _offset(text: str, run: str) -> int | None:
+    """Return the offset that an engine's error names in the text that it ran; None when it names none there."""
+    lines = run.split("\n")
+    if found := _DUCKDB.search(text):
+        number, shown = int(found[1]), found[2]
+        column = _characters(shown, len(found[3]) - len(f"LINE {found[1]}: "))
+        if shown.startswith(_CUT):
+            shown, column = shown[len(_CUT) :], column - len(_CUT)
+        at = _found(shown.removesuffix(_CUT), lines[number - 1], number) if number <= len(lines) else None
+        column = -1 if at is None else at + column
+    elif found := _SPARK.search(text):
+        number, column = int(found[1]), int(found[2])
+    else:
+        return None
+    if number > len(lines) or not 0 <= column <= len(lines[number - 1]):
+        return None
+    return sum(len(line) + 1 for line in lines[: number - 1]) + column
+
+
+def _characters(text: str, width: int) -> int:
+    """Return how many characters DuckDB draws within a width: a tab takes none, and some characters take two."""
+    for at, character in enumerate(text):
+        if width <= 0 and character != "\t":
+            return at
+        width -= 0 if character == "\t" or combining(character) else 2 if east_asian_width(character) in "WF" else 1
+    return len(text)
+
+
+def _found(shown: str, line: str, number: int) -> int | None:
+    """Return where a part of a line that DuckDB shows begins in that line."""
+    at = line.find(shown)
+    if at < 0 and number == 1:
+        at = f"{_PLANNED}{line}".find(shown)
+        return None if at < 0 else at - len(_PLANNED)
+    return None if at < 0 else at
+
+
+def _line_with_caret(text: str, offset: int) -> str:
+    start = text.rfind("\n", 0, offset) + 1
+    line, column = text[start:].partition("\n")[0], offset - start
+    first = max(0, column - _WIDEST // 2) if len(line) > _WIDEST else 0
+    before = "…" if first else ""
+    after = "…" if len(line) > first + _WIDEST else ""
+    shown = line[first : first + _WIDEST].replace("\t", " ")
+    number = text.count("\n", 0, start) + 1
+    head = f"LINE {number}: {before}"
+    return f"{head}{shown}{after}\n{' ' * (len(head) + column - first)}^"
