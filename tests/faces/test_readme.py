@@ -25,6 +25,7 @@ SHOWN = {
     "%sleeper create-savepoint": ["savepoint 1 'half-year'", "snapshot 2", "before the summer schedule"],
     "%sleeper ingest flights $july": ["snapshot 3", f"rows +{JULY:,}", "2013-07"],
     "%%sleeper sql\nSELECT now.origin": ["EWR", "JFK", "LGA", "3 rows", "savepoint 1 'half-year'"],
+    "%sleeper describe flights@half-year --profile": ["profile of flights at savepoint 1", "median", "█"],
     "%sleeper sql SELECT count(*) AS late": ["flights at snapshot 2"],
     "%sleeper sql SELECT count(*) AS not_loaded": ["variable july · duckdb"],
     "%sleeper ingest flights data/2013-01.parquet": ["snapshot 4", f"rows +{JANUARY:,}"],
