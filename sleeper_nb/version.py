@@ -107,6 +107,7 @@ class Scan(Report, Tabular):
     limit: int | None = None
     _condition: Condition | None = None
     _planned_first: Callable[[int], ScanPlan] | None = None
+    _progress: Progress = SILENT
     display: Display = DEFAULT_DISPLAY
     _first: FirstRows = field(init=False, compare=False)
 
@@ -166,7 +167,7 @@ class Scan(Report, Tabular):
         rows = rows.select(*map(relations.column, self.columns)) if self.columns else rows
         return rows if self.limit is None else rows.limit(self.limit)
 
-    def profile(self, progress: Progress = SILENT) -> Listing[ColumnProfile]:
+    def profile(self) -> Listing[ColumnProfile]:
         """Return what the values of each column are like; DuckDB reads the columns one after the other.
 
         Raises
@@ -182,7 +183,8 @@ class Scan(Report, Tabular):
         names = self.columns or self._plan.schema.names
         fields = {field.name: field for field in self._plan.schema.fields}
         profiles = []
-        with closing(self._engines.duckdb.connect()) as connection, self._guard.during("profile"):
+        watched = finishing(self._progress)
+        with closing(self._engines.duckdb.connect()) as connection, self._guard.during("profile"), watched as progress:
             rows = self._relation(connection)
             for done, name in enumerate(names):
                 progress.update(f"profiling column {name}", done, len(names))
@@ -418,6 +420,7 @@ class TableAt(Report):
             limit=limit,
             _condition=condition,
             _planned_first=partial(plan_first_rows, plan, state),
+            _progress=c.progress,
         )
 
     @checked
@@ -452,8 +455,7 @@ class TableAt(Report):
         Parameters and errors as in `scan`. DuckDB reads the rows; distinct values are counted up to a million values of
         a column, and estimated above.
         """
-        with finishing(self._opened.components.progress) as progress:
-            return self.scan(columns, where).profile(progress)
+        return self.scan(columns, where).profile()
 
     def files(self) -> Pictured[dict[str, Any]]:
         """Return the files that the version reads, below a picture of their keys and of what a compaction would merge.

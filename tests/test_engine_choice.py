@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import sleeper_nb as sl
@@ -55,9 +57,9 @@ def test_duckdb_answers_what_it_can_and_spark_is_not_started(without_spark: sl.S
 
 def test_the_line_below_the_rows_says_which_engine_and_why(without_spark: sl.Session):
     result = without_spark.sql("SELECT v FROM t WHERE k = 3")
-    assert "t at snapshot 2 · duckdb (auto: less than 4 GiB) · 1/2 partitions" in repr(result)
-    assert "duckdb (auto: less than 4 GiB) would run it" in repr(result.cost())
-    assert result.cost().to_dict()["why"] == "less than 4 GiB"
+    assert "t at snapshot 2 · duckdb (auto: tables of less than 4 GiB) · 1/2 partitions" in repr(result)
+    assert "duckdb (auto: tables of less than 4 GiB) would run it" in repr(result.cost())
+    assert result.cost().to_dict()["why"] == "tables of less than 4 GiB"
     named = without_spark.sql("SELECT v FROM t WHERE k = 3", engine="duckdb")
     assert "t at snapshot 2 · duckdb · 1/2 partitions" in repr(named)
     assert named.cost().to_dict()["why"] is None
@@ -75,6 +77,10 @@ def test_the_line_below_the_rows_says_which_engine_and_why(without_spark: sl.Ses
         ("INSERT INTO t SELECT 1", "t"),
         ("DROP VIEW absent", "absent"),
         ("SELECT k FROM t WHERE div = 3", "div"),
+        ("SELECT k FROM t WHER regexp = 1", "regexp"),
+        ("SELECT kk, array(SELECT 1) FROM t", "kk"),
+        ("SELECT lit(1)", "lit"),
+        ("DESCRIBE function", "function"),
     ],
 )
 def test_a_mistake_is_an_error_at_once_and_starts_no_spark(without_spark: sl.Session, statement: str, problem: str):
@@ -134,22 +140,110 @@ def test_views_are_read_and_dropped_on_the_engine_that_keeps_them(session: sl.Se
             session.sql(f"SELECT * FROM {name}")
 
 
+def counted(rows: pa.Table) -> Counter[tuple[str, ...]]:
+    """Return the rows, in any order; a sum of DuckDB has a wider type."""
+    return Counter(tuple(map(str, row.values())) for row in rows.to_pylist())
+
+
+LARGE = pytest.mark.parametrize(
+    ("statement", "engine"),
+    [
+        ("SELECT sum(v) AS v FROM t", "spark"),
+        ("SELECT a.k, count(*) AS n FROM t a JOIN t b ON a.k = b.k WHERE a.v <> 3 GROUP BY a.k", "spark"),
+        ("SELECT max(v) AS v FROM t VERSION AS OF 2 WHERE k IN (1, 2)", "spark"),
+        ("SELECT count(*) AS n FROM t", "duckdb"),  # from metadata
+        ("DESCRIBE t", "duckdb"),
+        ("SELECT * FROM t LIMIT 1", "duckdb"),
+        ("SELECT * FROM t ORDER BY v", "duckdb"),
+        ('SELECT count(*) AS n FROM t WHERE "k" = 1', "duckdb"),
+        ("SELECT k / 2 AS half FROM t", "duckdb"),
+        ("SELECT log(v + 1) AS l FROM t", "duckdb"),
+        ("SELECT k FROM t WHERE k = 2 ^ 1", "duckdb"),
+        ("SELECT many[1] AS m FROM t", "duckdb"),
+        ("SELECT DISTINCT ON (v) k FROM t", "duckdb"),  # which Spark cannot read
+    ],
+)
+
+
 @pytest.mark.spark
-def test_much_to_read_goes_to_spark_if_spark_can_read_the_statement(
-    session: sl.Session, monkeypatch: pytest.MonkeyPatch
+@LARGE
+def test_much_to_read_goes_to_spark_if_spark_answers_the_same(
+    session: sl.Session, monkeypatch: pytest.MonkeyPatch, statement: str, engine: Any
 ):
-    monkeypatch.setattr(run, "LARGE_GIB", 1e-7)  # of which all rows have more, and one row less than ten times
-    whole = session.sql("SELECT sum(v) AS v FROM t")
-    assert (whole.engine, whole.to_dict()) == ("spark", {"v": [45]})
-    assert "spark (auto: it reads " in repr(whole)
-    only_duckdb = session.sql("SELECT * EXCLUDE (k, many) FROM t ORDER BY v DESC LIMIT 1")
-    assert (only_duckdb.engine, only_duckdb.to_dict()) == ("duckdb", {"v": [9]})
-    assert "but Spark cannot read the statement)" in repr(only_duckdb)
-    assert session.sql("SELECT count(*) AS n FROM t").engine == "duckdb"  # from metadata
+    small = session.sql(statement).to_arrow()
+    monkeypatch.setattr(run, "LARGE_GIB", 1e-9)
+    large = session.sql(statement)
+    assert large.engine == engine
+    assert counted(large.to_arrow()) == counted(small)
+    if engine == "spark":
+        assert "spark (auto: it reads " in repr(large)
+
+
+@pytest.mark.spark
+def test_a_view_of_duckdb_is_read_by_duckdb_however_large(session: sl.Session, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(run, "LARGE_GIB", 1e-9)
     session.sql("CREATE TEMP VIEW all_of_t AS FROM t")
     kept = session.sql("SELECT sum(v) AS v FROM all_of_t")
     assert (kept.engine, kept.to_dict()) == ("duckdb", {"v": [45]})
+    assert "duckdb (auto: it keeps a view of the statement)" in repr(kept)
     session.sql("DROP VIEW all_of_t")
+
+
+def test_without_java_much_to_read_stays_on_duckdb(without_spark: sl.Session, monkeypatch: pytest.MonkeyPatch):
+    def no_java(*_: object) -> None:
+        raise sl.EngineError("no Java was found")
+
+    monkeypatch.setattr(run, "LARGE_GIB", 1e-9)
+    monkeypatch.setattr("sleeper_nb.engines.spark.engine.active_session", lambda: None)
+    monkeypatch.setattr("sleeper_nb.engines.spark.engine.SparkEngine._start", no_java)
+    result = without_spark.sql("SELECT sum(v) AS v FROM t")
+    assert (result.engine, result.to_dict()) == ("duckdb", {"v": [45]})
+    assert "but Spark does not run it)" in repr(result)
+
+
+@pytest.mark.spark
+def test_a_name_is_one_view_whichever_engine_keeps_it(session: sl.Session, tmp_path: Path):
+    on_spark = "SELECT nvl2(NULL, 1, 2) AS a"
+    session.sql("CREATE TEMP VIEW v AS SELECT 1 AS a")
+    session.sql(f"CREATE OR REPLACE TEMP VIEW v AS {on_spark}")
+    assert (session.sql("SELECT a FROM v").to_dict(), session.sql("SELECT a FROM v").engine) == ({"a": [2]}, "spark")
+    with pytest.raises(sl.AlreadyExists):
+        session.sql("CREATE TEMP VIEW v AS SELECT 99 AS a")
+    session.sql("CREATE TEMP VIEW IF NOT EXISTS v AS SELECT 99 AS a")
+    assert session.sql("SELECT a FROM v").to_dict() == {"a": [2]}
+    with pytest.raises(sl.NotFound, match="view 'v' is kept by spark"):
+        session.sql("SELECT a FROM v", engine="duckdb")
+    session.sql("CREATE OR REPLACE TEMP VIEW v AS SELECT 3 AS a")
+    assert session.sql("SELECT a FROM v").to_dict() == {"a": [3]}
+    path = tmp_path / "rows.csv"
+    path.write_text("a\n4\n")
+    session.sql(f"CREATE OR REPLACE TEMP VIEW v USING csv OPTIONS (path '{path}', header true)")
+    assert session.sql("SELECT a FROM v").to_dict() == {"a": ["4"]}
+    for _ in range(2):
+        session.sql("DROP VIEW IF EXISTS v")
+        with pytest.raises(sl.NotFound, match="no table 'v'"):
+            session.sql("SELECT a FROM v")
+
+
+@pytest.mark.spark
+def test_a_function_that_was_registered_on_spark_is_found(session: sl.Session):
+    session.spark_session.udf.register("plus_one", lambda n: n + 1, "int")
+    assert session.sql("SELECT plus_one(k) AS k FROM t WHERE k = 3").to_dict() == {"k": [4]}
+
+
+def test_an_error_of_duckdb_names_the_other_engine(without_spark: sl.Session):
+    with pytest.raises(sl.InvalidInput) as caught:
+        without_spark.sql("SELEC 1")
+    assert caught.value.hint == 'if it is in Spark\'s SQL, name the engine: engine="spark"'
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("statement", ["SET spark.sql.shuffle.partitions = 7", "CLEAR CACHE", "DECLARE VARIABLE n = 1"])
+def test_a_dry_run_changes_nothing_in_the_spark_session(session: sl.Session, statement: str):
+    before = session.spark_session.conf.get("spark.sql.shuffle.partitions")
+    with pytest.raises(sl.InvalidInput, match="changes the Spark session"):
+        session.sql(statement, dry_run=True)
+    assert session.spark_session.conf.get("spark.sql.shuffle.partitions") == before
 
 
 def test_a_warehouse_that_names_a_cluster_asks_the_cluster(tmp_path: Path):

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.model.keys import KeyValue
+from sleeper_nb.model.keys import KeyValue, arrow_value
 from sleeper_nb.model.schema import Schema
 
 ACTIVE = "ACTIVE"
@@ -282,6 +282,8 @@ class Shared(NamedTuple):
     def of(cls, active: pa.Table) -> Shared:
         """Return the shared files among some active references."""
         shared = active.filter(pc.invert(active["only_this_partition"]))
+        if not shared.num_rows:  # grouping imports pandas, which takes longer than a small query
+            return cls.counting({})
         groups = shared.group_by("filename").aggregate([("bytes", "count"), ("bytes", "max")])
         names, counts, sizes = (groups[n].to_pylist() for n in ("filename", "bytes_count", "bytes_max"))
         return cls.counting(dict(zip(names, zip(counts, sizes, strict=True), strict=True)))
@@ -359,7 +361,7 @@ class FileReferences:
     @classmethod
     def of(cls, table: pa.Table) -> FileReferences:
         """Return the references of what `table` returned: active ones first, by partition, then the others."""
-        end = pc.index(table["status"], READY_FOR_GC).as_py()
+        end = pc.index(table["status"], arrow_value(READY_FOR_GC)).as_py()
         active = table if end < 0 else table.slice(0, end)
         removed = () if end < 0 else tuple(table.slice(end).to_batches())
         return cls(Loaded(active), {}, (), removed, Totals().plus(active), None)

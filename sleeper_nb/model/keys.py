@@ -9,17 +9,37 @@ from __future__ import annotations
 import base64
 import binascii
 import csv
+import struct
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.arguments import described
 from sleeper_nb.errors import Action, InvalidInput, SleeperError
 from sleeper_nb.model.schema import Field
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 KeyValue = int | str | bytes
 """A value of a row key. Python orders all three as Parquet and Arrow do: strings by their UTF-8, bytes unsigned."""
 
 _LIMITS = {"int": 2**31, "long": 2**63}
+
+
+def arrow_value(value: KeyValue, kind: pa.DataType | None = None) -> pa.Scalar[Any]:
+    """Return a value as Arrow holds it in a column of a type, by default of texts.
+
+    `pyarrow.scalar` would import pandas first, which takes longer than a small query.
+    """
+    import pyarrow as pa
+
+    kind = kind or pa.string()
+    if isinstance(value, int):
+        buffers = [None, pa.py_buffer(struct.pack("=i" if pa.types.is_int32(kind) else "=q", value))]
+    else:
+        data = value.encode() if isinstance(value, str) else value
+        buffers = [None, pa.py_buffer(struct.pack("=ii", 0, len(data))), pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind, 1, buffers)[0]
 
 
 def check_key(field: Field, value: Any, *, what: str = "value") -> KeyValue:

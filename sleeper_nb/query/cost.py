@@ -59,6 +59,7 @@ class QueryCost(Report):
             "engine": self.chosen.name,
             "why": self.chosen.why or None,
             "reads": [dict(zip(names, each, strict=True)) for each in cells],
+            "variables": list(self.variables),
         }
 
 

@@ -37,7 +37,7 @@ class ChosenEngine:
         return f"{self.name} (auto: {self.why})" if self.why else self.name
 
 
-BY_DEFAULT: Final = ChosenEngine("duckdb", f"less than {LARGE_GIB} GiB")
+BY_DEFAULT: Final = ChosenEngine("duckdb", f"tables of less than {LARGE_GIB} GiB")
 
 _BEGINNINGS: Final = frozenset({"CACHE", "CLEAR", "DECLARE", "REFRESH", "RESET", "SET", "UNCACHE", "USE"})
 """How statements begin that change the Spark session; DuckDB would refuse them."""
@@ -46,14 +46,15 @@ _SHOWN: Final = frozenset({"CATALOGS", "COLUMNS", "CREATE", "FUNCTIONS", "NAMESP
 _DESCRIBED: Final = frozenset({"DATABASE", "EXTENDED", "FORMATTED", "FUNCTION", "NAMESPACE", "QUERY"})
 _PHRASES: Final = (
     ("LATERAL", "VIEW"), ("DISTRIBUTE", "BY"), ("CLUSTER", "BY"), ("SORT", "BY"), ("LEFT", "ANTI"), ("LEFT", "SEMI"),
-    ("ARRAY", "("), ("ARRAY", "<"), ("MAP", "<"), ("STRUCT", "<"), ("<", "=>"), ("|>",), ("LIKE", "ANY"),
+    ("ARRAY", "("), ("ARRAY", "<"), ("MAP", "<"), ("STRUCT", "<"), ("|>",), ("LIKE", "ANY"),
     ("LIKE", "ALL"),
 )  # fmt: skip
 """What only Spark can read."""
 
 _WORDS: Final = frozenset({"DIV", "MINUS", "REGEXP", "RLIKE"})
-"""Operators of Spark; names in DuckDB's SQL, unless that cannot be parsed."""
+"""Operators of Spark, which DuckDB takes for names, so that it stops at the word after them."""
 
+_NEAR: Final = re.compile(r'Parser Error: syntax error at or near "(.*)"')
 _DROP: Final = ("DROP", "VIEW", "IF", "EXISTS")
 _FORMATS: Final = frozenset({"PARQUET", "CSV", "JSON", "ORC", "TEXT", "AVRO", "BINARYFILE"})
 _NO_FUNCTION: Final = re.compile(r"(?:Function with name |cannot call table function )[\"']?(\w+)", re.IGNORECASE)
@@ -76,7 +77,10 @@ def why_only_spark(sql: str, views: frozenset[str]) -> str:
         return "CREATE … USING is Spark's SQL"
     if first in _BEGINNINGS:
         return f"{first} is for Spark"
-    if (first == "SHOW" and second in _SHOWN) or (first in {"DESCRIBE", "DESC"} and second in _DESCRIBED):
+    has_more = len(words) > 2 or second not in {"COLUMNS", *_DESCRIBED}  # else it is the name of a table
+    if has_more and (
+        (first == "SHOW" and second in _SHOWN) or (first in {"DESCRIBE", "DESC"} and second in _DESCRIBED)
+    ):
         return f"{first} {second} is Spark's SQL"
     return ""
 
@@ -106,13 +110,32 @@ def why_spark_after(error: SleeperError, sql: str, views: frozenset[str], has_fu
         Statement.of(sql, dialect="duckdb")
     except InvalidInput:
         return "its texts are written as in Spark's SQL"
-    words = next((found for at in range(len(tokens)) if (found := _spark_phrase(tokens, at))), "")
-    if not words and "Parser Error" in error.message:
-        words = next((token.word for token in tokens if token.word in _WORDS), "")
-    if words:
+    if words := _spark_words(tokens, error.message):
         return f"{words} is Spark's SQL"
     view = _kept(tokens, views) if isinstance(error, NotFound) else ""
     return f"Spark keeps view {view}" if view else ""
+
+
+def _spark_words(tokens: Sequence[Token], message: str) -> str:
+    """Return the words, among tokens that DuckDB refused with a message, that only Spark can read; "" for none."""
+    near = _NEAR.search(message)
+    for at, token in enumerate(tokens):
+        if spells(tokens, at, "<", "=>"):
+            return "<=>"
+        if (
+            token.word in _FORMATS
+            and spells(tokens, at + 1, ".")
+            and [each.kind for each in tokens[at + 2 : at + 3]] == ["quoted"]
+        ):
+            return f"{token.text}.`…`"
+        if near is None:  # DuckDB could parse it
+            continue
+        phrase = next((phrase for phrase in _PHRASES if spells(tokens, at, *phrase)), ())
+        if phrase:
+            return " ".join(phrase)
+        if token.word in _WORDS and [each.text for each in tokens[at + 1 : at + 2]] == [near[1]]:
+            return token.word
+    return ""
 
 
 def _kept(tokens: Sequence[Token], views: frozenset[str]) -> str:
@@ -121,10 +144,38 @@ def _kept(tokens: Sequence[Token], views: frozenset[str]) -> str:
     return next((name for name in names if name.casefold() in views), "")
 
 
-def _spark_phrase(tokens: Sequence[Token], at: int) -> str:
-    """Return the words from a token on that only Spark can read; "" for any other."""
-    found = next((phrase for phrase in _PHRASES if spells(tokens, at, *phrase)), ())
-    is_path = tokens[at].word in _FORMATS and spells(tokens, at + 1, ".") and at + 2 < len(tokens)
-    if is_path and tokens[at + 2].kind == "quoted":
-        return f"{tokens[at].text}.`…`"
-    return ("" if "=>" in found else " ").join(found)
+def changes_spark(statement: Statement) -> bool:
+    """Return whether a statement changes the Spark session, or a view."""
+    return statement.words()[:1] in {(word,) for word in (*_BEGINNINGS, "CREATE", "DROP")}
+
+
+def means_the_same(statement: Statement) -> bool:
+    """Return whether a statement has the same answer on both engines, as far as its words show.
+
+    It then has only names, numbers, texts, comparisons, sums and differences, joins, groups and a few functions. The
+    engines differ in the order of NULLs, in which rows a limit takes, in ``/`` and ``^``, and in many functions.
+    """
+    tokens = statement.tokens
+    for at, token in enumerate(tokens):
+        if token.symbol and token.symbol not in _SAME_SYMBOLS:
+            return False
+        if token.word in _DIFFERENT_WORDS or (token.kind in {"quoted", "string"} and _is_written_apart(token)):
+            return False
+        if token.word and spells(tokens, at + 1, "(") and token.word not in _SAME_BEFORE_BRACKET:
+            return False
+    return statement.words()[:1] in {("SELECT",), ("WITH",)}
+
+
+_SAME_SYMBOLS: Final = frozenset("(),.*+-=<>;:@")
+_DIFFERENT_WORDS: Final = frozenset({
+    "CAST", "INTERVAL", "LIKE", "LIMIT", "OFFSET", "ORDER", "OVER", "QUALIFY", "SAMPLE", "TABLESAMPLE",
+})  # fmt: skip
+_SAME_BEFORE_BRACKET: Final = frozenset({
+    "ALL", "AND", "AS", "BY", "CASE", "COALESCE", "COUNT", "DISTINCT", "ELSE", "EXISTS", "FROM", "HAVING", "IN", "JOIN",
+    "MAX", "MIN", "NOT", "ON", "OR", "SELECT", "SUM", "THEN", "UNION", "USING", "WHEN", "WHERE",
+})  # fmt: skip
+
+
+def _is_written_apart(token: Token) -> bool:
+    r"""Return whether a name or text means something else to one of the engines: ``"a"``, ``'\n'``, ``e'…'``."""
+    return token.text[0] not in "'`" or "\\" in token.text

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import re
 from collections.abc import Callable, Mapping, MutableMapping, Sized
 from dataclasses import dataclass, replace
 from datetime import datetime
-from types import MappingProxyType
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import Engines
-from sleeper_nb.errors import InvalidInput, NotFound, SleeperError
+from sleeper_nb.errors import Action, InvalidInput, NotFound, SleeperError
 from sleeper_nb.operations.scanning.reach import Necessary
 from sleeper_nb.operations.scanning.scan_plan import TableRows
 from sleeper_nb.query.engine_choice import (
@@ -22,6 +23,8 @@ from sleeper_nb.query.engine_choice import (
     ChosenEngine,
     Engine,
     EngineChoice,
+    changes_spark,
+    means_the_same,
     why_only_spark,
     why_spark_after,
 )
@@ -34,7 +37,7 @@ from sleeper_nb.sql.parameters import plain_values, with_duckdb_parameters
 from sleeper_nb.sql.references import table_references
 from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import spells
-from sleeper_nb.sql.variables import BoundVariable
+from sleeper_nb.sql.variables import NO_VARIABLES, BoundVariable, Variables
 from sleeper_nb.sql.views import changed_view
 from sleeper_nb.storage.paths import DATA, STATE_STORE
 
@@ -50,7 +53,7 @@ _LONGEST_TEXT: Final = 200_000
 _MOST_VALUES: Final = 10_000
 """Of a list. Planning takes about as long as the answer from here on, and so many keys leave little out."""
 
-NO_VARIABLES: Final[Mapping[str, Any]] = MappingProxyType({})
+_IF_SPARK: Final = ("if it is in Spark's SQL, name the engine: ", Action("--engine spark", 'engine="spark"'))
 
 _LIST_TABLES: Final = "SELECT unnest(CAST(:tables AS VARCHAR[])) AS table_name"
 _NAME_VIEW: Final = "SELECT :view AS view"
@@ -74,8 +77,8 @@ def run_query(
     tables: Callable[[], tuple[str, ...]],
     engines: Engines,
     clock: Clock,
-    views: Mapping[Engine, MutableMapping[str, Statement]] | None = None,
-    variables: Mapping[str, Any] = NO_VARIABLES,
+    views: MutableMapping[str, Statement] | None = None,
+    variables: Variables = NO_VARIABLES,
     dry_run: bool = False,
 ) -> QueryResult:
     """Bind the versions that a statement names, and hand the statement to an engine.
@@ -93,8 +96,7 @@ def run_query(
     engines, clock
         Run the statement; tells how long an answer took.
     views
-        For each engine, the queries of the views that were made for it, by name in lower case; a statement may change
-        them. None when no views are kept.
+        The queries of the session's views, by name in lower case; a statement may change them. None when none are kept.
     variables
         What the statement may read by name besides tables and views: data frames and the like.
     dry_run
@@ -107,66 +109,70 @@ def run_query(
     InvalidInput
         When the engine cannot read the statement.
     """
+    kept: MutableMapping[str, Statement] = {} if views is None else views
 
     def run(chosen: ChosenEngine, limit: float = math.inf) -> QueryResult:
-        runner = _Runner(chosen, tables, parameters, engines, clock, limit, clock.now())
-        kept = None if views is None else views[chosen.name]
-        binder = Binder(
-            chosen.name, lookup, tables, lambda each: runner.value(binder.bind(each)), kept or {}, variables
-        )
-        return _run(sql, runner, binder, kept, dry_run)
+        runner = _Runner(chosen, lambda: (*tables(), *variables.names), parameters, engines, clock, limit, clock.now())
+        binder = Binder(chosen.name, lookup, tables, lambda each: runner.value(binder.bind(each)), kept, variables)
+        return _run(Statement.of(sql, dialect=chosen.name), runner, binder, views, dry_run)
 
     if engine != "auto":
         return run(ChosenEngine(engine))
-    kept = _views_on_spark(engines, views)
-    own = frozenset() if views is None else frozenset(views["duckdb"])
-    why = f"the warehouse names cluster {engines.cluster}" if engines.cluster else why_only_spark(sql, kept - own)
+    on_spark = _views_on_spark(engines, kept)
+    why = f"the warehouse names cluster {engines.cluster}" if engines.cluster else why_only_spark(sql, on_spark)
     if not why:
         try:
             return run(BY_DEFAULT, LARGE_GIB * 2**30)
         except _BetterOnSpark as better:
-            return _on_spark_if_it_can(run, better.why)
+            if better.if_it_can:
+                return _on_spark_if_it_can(run, better.why)
+            why = better.why
         except (InvalidInput, NotFound) as error:
-            why = why_spark_after(error, sql, kept, _is_spark_function)
+            why = why_spark_after(error, sql, on_spark, partial(_is_spark_function, engines))
             if not why:
+                if not error.hint_parts and error.message.startswith("DuckDB: "):
+                    error.hint = _IF_SPARK
                 raise
     logger.info("Spark runs the statement: %s", why)
     return run(ChosenEngine("spark", why))
 
 
 def _on_spark_if_it_can(run: Callable[[ChosenEngine], QueryResult], why: str) -> QueryResult:
-    """Return the result of a statement on Spark; on DuckDB when Spark cannot read the statement."""
+    """Return the result of a statement on Spark; on DuckDB when Spark does not run it."""
     logger.info("Spark runs the statement: %s", why)
     try:
         return run(ChosenEngine("spark", why))
-    except (InvalidInput, NotFound) as error:
-        logger.info("DuckDB runs the statement, as Spark cannot: %s", error)
-    return run(ChosenEngine("duckdb", f"{why}, but Spark cannot read the statement"))
+    except SleeperError as error:
+        logger.info("DuckDB runs the statement, as Spark does not: %s", error)
+    return run(ChosenEngine("duckdb", f"{why}, but Spark does not run it"))
 
 
-def _is_spark_function(name: str) -> bool:
-    """Return whether Spark has a function of a name, in lower case."""
+def _is_spark_function(engines: Engines, name: str) -> bool:
+    """Return whether Spark has a function of a name, in lower case: one of its own or, if it runs, a registered one."""
+    from sleeper_nb.engines.spark.gateway import has_function
     from sleeper_nb.engines.spark.sql_rules import function_names
 
-    return name in function_names()
+    spark = engines.spark()
+    return name in function_names() or (spark.started and has_function(spark.session(), name))
 
 
-def _views_on_spark(engines: Engines, views: Mapping[Engine, Mapping[str, Statement]] | None) -> frozenset[str]:
-    """Return the names of the views that Spark keeps, for the session and of its own, in lower case."""
+def _views_on_spark(engines: Engines, views: Mapping[str, Statement]) -> frozenset[str]:
+    """Return the names, in lower case, of the views that only Spark can read: the session's and its own."""
     from sleeper_nb.engines.spark.gateway import own_views
 
     spark = engines.spark()
-    own = own_views(spark.session()) if spark.started else ()
-    return frozenset((*(views["spark"] if views is not None else ()), *(name.casefold() for name in own)))
+    own = {name.casefold() for name in own_views(spark.session())} if spark.started else set()
+    return frozenset(own - views.keys() | {name for name, query in views.items() if query.dialect == "spark"})
 
 
 def _run(
-    sql: str, runner: _Runner, binder: Binder, views: MutableMapping[str, Statement] | None, dry_run: bool
+    statement: Statement, runner: _Runner, binder: Binder, views: MutableMapping[str, Statement] | None, dry_run: bool
 ) -> QueryResult:
     """Return the result of a statement on the engine of a runner."""
-    statement = Statement.of(sql, dialect=runner.engine)
     if statement.words() == ("SHOW", "TABLES"):  # an engine knows only its own tables, and would list none
-        return runner.own(_LIST_TABLES, {"tables": list(runner.tables())})
+        return runner.own(_LIST_TABLES, {"tables": list(binder.tables())})
+    if dry_run and runner.engine == "spark" and changes_spark(statement):
+        raise InvalidInput("the statement changes the Spark session and reads no rows", hint="run it without a dry run")
     references = table_references(statement)
     change = changed_view(statement, references, binder)
     if change is None:
@@ -177,18 +183,21 @@ def _run(
         raise InvalidInput(
             f"the statement changes view {change.name!r} and reads no rows", hint="run it without a dry run"
         )
-    if change.query is not None:
+    if change.by_spark:
+        with contextlib.suppress(*([NotFound] if change.if_exists else [])):
+            runner.run(binder.bind(statement, references))
+    elif change.query is not None:
         runner.of_any_size().run(binder.without(change.key).bind(change.query))  # or it raises, and nothing is changed
     change.apply(views)
     return runner.own(_NAME_VIEW, {"view": change.name})
 
 
 class _BetterOnSpark(Exception):  # noqa: N818 - no error: the statement runs on another engine
-    """A statement reads what its runner should not read."""
+    """A statement reads what its runner should not read; `if_it_can` when DuckDB may read it too."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, *, if_it_can: bool) -> None:
         super().__init__(why)
-        self.why = why
+        self.why, self.if_it_can = why, if_it_can
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +238,7 @@ class _Runner:
         values = plain_values(bound.statement, self.parameters)
         logger.debug("query on %s reads %s", self.engine, ", ".join(map(str, bound.sources)) or "no table")
         try:
-            return self._from_metadata(bound) or self._on_engine(bound, values)
+            return self._from_metadata(bound) or self.hand_over(bound, values)
         except SleeperError as error:
             ours = name_error(bound.texts.placed(error), bound, self.tables)
             if ours is error:
@@ -258,7 +267,7 @@ class _Runner:
         if rows is not None:
             unread = replace(source, rows=source.rows.within(()), reader=None)
             counting = self._rewritten(bound, f"SELECT CAST(:rows AS BIGINT) AS {column}", {name: unread})
-            return self._on_engine(counting, {"rows": rows}, note="counted in metadata")
+            return self.of_any_size().hand_over(counting, {"rows": rows}, note="counted in metadata")
         if self.engine == "duckdb" and lists_columns(bound.statement, name):
             schema = source.rows.state.schema  # DuckDB describes a relation, which has neither keys nor required fields
             roles = {
@@ -266,13 +275,16 @@ class _Runner:
                 "row_keys": [field.name for field in schema.row_keys],
                 "sort_keys": [field.name for field in schema.sort_keys],
             }
-            return self._on_engine(self._rewritten(bound, _LIST_COLUMNS.format(table=name), bound.named), roles)
+            return self.of_any_size().hand_over(
+                self._rewritten(bound, _LIST_COLUMNS.format(table=name), bound.named), roles
+            )
         return None
 
     def _rewritten(self, bound: Bound, text: str, named: Mapping[str, BoundSource | BoundVariable | Bound]) -> Bound:
         return replace(bound, statement=Statement.of(text, dialect=bound.statement.dialect), named=named)
 
-    def _on_engine(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
+    def hand_over(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
+        """Return the result of a bound statement, which the engine runs."""
         run = self._on_duckdb if self.engine == "duckdb" else self._on_spark
         return run(bound, values, note)
 
@@ -283,6 +295,7 @@ class _Runner:
         from sleeper_nb.engines.duckdb.pushed_filters import necessary_in
         from sleeper_nb.engines.duckdb.statement_time import moment_of, set_moment
 
+        self._check_variables(bound)
         judge, allowed = self.engines.duckdb.connect(), self.engines.local_files
         queries = {each.text: relations.parsed(judge, with_duckdb_parameters(each)) for each in bound.statements}
         files = {path for query in queries.values() for path in named_files(judge, query, values, allowed=allowed)}
@@ -291,7 +304,7 @@ class _Runner:
             bound = bound.narrowed(Necessary({}, why))
         else:
             bound = bound.narrowed(necessary_in(bound, queries, values, self.engines.duckdb, moment))
-        self._check_size(bound)
+        chosen = self._chosen_for(bound)
 
         def rows(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
             set_moment(connection, moment)
@@ -301,7 +314,7 @@ class _Runner:
         confined = self.engines.duckdb.connect_confined(_folders(bound), files)
         is_eager = any(query.is_eager for query in queries.values())
         result = interruptible(confined, lambda: rows(confined)) if is_eager else rows(confined)
-        origin = self._origin(bound, note)
+        origin = replace(self._origin(bound, note), engine=chosen)
         return DuckDBResult(origin, confined, result, lambda: rows(self.engines.duckdb.connect()), self.engines.spark)
 
     def _on_spark(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
@@ -315,17 +328,22 @@ class _Runner:
         read, rows = engine.run(frame, "query", expected_bytes=size)
         return SparkResult(self._origin(read, note), rows, engine)
 
-    def _check_size(self, bound: Bound) -> None:
-        """Raise when a statement should run on Spark; one with a view of the engine cannot."""
-        has_view = any(isinstance(what, Bound) for what in bound.named.values())
-        if has_view or math.isinf(self.limit):
-            return
+    def _chosen_for(self, bound: Bound) -> ChosenEngine:
+        """Return the engine, with the reason that follows from the size; raise when the statement is one for Spark."""
         size = sum(source.bytes for source in bound.sources)
-        if size >= self.limit:
-            raise _BetterOnSpark(f"it reads {Bytes(size)}")
+        if size < self.limit:
+            return self.chosen
+        if any(isinstance(what, Bound) for what in bound.named.values()):
+            return ChosenEngine("duckdb", "it keeps a view of the statement")
+        if not means_the_same(bound.written or bound.statement):
+            return ChosenEngine("duckdb", f"it reads {Bytes(size)}, but Spark may answer otherwise")
+        raise _BetterOnSpark(f"it reads {Bytes(size)}", if_it_can=True)
+
+    def _check_variables(self, bound: Bound) -> None:
+        """Raise when the engine is not named, and a variable is a Spark DataFrame."""
         on_spark = [each.name for each in bound.variables if each.spark_frame is not None]
-        if on_spark:
-            raise _BetterOnSpark(f"{on_spark[0]} is a Spark DataFrame")
+        if on_spark and math.isfinite(self.limit):
+            raise _BetterOnSpark(f"{on_spark[0]} is a Spark DataFrame", if_it_can=False)
 
     def _origin(self, bound: Bound, note: str) -> QueryOrigin:
         names = tuple(map(str, bound.variables))
@@ -358,7 +376,7 @@ def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound, queries
             _name_on_duckdb(connection, what, queries)
             rows = relations.query(connection, queries[what.statement.text])
         elif isinstance(what, BoundVariable):
-            rows = connection.from_arrow(what.to_arrow())
+            rows = relations.of_variable(connection, what)
         elif isinstance(what.rows, TableRows):
             is_whole = queries[bound.statement.text].reads_most_of(what.rows.state.schema.names)
             rows = relations.relation(connection, what.rows.plan, what.storage, is_whole=is_whole)

@@ -29,13 +29,13 @@ from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
 from sleeper_nb.operations.upkeep.maintain import MaintenanceReport
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import BackgroundJobs, Progress
-from sleeper_nb.query import ENGINES, Engine, EngineChoice, QueryResult, run_query
-from sleeper_nb.query.run import NO_VARIABLES
+from sleeper_nb.query import EngineChoice, QueryResult, run_query
 from sleeper_nb.report import Listing
 from sleeper_nb.session import administration
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.variables import Variables
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage, open_near
 from sleeper_nb.table import Table
@@ -70,7 +70,7 @@ class Session:
         self._given_spark, self._spark_config, self._on_spark = spark, dict(spark_config), on_spark
         self._spark: SparkEngine | None = None
         self._lock, self._closed = threading.Lock(), False
-        self._views: dict[Engine, dict[str, Statement]] = {engine: {} for engine in ENGINES}
+        self._views: dict[str, Statement] = {}
         self._database = Database()
         settings = properties or InstanceProperties({})
         components = Components(
@@ -479,7 +479,7 @@ class Session:
             engines=self.components.engines,
             clock=self.components.clock,
             views=self._views,
-            variables=data or NO_VARIABLES,
+            variables=Variables(data or {}),
             dry_run=dry_run,
         )
 

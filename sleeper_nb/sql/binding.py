@@ -12,7 +12,7 @@ from datetime import timedelta
 from itertools import count
 from typing import Any, Protocol
 
-from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.errors import Action, InvalidInput, NotFound
 from sleeper_nb.model.snapshots import (
     EPOCH,
     VersionReference,
@@ -30,7 +30,7 @@ from sleeper_nb.sql.parameters import with_duckdb_parameters
 from sleeper_nb.sql.references import TableReference, table_references
 from sleeper_nb.sql.statement import Replacement, Statement
 from sleeper_nb.sql.tokens import Dialect, quote_name
-from sleeper_nb.sql.variables import BoundVariable
+from sleeper_nb.sql.variables import BoundVariable, Variables
 from sleeper_nb.sql.version_clause import VersionClause
 from sleeper_nb.storage.filesystem import Storage
 
@@ -211,9 +211,9 @@ class Binder:
     evaluate
         Returns the value of a query of one row and column, as the engine computes it.
     views
-        The queries of the session's views, by name in lower case.
+        The queries of the session's views, by name in lower case; each is read by the engine of its dialect.
     variables
-        The user's variables, by name; a table or view of the same name is read instead.
+        The user's variables; a table or view of the same name is read instead.
     """
 
     dialect: Dialect
@@ -221,7 +221,7 @@ class Binder:
     tables: Callable[[], tuple[str, ...]]
     evaluate: Callable[[Statement], Any]
     views: Mapping[str, Statement]
-    variables: Mapping[str, Any]
+    variables: Variables
 
     def bind(
         self, statement: Statement, references: tuple[TableReference, ...] | None = None, prefix: str = "__sleeper"
@@ -273,6 +273,10 @@ class Binder:
         key = reference.name.casefold()
         if key not in self.views or reference.role == "write":
             return None
+        if self.views[key].dialect != self.dialect:
+            other = self.views[key].dialect
+            there = Action(f"--engine {other}", f'engine="{other}"')
+            raise NotFound(f"view {reference.name!r} is kept by {other}", hint=("run the statement there: ", there))
         if reference.clause is not None:
             hint = "put the version clause after a table's name, in the view"
             raise InvalidInput(f"view {reference.name!r} has no versions", hint=hint)
@@ -281,7 +285,7 @@ class Binder:
     def _variable(self, reference: TableReference) -> BoundVariable | None:
         if reference.clause is not None or reference.role == "write" or len(reference.parts) > 1:
             return None
-        return BoundVariable.of(reference.name, self.variables)
+        return self.variables.find(reference.name)
 
     def _version(self, clause: VersionClause | None) -> VersionReference | None:
         if clause is None:

@@ -20,10 +20,24 @@ from sleeper_nb.sql.tokens import skip_brackets, spells
 
 @dataclass(frozen=True, slots=True)
 class ViewChange:
-    """A view that a statement creates; or drops, when its query is None."""
+    """What a statement does to the session's views.
+
+    Parameters
+    ----------
+    name
+        The view's name.
+    query
+        The query of a new view; None when the session has no such view afterwards.
+    by_spark
+        Whether Spark runs the statement: it makes or drops a view of its own.
+    if_exists
+        Whether the view may be absent.
+    """
 
     name: str
     query: Statement | None
+    by_spark: bool = False
+    if_exists: bool = False
 
     @property
     def key(self) -> str:
@@ -73,12 +87,14 @@ def changed_view(statement: Statement, references: tuple[TableReference, ...], b
 _DROP = ("DROP", "VIEW")
 
 
-def _dropped(name: str, binder: Binder, *, if_exists: bool) -> ViewChange | None:
-    """Return the change; None when the view may be one of Spark's own."""
-    if name.casefold() in binder.views or if_exists:
+def _dropped(name: str, binder: Binder, *, if_exists: bool) -> ViewChange:
+    """Return the change; on Spark, the view may be one of its own."""
+    if name.casefold() in binder.views:
         return ViewChange(name, None)
     if binder.dialect == "spark":
-        return None
+        return ViewChange(name, None, by_spark=True, if_exists=if_exists)
+    if if_exists:
+        return ViewChange(name, None)
     raise NotFound.of("view", name, binder.views)
 
 
@@ -99,7 +115,7 @@ class _CreateWords:
         return cls(or_replace, rest[2:] != ()) if rest[2:] in {(), ("IF", "NOT", "EXISTS")} else None
 
 
-def _created(name: str, words: _CreateWords, rest: Statement, binder: Binder) -> ViewChange | None:
+def _created(name: str, words: _CreateWords, rest: Statement, binder: Binder) -> ViewChange:
     """Return the change that creates a view.
 
     Parameters
@@ -113,13 +129,12 @@ def _created(name: str, words: _CreateWords, rest: Statement, binder: Binder) ->
 
     Returns
     -------
-    The change; None for a view of files with options (``USING``), which only Spark can keep.
+    The change; Spark itself makes a view of files with options (``USING``).
     """
     tokens = rest.tokens
     end_of_columns = skip_brackets(tokens, 0) if spells(tokens, 0, "(") else 0
-    if binder.dialect == "spark" and spells(tokens, end_of_columns, "USING"):
-        return None
-    if not spells(tokens, end_of_columns, "AS"):
+    is_of_files = binder.dialect == "spark" and spells(tokens, end_of_columns, "USING")
+    if not is_of_files and not spells(tokens, end_of_columns, "AS"):
         raise InvalidInput(f"cannot read the view {name!r}", hint=f"write CREATE TEMP VIEW {name} AS SELECT …")
     existing = binder.views.get(name.casefold())
     if existing is not None and words.if_not_exists:
@@ -127,6 +142,8 @@ def _created(name: str, words: _CreateWords, rest: Statement, binder: Binder) ->
     if existing is not None and not words.or_replace:
         hint = f"write CREATE OR REPLACE TEMP VIEW {name} AS …"
         raise AlreadyExists(f"view {name!r} already exists", hint=hint)
+    if is_of_files:
+        return ViewChange(name, None, by_spark=True)
     query = rest.after(end_of_columns + 1)
     if parameter_names(query):
         raise InvalidInput(f"view {name!r} cannot have parameters", hint="write their values in its query")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import sleeper_nb as sl
+
 HEAVY = {
     "altair", "boto3", "datafusion", "duckdb", "ipywidgets", "numpy", "pandas", "polars", "pyarrow", "pyspark",
     "sqlglot", "vl_convert",
@@ -37,3 +39,15 @@ def test_loading_the_extension_loads_nothing_heavy(tmp_path):
         "shell.run_cell('x = %sleeper help').raise_error()",
     )
     assert not loaded("\n".join(lines)) & HEAVY
+
+
+def test_the_first_answer_of_sql_loads_neither_pandas_nor_spark(tmp_path):
+    with sl.connect(tmp_path / "w") as session:
+        table = session.create_table("t", sl.Schema({"k": "int"}, {}, {"n": "int"}), split_points=[3])
+        table.ingest([{"k": k, "n": k} for k in range(10)])
+    lines = (
+        "import sleeper_nb as sl",
+        f"session = sl.connect({str(tmp_path / 'w')!r})",
+        "assert session.sql('SELECT sum(n) AS n FROM t WHERE k < 5').to_dict() == {'n': [10]}",
+    )
+    assert not loaded("\n".join(lines)) & {"pandas", "polars", "pyspark", "altair", "IPython"}

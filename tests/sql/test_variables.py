@@ -36,6 +36,7 @@ def tables(session: sl.Session) -> dict[str, Any]:
         "result": session.sql("SELECT * FROM rows", data={"rows": rows}),
         "indexed": rows.to_pandas().set_index("k", drop=False),
         "categories": rows.to_pandas().astype({"name": "category"}),
+        "enums": pl.DataFrame(rows).cast({"name": pl.Categorical}),
     }  # fmt: skip
 
 
@@ -80,6 +81,45 @@ def test_missing_values_of_pandas_are_null(session: sl.Session):
     assert session.sql("FROM df", data={"df": df}).to_dict() == expected
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_times_without_a_zone_are_in_utc_as_in_a_load(session: sl.Session, engine: Any):
+    times = session.create_table("at", sl.Schema({"k": "int"}, {"t": "timestamp"}))
+    times.ingest([{"k": 1, "t": pd.Timestamp("2026-01-01 05:00", tz="UTC")}])
+    df = pd.DataFrame({"t": pd.to_datetime(["2026-01-01 05:00"]), "n": [7]})
+    joined = session.sql("SELECT df.n FROM at JOIN df USING (t)", engine=engine, data={"df": df})
+    assert joined.to_dict() == {"n": [7]}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nested_texts_of_polars_are_read(session: sl.Session, engine: Any):
+    df = pl.DataFrame({"l": [["a", "b"]], "s": [{"z": "c"}]})
+    result = session.sql("SELECT s.z AS z, l FROM df", engine=engine, data={"df": df})
+    assert result.to_dict() == {"z": ["c"], "l": [["a", "b"]]}
+
+
+def test_a_class_made_from_the_data_frame_of_pandas_is_one(session: sl.Session):
+    class Named(pd.DataFrame):
+        pass
+
+    df = Named({"k": [1, 2]}).set_index("k", drop=False)
+    result = session.sql("FROM df", data={"df": df})
+    df.loc[1, "k"] = 100
+    assert result.to_dict() == {"k": [1, 2]}
+
+
+def test_a_lazy_frame_is_computed_once(session: sl.Session):
+    computed = []
+    lazy = pl.DataFrame({"k": [1]}).lazy().map_batches(lambda each: (computed.append(1), each)[1])
+    assert session.sql("SELECT x.k FROM df x JOIN df y USING (k)", data={"df": lazy}).to_dict() == {"k": [1]}
+    assert len(computed) == 1
+
+
+def test_a_misspelt_variable_is_suggested(session: sl.Session):
+    with pytest.raises(sl.NotFound) as caught:
+        session.sql("SELECT * FROM frme", data={"frame": pd.DataFrame({"k": [1]})})
+    assert "frame" in str(caught.value.hint)
+
+
 def test_rows_are_those_of_the_moment_the_statement_began(session: sl.Session):
     df = pd.DataFrame({"k": [1, 2]})
     result = session.sql("SELECT max(k) AS k FROM df", data={"df": df})
@@ -99,6 +139,17 @@ def test_rows_are_those_of_the_moment_the_statement_began(session: sl.Session):
         (pd.DataFrame({"a": [1, "b"]}), "variable 'df' cannot be converted to Arrow: .* column a"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "variable 'df' has two columns 'a'"),
         (pa.table([[1], [2]], ["a", "a"]), "variable 'df' has two columns 'a'"),
+        (pd.DataFrame([[1, 2]], columns=["a", "A"]), "variable 'df' has two columns 'a'"),
+        (pd.DataFrame([[1]], columns=[""]), "variable 'df' has a column without a name"),
+        (pd.DataFrame(), "variable 'df' has no columns"),
+        (pd.DataFrame({"p": pd.period_range("2026", periods=1, freq="M")}), "column 'p' of variable 'df'"),
+        (pl.DataFrame({"o": pl.Series([object()], dtype=pl.Object)}), "column 'o' has Python objects"),
+        (pl.DataFrame({"a": [1]}).lazy().select("zz"), "variable 'df' cannot be converted to Arrow"),
+        (pd.DataFrame({"t": pd.to_datetime(["2026-01-01 00:00:00.000000999"])}), "column 't' .* lose data"),
+        (pd.DataFrame({"d": pd.to_timedelta([1500])}), "column 'd' .* lose data"),
+        (pa.table({"a": pa.array([1], pa.decimal256(50, 2))}), "variable df"),
+        (pd.DataFrame, "no table 'df'"),
+        (pl.DataFrame, "no table 'df'"),
     ],
 )
 def test_what_is_no_table_is_an_error_that_names_it(session: sl.Session, data: Any, problem: str):

@@ -113,6 +113,7 @@ TABLE: dict[str, Callable[[Any], Any]] = {
     "check": lambda t: t.check(deep=True),
     "diff": lambda t: t.diff(2),
     "fields": lambda t: t.fields(),
+    "profile": lambda t: t.profile().to_dict(),
     "files": lambda t: t.files(),
     "grid": lambda t: t.grid().text(),
     "inspect": lambda t: t.inspect(
@@ -159,7 +160,7 @@ EXPORTED = {"export"}  # writes files of its own: held below
 TABLE_AT = {
     name: TABLE[name]
     for name in (
-        "at_reference", "card", "fields", "files", "grid", "inspect", "leaves", "partitions", "plan",
+        "at_reference", "card", "fields", "files", "grid", "inspect", "leaves", "partitions", "plan", "profile",
         "processing", "scan", "schema", "source", "state", "system_table", "to_dict",
     )
 } | {

@@ -14,13 +14,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 import duckdb
 
-from sleeper_nb.engines.duckdb.database import Database, connect_anew
+from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.engines.duckdb.duckdb_reads import Query
+from sleeper_nb.engines.duckdb.relations import duckdb_type
 from sleeper_nb.engines.duckdb.statement_time import depends_on_time, set_moment, unstable_function
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.errors import InvalidInput
@@ -71,18 +71,12 @@ class StandIn:
 
     def create(self, connection: duckdb.DuckDBPyConnection, name: str) -> None:
         """Create the empty table, and a view of it with the names of the real table and its columns."""
-        typed = ", ".join(map(" ".join, zip(self.columns, _types(self.schema), strict=True)))
+        fields = zip(self.columns, self.schema.fields, strict=True)
+        typed = ", ".join(f"{name} {duckdb_type(field.type)}" for name, field in fields)
         connection.execute(f"CREATE TEMP TABLE {self.table} ({typed})")
         names = zip(self.columns, self.schema.names, strict=True)
         renamed = ", ".join(f"{own} AS {quoted_name(real)}" for own, real in names)
         connection.execute(f"CREATE TEMP VIEW {quoted_name(name)} AS SELECT {renamed} FROM {self.table}")  # noqa: S608 - names only
-
-
-@lru_cache(maxsize=256)
-def _types(schema: Schema) -> tuple[str, ...]:
-    """Return DuckDB's types of the columns."""
-    with closing(connect_anew()) as connection:
-        return tuple(map(str, connection.from_arrow(schema.arrow.empty_table()).types))
 
 
 def pushed_filters(
@@ -138,6 +132,8 @@ def necessary_in(
         return Necessary({}, "the statement has no conditions")
     if why := next(filter(None, (query.why_not_planned for query in queries.values())), ""):
         return Necessary({}, why)
+    if any(each.spark_frame is not None for each in bound.variables):
+        return Necessary({}, "the statement also reads a Spark DataFrame")
     mark = bound.unused_mark
     stand_ins = {name: StandIn.of(at, rows.state.schema, mark) for at, (name, rows) in enumerate(tables.items())}
     with closing(database.connect_planning()) as planning:
@@ -161,7 +157,7 @@ def _name_stand_ins(
             query = queries[what.statement.text].asked
             planning.execute(f"CREATE TEMP VIEW {quoted_name(name)} AS {query}")
         elif isinstance(what, BoundVariable):
-            planning.register(name, what.to_arrow())
+            planning.register(name, what.to_arrow().slice(0, 0))
         elif isinstance(what.rows, TableRows):
             stand_ins[name].create(planning, name)
         else:

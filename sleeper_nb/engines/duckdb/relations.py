@@ -12,7 +12,7 @@ import re
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
+from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
@@ -22,13 +22,14 @@ from sleeper_nb.engines.duckdb.duckdb_reads import Query, judged
 from sleeper_nb.errors import InvalidInput, SleeperError, StorageError
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.processing import Aggregation
-from sleeper_nb.model.schema import Field, Schema, quoted_name
+from sleeper_nb.model.schema import Field, FieldType, Schema, quoted_name
 from sleeper_nb.operations.row_processing import Processor, in_microseconds
 from sleeper_nb.operations.scanning.read_rows import check_contents, check_files, stream
 from sleeper_nb.operations.scanning.scan_plan import ScanPlan
 from sleeper_nb.operations.system_tables import SystemRows
 from sleeper_nb.sql.histogram import HIGH, LOW, range_of
 from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.variables import BoundVariable
 from sleeper_nb.storage.filesystem import Storage
 
 logger = logging.getLogger(__name__)
@@ -148,13 +149,34 @@ def _relation(
         part = data_files(connection, storage, filenames, plan.schema)
         parts.append(part if region is None else part.filter(_inside(region, plan.schema)))
     if not parts:
-        return connection.from_arrow(plan.schema.arrow.empty_table())
+        return _no_rows(connection, plan.schema)
     rows = parts[0]
     for part in parts[1:]:
         rows = rows.union(part)
     if tuple(rows.columns) != plan.schema.names:
         rows = rows.select(*map(column, plan.schema.names))
     return processed(rows, plan)
+
+
+_TYPES_OF_FIELDS: Final[Mapping[str, str]] = {
+    "int": "INTEGER", "long": "BIGINT", "string": "VARCHAR", "bytearray": "BLOB", "double": "DOUBLE", "float": "FLOAT",
+    "boolean": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMPTZ",
+}  # fmt: skip
+
+
+def duckdb_type(kind: FieldType) -> str:
+    """Return DuckDB's type of a field's values."""
+    if kind.name == "list":
+        return f"{duckdb_type(kind.arguments[0])}[]"
+    if kind.name == "map":
+        return f"MAP({', '.join(map(duckdb_type, kind.arguments))})"
+    return str(kind).upper() if kind.name == "decimal" else _TYPES_OF_FIELDS[kind.name]
+
+
+def _no_rows(connection: duckdb.DuckDBPyConnection, schema: Schema) -> duckdb.DuckDBPyRelation:
+    """Return no row with the columns of a schema; made by SQL, as DuckDB imports pandas before it reads Arrow."""
+    columns = (f"CAST(NULL AS {duckdb_type(each.type)}) AS {quoted_name(each.name)}" for each in schema.fields)
+    return connection.sql(f"SELECT {', '.join(columns)} LIMIT 0")
 
 
 def data_files(
@@ -193,6 +215,15 @@ def system_table(connection: duckdb.DuckDBPyConnection, rows: SystemRows) -> duc
     if rows.path is not None:
         return parquet(connection, rows.storage, [rows.path])
     return connection.from_arrow(rows.columns())
+
+
+def of_variable(connection: duckdb.DuckDBPyConnection, variable: BoundVariable) -> duckdb.DuckDBPyRelation:
+    """Return the rows of a variable as a relation; `SleeperError` when DuckDB cannot read them, or Spark fails."""
+    try:
+        return connection.from_arrow(variable.to_arrow())
+    except duckdb.Error as error:
+        ours = explained(error)
+        raise InvalidInput(f"{variable}: {ours.message}", hint="convert the column first, or leave it out") from error
 
 
 def column(name: str) -> duckdb.Expression:

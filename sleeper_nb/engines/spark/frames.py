@@ -248,8 +248,9 @@ def system_table(spark: SparkSession, rows: SystemRows) -> DataFrame:
 
 def of_variable(spark: SparkSession, variable: BoundVariable) -> DataFrame:
     """Return the rows of a variable; `InvalidInput` when Spark has no type for a column."""
-    if variable.spark_frame is not None:
-        return variable.spark_frame
+    frame = variable.spark_frame
+    if frame is not None and frame.sparkSession is spark:
+        return frame
     try:
         return spark.createDataFrame(variable.to_arrow())
     except (TypeError, ValueError) as error:  # PySpark's own errors are of these classes too

@@ -78,6 +78,12 @@ def own_views(session: SparkSession) -> tuple[str, ...]:
     return tuple(views.apply(index).table() for index in range(views.size()))
 
 
+def has_function(session: SparkSession, name: str) -> bool:
+    """Return whether a session can call a function of a name: one of Spark's, or one that was registered."""
+    identifier = session._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(name)  # type: ignore[union-attr]  # noqa: SLF001
+    return bool(session._jsparkSession.sessionState().catalog().functionExists(identifier))  # noqa: SLF001
+
+
 def delete_with_jvm(session: SparkSession, folder: Path) -> None:
     """Have the JVM delete the folder when it ends, in case this process is killed."""
     gateway = session.sparkContext._gateway  # noqa: SLF001 - the only way to the JVM

@@ -54,11 +54,19 @@ Not among them: names of classes (a catalog, a cost evaluator), what makes a dam
 _TIME_ZONE: Final = "spark.sql.session.timeZone"
 
 
+_ONLY_PYTHON: Final = frozenset({
+    "arrow_udf", "arrow_udtf", "asc", "asc_nulls_first", "asc_nulls_last", "broadcast", "call_function", "call_udf",
+    "col", "column", "desc", "desc_nulls_first", "desc_nulls_last", "expr", "lit", "pandas_udf", "udf", "udtf",
+    "unwrap_udt",
+})  # fmt: skip
+"""Functions of PySpark that SQL does not have."""
+
+
 def function_names() -> frozenset[str]:
     """Return the names of Spark's functions, as far as PySpark lists them; Spark need not run for that."""
     from pyspark.sql import functions
 
-    return frozenset(functions.__all__)
+    return frozenset(functions.__all__) - _ONLY_PYTHON
 
 
 def check_change(key: str | None) -> None:

@@ -208,7 +208,7 @@ def exactly(array: pa.Array, target: FieldType) -> pa.Array:
         return pa.nulls(len(array), target.arrow)
     if rule is None:
         raise _refused(kind, target, array)
-    plain = _plain(array)
+    plain = plain_values(array)
     try:
         return rule.cast(plain, target)
     except BAD_VALUE as error:
@@ -252,15 +252,15 @@ def first_bad(values: Any, cast: Callable[[Any], Any]) -> int | None:
     return low
 
 
-def _plain(array: pa.Array) -> pa.Array:
+def plain_values(array: pa.Array) -> pa.Array:
     """Return dictionary or run-length encoded values, views and known extension types as plain values."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         return array.storage
     if pa.types.is_run_end_encoded(kind):
-        return _plain(pc.run_end_decode(array))
+        return plain_values(pc.run_end_decode(array))
     if pa.types.is_dictionary(kind):  # Arrow cannot look up views
-        return _plain(array.dictionary).take(array.indices)
+        return plain_values(array.dictionary).take(array.indices)
     if pa.types.is_string_view(kind):
         return array.cast(pa.large_string())
     if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):  # Arrow has few casts of these

@@ -11,17 +11,19 @@ from sleeper_nb.operations.loading.conform import first_line
 
 
 def is_pandas(data: Any) -> bool:
-    """Return whether data is a pandas DataFrame."""
-    return _library(data) == "pandas" and hasattr(data, "columns")
+    """Return whether data is a pandas DataFrame, or of a class made from it."""
+    return _is_a(data, "pandas", "DataFrame")
 
 
 def is_spark(data: Any) -> bool:
     """Return whether data is a Spark DataFrame."""
-    return _library(data) == "pyspark" and hasattr(data, "columns")
+    return _is_a(data, "pyspark", "DataFrame")
 
 
 def is_table(data: Any) -> bool:
     """Return whether data has rows and named columns, and can be read more than once."""
+    if isinstance(data, type):
+        return False
     if is_pandas(data) or is_spark(data) or isinstance(data, pa.RecordBatch):
         return True
     is_lazy = _library(data) in {"polars", "pyarrow"} and (hasattr(data, "collect") or hasattr(data, "to_table"))
@@ -40,8 +42,11 @@ def arrow_of(data: Any) -> pa.Table:
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
-    if _library(data) == "polars" and hasattr(data, "collect"):
-        data = data.collect()
+    if _library(data) == "polars":
+        data = data.collect() if hasattr(data, "collect") else data
+        objects = [name for name, kind in getattr(data, "schema", {}).items() if str(kind) == "Object"]
+        if objects:
+            raise InvalidInput(f"column {objects[0]!r} has Python objects", hint="convert the column, or leave it out")
     if _library(data) == "pyarrow" and hasattr(data, "to_table"):  # a dataset, or a scan of one
         return data.to_table()
     if _has_stream(data):
@@ -54,6 +59,12 @@ def arrow_of(data: Any) -> pa.Table:
         f"cannot ingest a {type(data).__module__}.{type(data).__qualname__}",
         hint="pass a pandas, Polars, Arrow, DuckDB or Spark table, a list of dictionaries, or a path",
     )
+
+
+def _is_a(data: Any, library: str, name: str) -> bool:
+    """Return whether data is an instance of a class of a library, which need not be imported for that."""
+    kinds = type(data).__mro__
+    return any(kind.__name__ == name and kind.__module__.partition(".")[0] == library for kind in kinds)
 
 
 def _library(data: Any) -> str:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.keys import KeyValue, check_key, key_after
+from sleeper_nb.model.keys import KeyValue, arrow_value, check_key, key_after
 from sleeper_nb.model.partitions import Partition, Range, Region, parse_region
 from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.schema import Schema
@@ -311,12 +311,14 @@ def keys_in(region: Region, rows: pa.Table, schema: Schema, *, low: str = "", hi
     of the columns compared with the region's lower and upper bound: ``low="min_", high="max_"`` tests whether the range
     lies inside the region, ``low="max_", high="min_"`` whether it overlaps the region.
     """
-    tests = [pa.chunked_array([pa.repeat(pa.scalar(True), rows.num_rows)])]  # noqa: FBT003 - a value
+    tests = []
     for key, r in zip(schema.row_keys, region.ranges, strict=True):
         if r.min is not None:
-            tests.append(pc.greater_equal(rows[f"{low}{key.name}"], pa.scalar(r.min, key.type.arrow)))
+            tests.append(pc.greater_equal(rows[f"{low}{key.name}"], arrow_value(r.min, key.type.arrow)))
         if r.max is not None:
-            tests.append(pc.less(rows[f"{high}{key.name}"], pa.scalar(r.max, key.type.arrow)))
+            tests.append(pc.less(rows[f"{high}{key.name}"], arrow_value(r.max, key.type.arrow)))
+    if not tests:
+        return pa.chunked_array([pa.repeat(pa.scalar(True), rows.num_rows)])  # noqa: FBT003 - a value
     return reduce(pc.and_, tests)
 
 
