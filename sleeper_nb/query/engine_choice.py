@@ -1,13 +1,14 @@
 """Which engine runs a statement for which the user names none: DuckDB, unless there is a reason for Spark.
 
 DuckDB answers within milliseconds and, on one machine, reads faster than Spark. The reasons for Spark are a warehouse
-that names a cluster, a statement in Spark's SQL, a view that Spark keeps, and much to read.
+that names a cluster, a statement in Spark's SQL, a view that Spark keeps, a Spark DataFrame, and much to read by a
+statement that both engines answer alike.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -20,7 +21,7 @@ ENGINES: tuple[Engine, ...] = ("spark", "duckdb")
 EngineChoice = Literal["auto", "spark", "duckdb"]
 
 LARGE_GIB: Final = 4
-"""From this size of the files to read on, a statement runs on Spark."""
+"""From this size of the files to read on, Spark runs a statement that both engines answer alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +61,10 @@ _FORMATS: Final = frozenset({"PARQUET", "CSV", "JSON", "ORC", "TEXT", "AVRO", "B
 _NO_FUNCTION: Final = re.compile(r"(?:Function with name |cannot call table function )[\"']?(\w+)", re.IGNORECASE)
 
 
-def why_only_spark(sql: str, views: frozenset[str]) -> str:
+def why_only_spark(sql: str, views: Callable[[], Container[str]]) -> str:
     """Return why a text can be no statement for DuckDB, as its first words show; "" when it may be one.
 
-    `views` has the names, in lower case, of the views that only Spark keeps.
+    `views` returns the names, in lower case, of the views that only Spark keeps.
     """
     try:
         statement = Statement.of(sql, dialect="spark")
@@ -71,7 +72,7 @@ def why_only_spark(sql: str, views: frozenset[str]) -> str:
         return ""
     words = statement.words()
     first, second, *others = (*words[:4], "", "")
-    if (first, second, *others[:2]) == _DROP and (name := _kept(statement.tokens[4:], views)):
+    if (first, second, *others[:2]) == _DROP and (name := _kept(statement.tokens[4:], views())):
         return f"Spark keeps view {name}"
     if first == "CREATE" and "USING" in words and "AS" not in words:
         return "CREATE … USING is Spark's SQL"
@@ -85,7 +86,9 @@ def why_only_spark(sql: str, views: frozenset[str]) -> str:
     return ""
 
 
-def why_spark_after(error: SleeperError, sql: str, views: frozenset[str], has_function: Callable[[str], bool]) -> str:
+def why_spark_after(
+    error: SleeperError, sql: str, views: Callable[[], Container[str]], has_function: Callable[[str], bool]
+) -> str:
     """Return why a statement that DuckDB refused is one for Spark; "" when nothing shows that.
 
     Parameters
@@ -95,7 +98,7 @@ def why_spark_after(error: SleeperError, sql: str, views: frozenset[str], has_fu
     sql
         The statement.
     views
-        The names, in lower case, of the views that Spark keeps.
+        Returns the names, in lower case, of the views that Spark keeps.
     has_function
         Returns whether Spark has a function of a name in lower case.
     """
@@ -112,7 +115,7 @@ def why_spark_after(error: SleeperError, sql: str, views: frozenset[str], has_fu
         return "its texts are written as in Spark's SQL"
     if words := _spark_words(tokens, error.message):
         return f"{words} is Spark's SQL"
-    view = _kept(tokens, views) if isinstance(error, NotFound) else ""
+    view = _kept(tokens, views()) if isinstance(error, NotFound) else ""
     return f"Spark keeps view {view}" if view else ""
 
 
@@ -138,7 +141,7 @@ def _spark_words(tokens: Sequence[Token], message: str) -> str:
     return ""
 
 
-def _kept(tokens: Sequence[Token], views: frozenset[str]) -> str:
+def _kept(tokens: Sequence[Token], views: Container[str]) -> str:
     """Return the first name among tokens that a view has; "" for none."""
     names = (unquote(token, dialect="spark") for token in tokens if token.kind in {"word", "quoted"})
     return next((name for name in names if name.casefold() in views), "")

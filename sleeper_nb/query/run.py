@@ -118,7 +118,7 @@ def run_query(
 
     if engine != "auto":
         return run(ChosenEngine(engine))
-    on_spark = _views_on_spark(engines, kept)
+    on_spark = partial(_views_on_spark, engines, kept)
     why = f"the warehouse names cluster {engines.cluster}" if engines.cluster else why_only_spark(sql, on_spark)
     if not why:
         try:
@@ -130,11 +130,20 @@ def run_query(
         except (InvalidInput, NotFound) as error:
             why = why_spark_after(error, sql, on_spark, partial(_is_spark_function, engines))
             if not why:
-                if not error.hint_parts and error.message.startswith("DuckDB: "):
-                    error.hint = _IF_SPARK
+                _suggest_spark(error)
                 raise
     logger.info("Spark runs the statement: %s", why)
     return run(ChosenEngine("spark", why))
+
+
+def _suggest_spark(error: SleeperError) -> None:
+    """Say in the hint of DuckDB's error that Spark may read the statement, unless it says already what is meant."""
+    if not error.message.startswith("DuckDB: "):
+        return
+    if "No function matches" in error.message:  # Spark may have the function with other arguments
+        error.hint = (*error.hint_parts, "; ", *_IF_SPARK)
+    elif not error.hint_parts:
+        error.hint = _IF_SPARK
 
 
 def _on_spark_if_it_can(run: Callable[[ChosenEngine], QueryResult], why: str) -> QueryResult:

@@ -458,13 +458,14 @@ class Session:
             Statements that could write are refused (``REFERENCE.md``, "What SQL reads").
         engine
             ``"duckdb"``, ``"spark"``, or ``"auto"``: DuckDB, unless the warehouse names a Spark cluster, only Spark can
-            read the statement or keeps a view in it, or its files have 4 GiB or more. The line below the rows says
-            which engine was chosen, and why.
+            read the statement or keeps a view in it, a variable in it is a Spark DataFrame, or its files have 4 GiB or
+            more and both engines answer it alike. The line below the rows says which was chosen, and why.
         params
             Values of ``:name`` in the statement; they are bound, never pasted.
         data
             Data frames and the like that the statement may read by name, ``FROM df``: pandas, Polars, Arrow, DuckDB and
-            Spark tables, and everything here that has `to_arrow`. A table or view of the same name is read instead.
+            Spark tables, and everything here that has `to_arrow`. A table or view of the same name is read instead. A
+            view that reads one reads the variable that is passed each time.
         dry_run
             Refuse a statement that changes a view: for callers that only want `QueryResult.cost` or
             `QueryResult.explain`, neither of which reads rows.

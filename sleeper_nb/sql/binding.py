@@ -176,6 +176,12 @@ class Bound:
         return replace(self, named={name: _narrowed(what, name, necessary) for name, what in self.named.items()})
 
     @property
+    def absent(self) -> tuple[TableReference, ...]:
+        """Tables that are read, also by the views, and are not ours."""
+        of_views = (each for what in self.named.values() if isinstance(what, Bound) for each in what.absent)
+        return (*self.unknown, *of_views)
+
+    @property
     def statements(self) -> tuple[Statement, ...]:
         """The statement itself, and those of the views that it reads."""
         views = (what for what in self.named.values() if isinstance(what, Bound))

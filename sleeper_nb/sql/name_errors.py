@@ -33,7 +33,7 @@ def name_error(error: SleeperError, bound: Bound, names: Callable[[], tuple[str,
         return _without_column(match[2], match[1], bound)
     if match := _SYNTAX.search(error.message):
         return _with_quotes(error, match[1], bound)
-    unknown = bound.unknown
+    unknown = bound.absent
     tables = names() if unknown else ()
     for reference in unknown:
         table, _, part = reference.name.rpartition(".")

@@ -75,6 +75,13 @@ def test_tables_views_and_ctes_win(session: sl.Session, engine: Any):
         assert "variable" not in repr(result)
 
 
+def test_a_view_of_a_variable_reads_the_one_that_is_passed_each_time(session: sl.Session):
+    session.sql("CREATE TEMP VIEW of_df AS SELECT max(k) AS k FROM df", data={"df": pd.DataFrame({"k": [1]})})
+    assert session.sql("SELECT k FROM of_df", data={"df": pd.DataFrame({"k": [5]})}).to_dict() == {"k": [5]}
+    with pytest.raises(sl.NotFound, match="no table 'df'"):
+        session.sql("SELECT k FROM of_df")
+
+
 def test_missing_values_of_pandas_are_null(session: sl.Session):
     df = pd.DataFrame({"f": [1.5, float("nan")], "o": ["a", None], "n": pd.array([1, None], "Int64")})
     expected = {"f": [1.5, None], "o": ["a", None], "n": [1, None]}

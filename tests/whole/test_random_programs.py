@@ -66,7 +66,7 @@ READS = {
     },
     "table": {
         "at_reference", "card", "fields", "files", "grid", "inspect", "jobs", "leaves", "online", "partitions", "plan",
-        "processing",
+        "processing", "profile",
         "property_notes", "property_values", "resolved", "savepoint_manager", "savepoints", "schema", "source", "state",
         "state_store", "status", "store", "system_table", "to_dict",
     },
