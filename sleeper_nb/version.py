@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
 
@@ -45,7 +45,7 @@ from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.loading.source_files import CsvFormat
 from sleeper_nb.operations.scanning.export import ExportReport, export
 from sleeper_nb.operations.scanning.footers import with_row_groups
-from sleeper_nb.operations.scanning.reach import regions_met
+from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Test, regions_met
 from sleeper_nb.operations.scanning.read_rows import read, stream
 from sleeper_nb.operations.scanning.row_condition import Condition, regions_of_rows
 from sleeper_nb.operations.scanning.scan_plan import (
@@ -79,10 +79,11 @@ from sleeper_nb.report import (
 )
 from sleeper_nb.sql.binding import BoundSource, metadata_lookup
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.tabular import Tabular, as_dict
+from sleeper_nb.tabular import Tabular, as_dict, as_polars
 
 if TYPE_CHECKING:
     import duckdb
+    import polars as pl
     from pyspark.sql import DataFrame
 
 
@@ -107,6 +108,7 @@ class Scan(Report, Tabular):
     limit: int | None = None
     _condition: Condition | None = None
     _planned_first: Callable[[int], ScanPlan] | None = None
+    _narrowed: Callable[[Test], ScanPlan] | None = None
     _progress: Progress = SILENT
     display: Display = DEFAULT_DISPLAY
     _first: FirstRows = field(init=False, compare=False)
@@ -190,6 +192,36 @@ class Scan(Report, Tabular):
                 progress.update(f"profiling column {name}", done, len(names))
                 profiles.append(interruptible(connection, partial(column_profile, rows, fields[name])))
         return profile_listing(profiles, f"profile of {self.table} at {self.resolved}")
+
+    @overload
+    def to_polars(self, *, lazy: Literal[False] = False) -> pl.DataFrame: ...
+
+    @overload
+    def to_polars(self, *, lazy: Literal[True]) -> pl.LazyFrame: ...
+
+    def to_polars(self, *, lazy: bool = False) -> pl.DataFrame | pl.LazyFrame:
+        """Return all rows as a Polars DataFrame, or a lazy frame that reads them when it is collected.
+
+        A lazy frame reads only the columns that Polars needs then, and leaves out partitions and files that its
+        conditions on row keys exclude. Its files are kept until the session is closed. `EngineError` when Polars is
+        not installed.
+        """
+        if not lazy:
+            return as_polars(self.to_arrow())
+        from sleeper_nb.engines.polars_scan import lazy_frame
+
+        self._guard.until_closed("lazy frame")
+        schema = self._plan.schema.arrow
+        return lazy_frame(self._rows, pa.schema([schema.field(name) for name in self.columns or schema.names]))
+
+    def _rows(self, columns: Sequence[str] | None, test: Test, limit: int | None) -> Iterator[pa.RecordBatch]:
+        """Return rows that may meet a test; with a limit, the first ones of the scan."""
+        limits = [each for each in (limit, self.limit) if each is not None]
+        narrowed = self._narrowed if not limits else None
+        plan = self._plan if narrowed is None else narrowed(test)
+        names = self.columns if columns is None else tuple(columns) or (self._plan.schema.row_keys[0].name,)
+        most = min(limits, default=None)
+        return stream(plan, self._storage, columns=names, where=self._condition, limit=most)
 
     def to_spark(self) -> DataFrame:
         """Return a Spark DataFrame; Spark starts now, the rows are read when the DataFrame is used.
@@ -404,8 +436,12 @@ class TableAt(Report):
         condition = None if where is None else c.engines.condition(where, schema)
         if condition is not None:
             regions = regions_of_rows(regions, condition.necessary, schema)
-        reached = None if condition is None else regions_met(condition.reach, schema)
-        plan = plan_scan(state, regions, self._processing(schema), reached)
+        processing, reach = self._processing(schema), ANY_ROW if condition is None else condition.reach
+
+        def planned(test: Test) -> ScanPlan:
+            return plan_scan(state, regions, processing, regions_met(AllOf((reach, test)), schema))
+
+        plan = planned(ANY_ROW)
         return Scan(
             table=self.name,
             resolved=self.resolved,
@@ -420,6 +456,7 @@ class TableAt(Report):
             limit=limit,
             _condition=condition,
             _planned_first=partial(plan_first_rows, plan, state),
+            _narrowed=planned,
             _progress=c.progress,
         )
 

@@ -138,11 +138,11 @@ class SleeperSource(DataSource):
     """The data source; `register` makes the class for an instance.
 
     Options are those of `sleeper_nb.engines.spark.source_options.OPTIONS`: ``table``; at most one of
-    ``scan.snapshot-id``, ``scan.savepoint-id`` (an id or a name), ``scan.timestamp`` and ``version`` (the words of
-    ``VERSION AS OF``); ``warehouse``, ``instance``, ``region`` and ``endpoint-url`` for another instance; and those of
-    streams (`sleeper_nb.engines.spark.stream`). A DataFrame stays at the version of the moment it was loaded, and has
-    that version's schema; a stream keeps the columns that it was started with. Filters, iterator and aggregations are
-    those that the table has when a query runs.
+    ``scan.snapshot-id``, ``scan.savepoint-id`` (an id or a name), ``scan.timestamp``, ``scan.timestamp-millis`` (since
+    1970) and ``version`` (the words of ``VERSION AS OF``); ``warehouse``, ``instance``, ``region`` and ``endpoint-url``
+    for another instance; and those of streams (`sleeper_nb.engines.spark.stream`). A DataFrame stays at the version of
+    the moment it was loaded, and has that version's schema; a stream keeps the columns that it was started with.
+    Filters, iterator and aggregations are those that the table has when a query runs.
     """
 
     place: ClassVar[InstancePlace]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions
 from sleeper_nb.model.snapshots import (
+    EPOCH,
     SnapshotReference,
     VersionReference,
     parse_moment,
@@ -19,7 +21,7 @@ from sleeper_nb.operations.versioning.appends import SKIP_ROLLBACKS, BatchLimits
 
 TABLE: Final = "table"
 PLACE: Final = ("warehouse", "instance", "region", "endpoint-url")
-VERSION: Final = ("scan.snapshot-id", "scan.savepoint-id", "scan.timestamp", "version")
+VERSION: Final = ("scan.snapshot-id", "scan.savepoint-id", "scan.timestamp", "scan.timestamp-millis", "version")
 LIMITS: Final = ("maxSnapshotsPerTrigger", "maxFilesPerTrigger", "maxRowsPerTrigger")
 OPTIONS: Final = (TABLE, *PLACE, *VERSION, *LIMITS, SKIP_ROLLBACKS)
 """Every option; Spark passes them in lower case."""
@@ -125,12 +127,23 @@ def _version(values: Mapping[str, str]) -> VersionReference | None:
     text = values[name].strip()
     if name == "scan.timestamp":
         return parse_moment(text)
+    if name == "scan.timestamp-millis":
+        return _moment_of(text)
     if name == "scan.savepoint-id":
         return parse_version(f"savepoint.{text}")
     reference = parse_version(text)
     if name == "scan.snapshot-id" and not isinstance(reference, SnapshotReference):
         raise InvalidInput(f"{name} cannot be {text!r}", hint="give the number of a snapshot")
     return reference
+
+
+def _moment_of(millis: str) -> VersionReference:
+    """Return the version at a time in milliseconds since 1970; as in Paimon, a snapshot of that millisecond counts."""
+    try:
+        return parse_moment(EPOCH + timedelta(milliseconds=int(millis), microseconds=999))
+    except (ValueError, OverflowError) as error:
+        hint = "give milliseconds since 1970, such as 1793527200000"
+        raise InvalidInput(f"scan.timestamp-millis cannot be {millis!r}", hint=hint) from error
 
 
 def _count(values: Mapping[str, str], name: str) -> int | None:

@@ -81,6 +81,7 @@ def test_each_version_option_reads_its_version(spark, table):
         ("scan.savepoint-id", 1),
         ("scan.savepoint-id", "early"),
         ("scan.timestamp", str(second.time - timedelta(microseconds=1))),
+        ("scan.timestamp-millis", int(first.time.timestamp() * 1000)),
         ("version", "savepoint.early"),
     ]:
         assert content(at(spark, name, value)) == scanned(table, version=first.id), name

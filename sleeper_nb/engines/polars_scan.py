@@ -1,0 +1,127 @@
+"""A scan as a lazy Polars frame, which says what it needs when it is collected: columns, conditions, first rows."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from sleeper_nb.errors import EngineError
+from sleeper_nb.operations.scanning.reach import (
+    ANY_ROW,
+    AllOf,
+    AnyOf,
+    Compared,
+    IsNull,
+    OneOf,
+    Sign,
+    Test,
+    begins_with,
+    swapped,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+logger = logging.getLogger(__name__)
+
+Rows = Callable[[Sequence[str] | None, Test, int | None], Iterator[pa.RecordBatch]]
+"""Returns rows: of which columns (all when None), only those that may meet a test, and how many at most."""
+
+_SIGNS: Final[Mapping[str, Sign]] = {"Eq": "=", "Lt": "<", "LtEq": "<=", "Gt": ">", "GtEq": ">="}
+
+
+def lazy_frame(rows: Rows, schema: pa.Schema) -> pl.LazyFrame:
+    """Return a lazy frame of rows with an Arrow schema.
+
+    Each time the frame is collected, `rows` is called with what Polars needs. Polars filters the rows again, so a
+    condition that is not understood costs time and changes nothing.
+
+    Raises
+    ------
+    EngineError
+        When Polars is not installed.
+    """
+    try:
+        import polars as pl
+        from polars.io.plugins import register_io_source
+    except ImportError as error:
+        raise EngineError("Polars is not installed", hint="pip install polars") from error
+
+    def source(
+        columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, _batch_size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        # Polars counts rows before it filters them, so the first n rows must be those of the whole scan
+        test = ANY_ROW if predicate is None or n_rows is not None else necessary_of(predicate)
+        for batch in rows(columns, test, n_rows):
+            frame = pl.DataFrame(pa.Table.from_batches([batch]))
+            yield frame if predicate is None else frame.filter(predicate)
+
+    return register_io_source(source, schema=pl.DataFrame(schema.empty_table()).schema)
+
+
+def necessary_of(predicate: pl.Expr) -> Test:
+    """Return what rows must meet at least to meet a condition of Polars; `ANY_ROW` when it is not understood."""
+    try:
+        return _read(json.loads(predicate.meta.serialize(format="json")))
+    except Exception as error:  # noqa: BLE001 - of whatever kind: Polars filters the rows again
+        logger.debug("no partition is left out by a condition of Polars: %s", error)
+        return ANY_ROW
+
+
+def _read(node: Any) -> Test:
+    """Return the test of an expression, as Polars' JSON has it."""
+    kind, value = next(iter(node.items())) if isinstance(node, dict) else ("", {})
+    if kind == "BinaryExpr":
+        if value["op"] in {"And", "LogicalAnd"}:
+            return AllOf((_read(value["left"]), _read(value["right"])))
+        if value["op"] in {"Or", "LogicalOr"}:
+            return AnyOf((_read(value["left"]), _read(value["right"])))
+        return _compared(value["left"], value["op"], value["right"])
+    if kind == "Function":
+        return _of_function(value["function"], value["input"])
+    return ANY_ROW
+
+
+def _compared(left: Any, op: str, right: Any) -> Test:
+    sign = _SIGNS.get(op)
+    if sign is None:
+        return ANY_ROW
+    if "Column" in left and "Literal" in right:
+        return Compared(left["Column"], sign, _value(right))
+    if "Literal" in left and "Column" in right:
+        return Compared(right["Column"], swapped(sign), _value(left))
+    return ANY_ROW
+
+
+def _of_function(function: Any, inputs: Sequence[Any]) -> Test:
+    """Return the test of a function of a column and literals."""
+    column, literals = inputs[0].get("Column"), inputs[1:]
+    if column is None or any("Literal" not in each for each in literals):
+        return ANY_ROW
+    boolean, text = function.get("Boolean"), function.get("StringExpr")
+    if boolean == "IsNull":
+        return IsNull(column)
+    if text == "StartsWith" and isinstance(prefix := _value(literals[0]), str):
+        return begins_with(column, prefix)
+    if not isinstance(boolean, dict):
+        return ANY_ROW
+    if "IsIn" in boolean and not boolean["IsIn"]["nulls_equal"]:
+        return OneOf(column, tuple(value for value in _value(literals[0]) if value is not None))
+    if "IsBetween" in boolean:  # at least between both ends, whichever is open
+        low, high = map(_value, literals)
+        return AllOf((Compared(column, ">=", low), Compared(column, "<=", high)))
+    return ANY_ROW
+
+
+def _value(literal: Any) -> Any:
+    """Return the value of a literal; of a list, a list."""
+    import polars as pl
+
+    expression = pl.Expr.deserialize(io.StringIO(json.dumps(literal)), format="json")
+    value = pl.select(expression).item()
+    return value.to_list() if isinstance(value, pl.Series) else value
