@@ -199,6 +199,7 @@ class Scan(Report, Tabular):
     @overload
     def to_polars(self, *, lazy: Literal[True]) -> pl.LazyFrame: ...
 
+    @checked
     def to_polars(self, *, lazy: bool = False) -> pl.DataFrame | pl.LazyFrame:
         """Return all rows as a Polars DataFrame, or a lazy frame that reads them when it is collected.
 

@@ -43,7 +43,10 @@ def trips(cell, shell):
 def process(tmp_path_factory):
     """What a process with these magics did, and the files that it left."""
     home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("here")
-    places = {"HOME": str(home), "IPYTHONDIR": str(tmp_path_factory.mktemp("ipython"))}
+    places = {
+        "HOME": str(home), "IPYTHONDIR": str(tmp_path_factory.mktemp("ipython")),
+        "PYTHONDONTWRITEBYTECODE": "1",  # Python itself would write what nothing has imported before on this machine
+    }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-m", "tests.faces.quiet_process", str(folder)],
         capture_output=True,
