@@ -45,7 +45,7 @@ from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.loading.source_files import CsvFormat
 from sleeper_nb.operations.scanning.export import ExportReport, export
 from sleeper_nb.operations.scanning.footers import with_row_groups
-from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Test, regions_met
+from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Compared, Reach, Test
 from sleeper_nb.operations.scanning.read_rows import read, stream
 from sleeper_nb.operations.scanning.row_condition import Condition, regions_of_rows
 from sleeper_nb.operations.scanning.scan_plan import (
@@ -437,10 +437,11 @@ class TableAt(Report):
         condition = None if where is None else c.engines.condition(where, schema)
         if condition is not None:
             regions = regions_of_rows(regions, condition.necessary, schema)
-        processing, reach = self._processing(schema), ANY_ROW if condition is None else condition.reach
+        processing = self._processing(schema)
+        necessary = () if condition is None else (condition.reach, *(Compared(*each) for each in condition.necessary))
 
         def planned(test: Test) -> ScanPlan:
-            return plan_scan(state, regions, processing, regions_met(AllOf((reach, test)), schema))
+            return plan_scan(state, regions, processing, Reach.of(AllOf((*necessary, test)), schema))
 
         plan = planned(ANY_ROW)
         return Scan(

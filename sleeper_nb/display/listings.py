@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.display.preview import MAX_BYTES, bounded_with_html
-from sleeper_nb.model.files import KEY_COLUMNS, Totals
+from sleeper_nb.model.files import VALUE_COLUMNS, Totals
 from sleeper_nb.model.schema import Field
 from sleeper_nb.model.state import TableState
 from sleeper_nb.report import (
@@ -67,7 +67,7 @@ class FileListing(Report, Tabular, Sequence[dict[str, Any]]):
         return self.references
 
     def _keys(self) -> list[str]:
-        return [name for name in self.references.column_names if name.startswith(KEY_COLUMNS)]
+        return [name for name in self.references.column_names if name.startswith(VALUE_COLUMNS)]
 
     def _columns(self) -> tuple[str, ...]:
         return ("file", "partition", "rows", "bytes", "added", *(name.replace("_", " ", 1) for name in self._keys()))

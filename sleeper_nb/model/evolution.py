@@ -18,7 +18,9 @@ from dataclasses import dataclass, replace
 
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.processing import AGGREGATIONS, FILTERS, DataProcessing
+from sleeper_nb.model.properties import STATISTICS
 from sleeper_nb.model.schema import Field, FieldType, Schema
+from sleeper_nb.model.statistics import StatisticsColumns
 
 _WIDER: Collection[tuple[str, str]] = frozenset({("int", "long"), ("int", "double"), ("float", "double")})
 """Pairs of types: the second can hold every value of the first."""
@@ -198,6 +200,22 @@ def _widens(old: FieldType, new: FieldType) -> bool:
         return False
     (precision, scale), (new_precision, new_scale) = old.arguments, new.arguments
     return bool(new_scale >= scale and new_precision - new_scale >= precision - scale)
+
+
+def check_statistics(columns: StatisticsColumns, changes: Iterable[SchemaChange]) -> None:
+    """Refuse to rename or drop a column that a table's property names: the property would name no column.
+
+    Raises
+    ------
+    InvalidInput
+        When a change affects such a column; the error names the property.
+    """
+    for change in changes:
+        if not isinstance(change, AddColumn) and columns.uses(change.name):
+            raise InvalidInput(
+                f"column {change.name!r} is named by the table's {STATISTICS}",
+                hint=f"change the property {STATISTICS} first; it is {','.join(columns.names or ())}",
+            )
 
 
 def check_processing(processing: DataProcessing, changes: Iterable[SchemaChange]) -> None:

@@ -23,8 +23,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sleeper_nb.model import statistics
 from sleeper_nb.model.keys import KeyValue, arrow_value
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.statistics import ColumnStatistics
 
 ACTIVE = "ACTIVE"
 READY_FOR_GC = "READY_FOR_GC"
@@ -32,8 +34,8 @@ READY_FOR_GC = "READY_FOR_GC"
 TIME = pa.timestamp("us", tz="UTC")
 PAIR = ("partition_id", "filename")
 """The columns that identify an active reference of a snapshot."""
-KEY_COLUMNS = ("min_", "max_")
-"""The prefixes of the columns with row key values; null in removed references, as nothing reads them there."""
+VALUE_COLUMNS = statistics.PREFIXES
+"""The prefixes of the columns with values of rows; null in removed references, as nothing reads them there."""
 _COLUMNS = (
     pa.field("filename", pa.string(), nullable=False),  # below the table's folder, with / as separator
     pa.field("partition_id", pa.string(), nullable=False),
@@ -72,6 +74,8 @@ class FileReference:
         The compaction job that wrote the file.
     checksum
         Of the whole file (`sleeper_nb.model.checksums`); None for files of releases without checksums.
+    statistics
+        Of columns of the whole file, as far as they are known.
     """
 
     filename: str
@@ -84,12 +88,28 @@ class FileReference:
     only_this_partition: bool = field(default=True, kw_only=True)
     job_id: str | None = field(default=None, kw_only=True)
     checksum: str | None = field(default=None, kw_only=True)
+    statistics: tuple[ColumnStatistics, ...] = field(default=(), kw_only=True)
 
 
 def files_schema(schema: Schema) -> pa.Schema:
-    """Return the columns of `FileReferences.table`; each row key adds typed ``min_…`` and ``max_…`` columns."""
+    """Return the columns of `FileReferences.table`; each row key adds typed ``min_…`` and ``max_…`` columns.
+
+    Columns with statistics follow, each as ``min_…``, ``max_…`` and ``nulls_…``, once a file has some.
+    """
     keys = [pa.field(f"{end}_{f.name}", f.type.arrow) for f in schema.row_keys for end in ("min", "max")]
     return pa.schema([*_COLUMNS, *keys])
+
+
+def key_names(columns: pa.Schema) -> list[str]:
+    """Return the row keys whose values columns of references have."""
+    others = statistics.reference_names(columns)
+    return [name[4:] for name in columns.names if name.startswith(statistics.MIN) and name not in others]
+
+
+def without_statistics(references: pa.Table | pa.RecordBatch) -> pa.Table | pa.RecordBatch:
+    """Return references without the columns of statistics."""
+    others = statistics.reference_names(references.schema)
+    return references.select([name for name in references.schema.names if name not in others])
 
 
 def completed(references: pa.Table) -> pa.Table:
@@ -101,17 +121,17 @@ def completed(references: pa.Table) -> pa.Table:
 
 
 def of_other_keys(removed: pa.Table, schema: Schema) -> pa.Table:
-    """Return removed references with the row key columns of another schema, all null."""
+    """Return removed references with the row key columns of another schema, all null, and without statistics."""
     columns = files_schema(schema)
-    kept = {name: removed[name] for name in removed.column_names if not name.startswith(KEY_COLUMNS)}
+    kept = {name: removed[name] for name in removed.column_names if not name.startswith(VALUE_COLUMNS)}
     keys = {f.name: pa.nulls(removed.num_rows, f.type) for f in columns if f.name not in kept}
     return pa.table({**kept, **keys}).select(columns.names).cast(columns)
 
 
 def to_values(rows: pa.Table) -> Iterator[FileReference]:
     """Yield the references in rows as values."""
-    keys = [name[4:] for name in rows.column_names if name.startswith("min_")]
-    for row in rows.to_pylist():
+    keys, plain = key_names(rows.schema), without_statistics(rows)
+    for row, of_file in zip(plain.to_pylist(), statistics.of_references(rows), strict=True):
         yield FileReference(
             row["filename"],
             row["partition_id"],
@@ -123,6 +143,7 @@ def to_values(rows: pa.Table) -> Iterator[FileReference]:
             only_this_partition=row["only_this_partition"],
             job_id=row["job_id"],
             checksum=row["checksum"],
+            statistics=of_file,
         )
 
 
@@ -137,15 +158,17 @@ class Addition(NamedTuple):
 def to_batch(added: Sequence[Addition], schema: pa.Schema) -> pa.RecordBatch:
     """Return new active references as rows."""
     references = [each.reference for each in added]
-    values: dict[str, list[Any]] = {
+    values: dict[str, Any] = {
         "status": [ACTIVE] * len(added),
         "added_snapshot": [each.snapshot_id for each in added],
         "removed_snapshot": [None] * len(added),
         "updated_at": [each.time for each in added],
     }
-    for i, key in enumerate(name[4:] for name in schema.names if name.startswith("min_")):
+    for i, key in enumerate(key_names(schema)):
         values[f"min_{key}"] = [reference.min_key[i] for reference in references]
         values[f"max_{key}"] = [reference.max_key[i] for reference in references]
+    of_files = [reference.statistics for reference in references]
+    values |= statistics.reference_columns(of_files, statistics.kinds_in(schema))
     for name in schema.names:
         if name not in values:
             values[name] = [getattr(reference, name) for reference in references]
@@ -443,6 +466,10 @@ class FileReferences:
     def with_added(self, references: Iterable[FileReference], snapshot_id: int, time: datetime) -> FileReferences:
         """Return these references and new active ones."""
         new = tuple(references)
+        unknown = {each.column: each.type for reference in new for each in reference.statistics
+                   if each.column not in self._with_statistics}  # fmt: skip
+        if unknown:
+            return self._with_statistics_of(unknown.items()).with_added(new, snapshot_id, time)
         added = tuple(Addition(reference, snapshot_id, time) for reference in new)
         totals, names = self._totals.plus_values(new), self._names.with_names([each.filename for each in new])
         shared = self._known_shared and self._known_shared.changed(
@@ -453,6 +480,21 @@ class FileReferences:
                 self._loaded, self._partly_changed, (*self._added, *added), self._removed, totals, names, shared
             )
         return FileReferences(self._loaded, self._changed, added, self._removed, totals, names, shared)
+
+    @cached_property
+    def _with_statistics(self) -> Collection[str]:
+        """The columns that have statistics."""
+        return statistics.columns_in(self.schema).keys()
+
+    def _with_statistics_of(self, kinds: Iterable[tuple[str, str]]) -> FileReferences:
+        """Return the same references with columns for more statistics, which are unknown for all of them."""
+        fields = statistics.reference_fields(kinds)
+        loaded = Loaded(_with_nulls(self._loaded.table, fields))
+        changed = {name: _batches_with_nulls(each, fields) for name, each in self._partly_changed.items()}
+        removed = _batches_with_nulls(self._removed, fields)
+        return FileReferences(
+            loaded, changed, self._added, removed, self._totals, self._given_names, self._known_shared
+        )
 
     def with_removed(
         self, filenames: Collection[str], partition_id: str, snapshot_id: int, time: datetime
@@ -465,7 +507,7 @@ class FileReferences:
             "status": pa.scalar(READY_FOR_GC),
             "removed_snapshot": pa.scalar(snapshot_id, pa.int64()),
             "updated_at": pa.scalar(time, TIME),
-            **{f.name: pa.scalar(None, f.type) for f in removed_rows.schema if f.name.startswith(KEY_COLUMNS)},
+            **{f.name: pa.scalar(None, f.type) for f in removed_rows.schema if f.name.startswith(VALUE_COLUMNS)},
         }
         marked = removed_rows
         for name, value in new.items():
@@ -579,6 +621,22 @@ class Loaded:
             pieces += [self.table.slice(done, begin - done), others[name]]
             done = begin + self.slices.get(name, (0, 0))[1]
         return [piece for piece in (*pieces, self.table.slice(done)) if piece.num_rows]
+
+
+def _with_nulls(rows: pa.Table, fields: Iterable[pa.Field]) -> pa.Table:
+    for each in fields:
+        rows = rows.append_column(each, pa.nulls(rows.num_rows, each.type))
+    return rows
+
+
+def _batches_with_nulls(batches: ReferenceBatches, fields: Sequence[pa.Field]) -> ReferenceBatches:
+    return tuple(
+        pa.RecordBatch.from_arrays(
+            [*batch.columns, *(pa.nulls(batch.num_rows, each.type) for each in fields)],
+            schema=pa.schema([*batch.schema, *fields]),
+        )
+        for batch in batches
+    )
 
 
 def _pairs(references: pa.Table) -> pa.ChunkedArray:

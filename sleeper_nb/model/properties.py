@@ -104,6 +104,12 @@ def _schema(text: str) -> Schema:
     return Schema.from_json(text)
 
 
+def _statistics(text: str) -> Any:
+    from sleeper_nb.model.statistics import StatisticsColumns  # with Arrow
+
+    return StatisticsColumns.parse(text)
+
+
 def _or_nothing(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     return lambda text: parse(text) if text else None
 
@@ -114,6 +120,7 @@ SAVEPOINT_INTERVAL = "savepoint.create-interval"
 SAVEPOINTS_RETAINED, SAVEPOINT_TIME = "savepoint.num-retained.max", "savepoint.time-retained"
 RETAINED_MIN, RETAINED_MAX = "snapshot.num-retained.min", "snapshot.num-retained.max"
 SPLITTING_THRESHOLD = "sleeper.table.partition.splitting.threshold"
+STATISTICS = "sleeper.table.statistics.columns"
 INGEST_STRATEGY = "sleeper.table.ingest.file.writing.strategy"
 ONE_FILE_PER_LEAF, ONE_REFERENCE_PER_LEAF = "one_file_per_leaf", "one_reference_per_leaf"
 DATA_PATH = "sleeper.table.data.path"
@@ -161,6 +168,9 @@ PROPERTIES: dict[str, Property] = {
                  "whether sort keys are dictionary-encoded while the dictionaries stay small"),
         Property("sleeper.table.parquet.dictionary.encoding.value.fields", "true", _truth, "true or false",
                  "whether values are dictionary-encoded while the dictionaries stay small"),
+        Property(STATISTICS, "auto", _statistics, "auto, none, or column names separated by commas",
+                 "the columns whose least and greatest values each file's metadata has, so that conditions leave out "
+                 "files; auto: dates, timestamps and sort keys"),
         Property(SAVEPOINT_INTERVAL, "", _or_nothing(_lasting), f"{DURATION}, longer than 0; or empty",
                  "a load or maintenance creates a periodic savepoint when the last one is this old; never if empty"),
         Property(SAVEPOINTS_RETAINED, "2147483647", _whole(1), _COUNT,

@@ -47,6 +47,7 @@ from sleeper_nb.model.partitions import (
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import from_micros, to_micros
 from sleeper_nb.model.state import CommitPoint, TableState
+from sleeper_nb.model.statistics import ColumnStatistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,6 +442,7 @@ _KINDS: Mapping[str, type[Transaction]] = {
 }
 _PARTS: Mapping[str, tuple[Any, tuple[str, ...]]] = {
     "reference": (FileReference, ("min_key", "max_key")),
+    "statistics": (ColumnStatistics, ("least", "greatest")),
     "split": (PartitionSplit, ("point",)),
     "tree": (PartitionTree, ()),
     "partition": (Partition, ()),

@@ -28,10 +28,11 @@ from sleeper_nb.query.engine_choice import (
     why_only_spark,
     why_spark_after,
 )
+from sleeper_nb.query.from_metadata import answer_from_metadata
 from sleeper_nb.query.result import DuckDBResult, QueryOrigin, QueryResult, SparkResult
 from sleeper_nb.report import Bytes
-from sleeper_nb.sql.binding import Binder, Bound, BoundSource, Lookup
-from sleeper_nb.sql.metadata_answers import lists_columns, name_of_count
+from sleeper_nb.sql.binding import Binder, Bound, Lookup
+from sleeper_nb.sql.metadata_answers import lists_columns
 from sleeper_nb.sql.name_errors import name_error
 from sleeper_nb.sql.parameters import plain_values, with_duckdb_parameters
 from sleeper_nb.sql.references import table_references
@@ -57,15 +58,6 @@ _IF_SPARK: Final = ("if it is in Spark's SQL, name the engine: ", Action("--engi
 
 _LIST_TABLES: Final = "SELECT unnest(CAST(:tables AS VARCHAR[])) AS table_name"
 _NAME_VIEW: Final = "SELECT :view AS view"
-_LIST_COLUMNS: Final = """
-SELECT * EXCLUDE (required, row_keys, sort_keys) REPLACE (
-  CASE WHEN list_contains(required, column_name) THEN 'NO' ELSE 'YES' END AS "null",
-  CASE WHEN list_contains(row_keys, column_name) THEN 'row key'
-       WHEN list_contains(sort_keys, column_name) THEN 'sort key' END AS "key")
-FROM (DESCRIBE {table}), (SELECT CAST(:required AS VARCHAR[]) AS required,
-                                 CAST(:row_keys AS VARCHAR[]) AS row_keys,
-                                 CAST(:sort_keys AS VARCHAR[]) AS sort_keys)
-"""
 
 
 def run_query(
@@ -247,7 +239,10 @@ class _Runner:
         values = plain_values(bound.statement, self.parameters)
         logger.debug("query on %s reads %s", self.engine, ", ".join(map(str, bound.sources)) or "no table")
         try:
-            return self._from_metadata(bound) or self.hand_over(bound, values)
+            answer = answer_from_metadata(bound)
+            if answer is None:
+                return self.hand_over(bound, values)
+            return self.of_any_size().hand_over(answer.bound, answer.values, note=answer.note)
         except SleeperError as error:
             ours = name_error(bound.texts.placed(error), bound, self.tables)
             if ours is error:
@@ -263,34 +258,6 @@ class _Runner:
         """Return the result of a statement that this package wrote, on DuckDB."""
         own = replace(self, chosen=ChosenEngine("duckdb"), parameters=values)
         return own.run(Bound(Statement.of(text, dialect="duckdb"), {}, ()))
-
-    def _from_metadata(self, bound: Bound) -> QueryResult | None:
-        """Return the result of a statement that counts or describes one table; None for any other."""
-        if len(bound.named) != 1:
-            return None
-        ((name, source),) = bound.named.items()
-        if not isinstance(source, BoundSource) or not isinstance(source.rows, TableRows):
-            return None
-        column = name_of_count(bound.statement, name)
-        rows = None if column is None else source.rows.rows
-        if rows is not None:
-            unread = replace(source, rows=source.rows.within(()), reader=None)
-            counting = self._rewritten(bound, f"SELECT CAST(:rows AS BIGINT) AS {column}", {name: unread})
-            return self.of_any_size().hand_over(counting, {"rows": rows}, note="counted in metadata")
-        if self.engine == "duckdb" and lists_columns(bound.statement, name):
-            schema = source.rows.state.schema  # DuckDB describes a relation, which has neither keys nor required fields
-            roles = {
-                "required": [field.name for field in schema.fields if not field.nullable],
-                "row_keys": [field.name for field in schema.row_keys],
-                "sort_keys": [field.name for field in schema.sort_keys],
-            }
-            return self.of_any_size().hand_over(
-                self._rewritten(bound, _LIST_COLUMNS.format(table=name), bound.named), roles
-            )
-        return None
-
-    def _rewritten(self, bound: Bound, text: str, named: Mapping[str, BoundSource | BoundVariable | Bound]) -> Bound:
-        return replace(bound, statement=Statement.of(text, dialect=bound.statement.dialect), named=named)
 
     def hand_over(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
         """Return the result of a bound statement, which the engine runs."""

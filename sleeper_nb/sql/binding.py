@@ -20,7 +20,8 @@ from sleeper_nb.model.snapshots import (
     parse_reference,
     parse_version,
 )
-from sleeper_nb.operations.scanning.reach import Necessary, reach_text, regions_met
+from sleeper_nb.operations.scanning.file_statistics import value_columns_used
+from sleeper_nb.operations.scanning.reach import Necessary, Reach, reach_text
 from sleeper_nb.operations.scanning.scan_plan import ScanPlan, TableRows
 from sleeper_nb.operations.system_tables import MARK, SYSTEM_TABLES, SystemRows
 from sleeper_nb.operations.versioning.leases import ReadGuard
@@ -197,9 +198,11 @@ def _narrowed(
         return what
     if name not in necessary.tests:
         return replace(what, keys=f"every key: {necessary.why_unknown or _NOT_IN_PLAN}")
-    schema = what.rows.state.schema
-    regions = regions_met(necessary.tests[name], schema)
-    return replace(what, rows=what.rows.within(regions), keys=reach_text(regions, schema))
+    state, test = what.rows.state, necessary.tests[name]
+    reach = Reach.of(test, state.schema)
+    by_values = value_columns_used(test, state)
+    keys = "; ".join([reach_text(reach.regions, state.schema), *(f"files by their {each}" for each in by_values)])
+    return replace(what, rows=what.rows.within(reach), keys=keys)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 from sleeper_nb.errors import StorageError
 from sleeper_nb.model.checksums import Checksum
 from sleeper_nb.model.keys import KeyValue
-from sleeper_nb.model.properties import TableProperties
+from sleeper_nb.model.properties import STATISTICS, TableProperties
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.statistics import AUTO_COLUMNS, ColumnStatistics, StatisticsColumns, StatisticsOfRows
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.integrity import checksummed
 
@@ -31,13 +32,14 @@ _PROPERTIES = (
     f"{_PREFIX}.dictionary.encoding.rowkey.fields",
     f"{_PREFIX}.dictionary.encoding.sortkey.fields",
     f"{_PREFIX}.dictionary.encoding.value.fields",
+    STATISTICS,
 )
 """In the order of the parameters of `DataFileSettings`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataFileSettings:
-    """How data files are written, from a table's ``sleeper.table.parquet.*`` properties; with the same defaults.
+    """How data files are written, from a table's properties; with the same defaults.
 
     Parameters
     ----------
@@ -52,6 +54,8 @@ class DataFileSettings:
     row_key_dictionaries, sort_key_dictionaries, value_dictionaries
         Whether these columns are written with dictionaries. Sleeper's defaults are false for all. Ours are true for
         sort keys and values: on real data the files are smaller and aggregations over them take less than half.
+    statistics
+        The columns whose statistics the references to the files keep.
     """
 
     row_group_rows: int = 100_000
@@ -61,12 +65,13 @@ class DataFileSettings:
     row_key_dictionaries: bool = False
     sort_key_dictionaries: bool = True
     value_dictionaries: bool = True
+    statistics: StatisticsColumns = AUTO_COLUMNS
 
     @classmethod
     def of(cls, properties: TableProperties) -> Self:
         """Return the settings of a table."""
-        rows, page, compression, version, *dictionaries = properties.values(*_PROPERTIES)
-        return cls(rows, page, compression, int(version.removeprefix("v")), *dictionaries)
+        rows, page, compression, version, *others = properties.values(*_PROPERTIES)
+        return cls(rows, page, compression, int(version.removeprefix("v")), *others)
 
     def writer_options(self, schema: Schema) -> dict[str, Any]:
         """Return the options of PyArrow's Parquet writer for files of a schema."""
@@ -178,7 +183,7 @@ AS_DEFAULT = DataFileSettings()
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A finished data file: path below the table's folder, rows, bytes, range of each row key, and checksum."""
+    """A finished data file: path below the table's folder, rows, bytes, range of each row key, checksum, statistics."""
 
     filename: str
     rows: int
@@ -186,6 +191,7 @@ class DataFile:
     min_key: tuple[KeyValue, ...]
     max_key: tuple[KeyValue, ...]
     checksum: str | None = None
+    statistics: tuple[ColumnStatistics, ...] = ()
 
 
 class DataFileWriter:
@@ -214,6 +220,7 @@ class DataFileWriter:
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
         self._keys = SortedKeys(schema)
+        self._statistics = StatisticsOfRows(settings.statistics.fields(schema))
 
     def __enter__(self) -> Self:
         return self
@@ -240,7 +247,7 @@ class DataFileWriter:
             return None
         self._stack.close()
         size, ends = self._storage.size(self._filename), (tuple(self._keys.least), tuple(self._keys.greatest))
-        return DataFile(self._filename, self._keys.rows, size, *ends, self._checksum.text)
+        return DataFile(self._filename, self._keys.rows, size, *ends, self._checksum.text, self._statistics.found())
 
     def _flush(self, *, whole_groups_only: bool) -> None:
         if not self._waiting:
@@ -262,6 +269,7 @@ class DataFileWriter:
                 f"rows of {self._filename} are not sorted by {', '.join(self._schema.sort_order)}",
                 hint="this is a bug in the writer; nothing was committed",
             )
+        self._statistics.see(rows)
         if self._writer is None:
             self._writer = self._open()
         self._writer.write_table(rows, row_group_size=rows.num_rows)

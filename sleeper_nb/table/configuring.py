@@ -9,9 +9,9 @@ from dataclasses import replace
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import ConfirmationNeeded, SleeperError
-from sleeper_nb.model.evolution import SchemaChange
+from sleeper_nb.model.evolution import SchemaChange, check_statistics
 from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
-from sleeper_nb.model.properties import TABLE_SCHEMA, TableProperties, schema_line
+from sleeper_nb.model.properties import STATISTICS, TABLE_SCHEMA, TableProperties, schema_line
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import SetProcessing
@@ -75,8 +75,10 @@ def _record_processing(
 
 
 def check_fit(properties: TableProperties, schema: Schema, clock: Clock) -> None:
-    """Raise when a table's filters, iterator or aggregations do not fit its schema."""
+    """Raise when a table's filters, iterator, aggregations or columns with statistics do not fit its schema."""
     Processor.of(DataProcessing.of(properties, schema, clock.now()), schema)
+    if properties.origin(STATISTICS) == "table":  # names in the instance's default may be of other tables
+        properties[STATISTICS].check(schema)
 
 
 def property_notes(table: OpenTable, state: TableState) -> tuple[str, ...]:
@@ -119,6 +121,7 @@ def _note_of_edit(table: OpenTable) -> str | None:
 
 def alter(table: OpenTable, changes: Sequence[SchemaChange], *, dry_run: bool, message: str | None) -> AlterReport:
     """Change the columns of a table, and note the new schema in its property file."""
+    check_statistics(table.properties[STATISTICS], changes)
     report = altering.alter(
         table.store,
         table.name,

@@ -29,7 +29,8 @@ from sleeper_nb.model.files import files_schema
 from sleeper_nb.model.partitions import PartitionSplit, PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
-from sleeper_nb.model.transactions import AddFiles, SetProcessing, SplitPartitions
+from sleeper_nb.model.statistics import ColumnStatistics
+from sleeper_nb.model.transactions import AddFiles, ReplaceFileReferences, SetProcessing, SplitPartitions
 from sleeper_nb.state_store.history import Metadata
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
@@ -102,6 +103,20 @@ def test_a_state_comes_back_equal_whatever_its_keys(tables: Tables, clock: Manua
     store.commit(AddFiles((file,)))
     assert reopened(store).load().tree == store.load().tree
     assert reopened(store).load().files.active_in({file.partition_id}) == (file,)
+
+
+def test_statistics_of_files_come_back_in_every_version(store: StateStore):
+    root = store.load().tree.root.id
+    day, time = ColumnStatistics("day", "date", -5, None, 0), ColumnStatistics("at", "timestamp", -(2**63) + 1, 5, 2)
+    text = ColumnStatistics("s", "string", "", "\U0010ffff", 3)
+    files = (a_file("none", root), a_file("one", root, statistics=(time,)), a_file("two", root, statistics=(day, text)))
+    for each in files:
+        store.commit(AddFiles((each,)))
+    store.commit(ReplaceFileReferences("job", root, ("one",), None))
+    for snapshot in store.catalog.snapshots(store.table_id):
+        found = {each.filename: set(each.statistics) for each in reopened(store).load(snapshot).files.active_in({root})}
+        assert found == {each.filename: set(each.statistics) for each in files if each.filename in found}
+    assert {each.filename for each in store.load().files.active_in({root})} == {"none", "two"}
 
 
 def test_older_snapshots_and_savepoints_never_change(store: StateStore):

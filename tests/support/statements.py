@@ -9,6 +9,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 NUMBERS = st.integers(-3, 33)
+_DAYS = st.integers(1, 28)
 TEXTS = st.sampled_from(["", "a", "ab", "abc", "b", "b'c", "é", "\U0010ffff", "z"])
 
 
@@ -53,7 +54,8 @@ def tests_on(alias: str) -> st.SearchStrategy[str]:
     at = f"{alias}." if alias else ""
     single = st.one_of(
         _number_tests(f"{at}k"), _number_tests(f"{at}k"), _number_tests(f"{at}v"), _text_tests(f"{at}s"),
-        st.builds(lambda n: f"{at}d >= DATE '2026-01-{n:02}'", st.integers(1, 28)),
+        st.builds(lambda sign, n: f"{at}d {sign} DATE '2026-01-{n:02}'", st.sampled_from(["=", "<", ">="]), _DAYS),
+        st.builds(lambda n: f"{at}w > {n}", st.integers(0, 320)), st.just(f"{at}v IS NULL"),
         st.just(f"{at}k = {at}v"), st.just(f"coalesce({at}v, {at}k) = 3"),
     )  # fmt: skip
     return st.recursive(

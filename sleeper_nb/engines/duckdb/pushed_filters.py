@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any, Final
 
 import duckdb
@@ -288,20 +289,32 @@ def _arguments(function: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _value(node: Mapping[str, Any]) -> Any:
-    """Return the value of a whole number, a text or a blob; `_UNKNOWN` of any other expression."""
+    """Return the value of a whole number, a text, a blob, a date or a timestamp; `_UNKNOWN` of anything else."""
     literal = node.get("literal") or {}
     if literal.get("kind") == "INTEGER":
         return int(literal["text"])
     if literal.get("kind") == "STRING":
         return literal["text"]
     inner = (node.get("child") or {}).get("literal") or {}
-    if node.get("class") == "CAST" and inner.get("kind") == "STRING" and _is_blob(node["type_expr"]):
-        return _HEX.sub(lambda found: chr(int(found[1], 16)), inner["text"]).encode("latin-1")
-    return _UNKNOWN
+    if node.get("class") != "CAST" or inner.get("kind") != "STRING":
+        return _UNKNOWN
+    read = _LITERALS.get(str(node["type_expr"].get("type_name")).upper())
+    try:
+        return _UNKNOWN if read is None else read(inner["text"])
+    except ValueError:  # beyond the years 1 to 9999, or infinity
+        return _UNKNOWN
 
 
-def _is_blob(type_expression: Mapping[str, Any]) -> bool:
-    return str(type_expression.get("type_name")).upper() == "BLOB"
+def _blob(text: str) -> bytes:
+    return _HEX.sub(lambda found: chr(int(found[1], 16)), text).encode("latin-1")
+
+
+_LITERALS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "BLOB": _blob,
+    "DATE": date.fromisoformat,
+    "TIMESTAMP WITH TIME ZONE": datetime.fromisoformat,
+}
+"""What reads the text of a constant, by its type; plans show timestamps with their distance from UTC."""
 
 
 def _column(node: Mapping[str, Any], columns: Mapping[str, str]) -> str | None:

@@ -13,7 +13,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, tzinfo
 from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS, type_text
 from sleeper_nb.model.schema import Schema, quoted_name
@@ -110,7 +112,7 @@ class EmptyFrame:
 def necessary_in(frame: DataFrame, stand_ins: Mapping[str, EmptyFrame]) -> Necessary:
     """Return what the rows of each stand-in must meet, by its name; one that the plan does not read is left out."""
     try:
-        return _necessary(json.loads(_plan_of(frame)), stand_ins)
+        return _necessary(json.loads(_plan_of(frame)), stand_ins, _zone_of(frame.sparkSession))
     except RecursionError:
         return Necessary({}, "the conditions are nested too deeply")
     except Exception as error:  # noqa: BLE001 - of whatever kind: the statement itself runs after this, and may raise it
@@ -123,14 +125,16 @@ def _plan_of(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().optimizedPlan().toJSON())  # noqa: SLF001 - PySpark has no other way
 
 
-def _necessary(plan: Sequence[Mapping[str, Any]], stand_ins: Mapping[str, EmptyFrame]) -> Necessary:
+def _necessary(
+    plan: Sequence[Mapping[str, Any]], stand_ins: Mapping[str, EmptyFrame], zone: tzinfo | None
+) -> Necessary:
     owners = {column: name for name, each in stand_ins.items() for column in each.columns}
     tests: dict[str, list[Test]] = {}
     for columns, conditions in (leaf for each in _plans(plan) for leaf in _leaves(_tree(iter(each)))):
         name = next((owners[column] for column in columns if column in owners), None)
         if name is not None:
             real = dict(zip(stand_ins[name].columns, stand_ins[name].schema.names, strict=True))
-            read = [_read(_tree(iter(condition)), real) for condition in conditions]
+            read = [_Reader(real, zone).test(_tree(iter(condition))) for condition in conditions]
             tests.setdefault(name, []).append(AllOf(tuple(read)))
     return Necessary({name: AnyOf(tuple(each)) for name, each in tests.items()})
 
@@ -178,48 +182,86 @@ def _leaves(plan: _Node) -> Iterator[tuple[list[str], list[Any]]]:
         waiting += [(child, kept if node.kind in {"Filter", "Project"} else []) for child in node.inner]
 
 
-def _read(node: _Node, columns: Mapping[str, str]) -> Test:
-    """Return the test of an expression; `ANY_ROW` for one that is not understood."""
-    if node.kind in {"And", "Or"}:
-        parts = tuple(_read(each, columns) for each in node.inner)
-        return AllOf(parts) if node.kind == "And" else AnyOf(parts)
-    if node.kind in _SIGNS:
-        return _compared(node.inner, _SIGNS[node.kind], columns)
-    column = _column(node.inner[0], columns) if node.inner else None
-    if column is None:
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads the conditions of one table.
+
+    Parameters
+    ----------
+    columns
+        The table's own names of the columns.
+    zone
+        In which plans show timestamps; None when it is not known.
+    """
+
+    columns: Mapping[str, str]
+    zone: tzinfo | None
+
+    def test(self, node: _Node) -> Test:
+        """Return the test of an expression; `ANY_ROW` for one that is not understood."""
+        if node.kind in {"And", "Or"}:
+            parts = tuple(self.test(each) for each in node.inner)
+            return AllOf(parts) if node.kind == "And" else AnyOf(parts)
+        if node.kind in _SIGNS:
+            return self._compared(node.inner, _SIGNS[node.kind])
+        column = self._column(node.inner[0]) if node.inner else None
+        if column is None:
+            return ANY_ROW
+        if node.kind == "IsNull":
+            return IsNull(column)
+        if node.kind == "StartsWith":
+            prefix = self._value(node.inner[1])
+            return begins_with(column, prefix) if isinstance(prefix, str) else ANY_ROW
+        if node.kind == "In":
+            values = tuple(self._value(each) for each in node.inner[1:])
+            return ANY_ROW if _UNKNOWN in values else OneOf(column, values)
         return ANY_ROW
-    if node.kind == "IsNull":
-        return IsNull(column)
-    if node.kind == "StartsWith":
-        prefix = _value(node.inner[1])
-        return begins_with(column, prefix) if isinstance(prefix, str) else ANY_ROW
-    if node.kind == "In":
-        values = tuple(_value(each) for each in node.inner[1:])
-        return ANY_ROW if _UNKNOWN in values else OneOf(column, values)
-    return ANY_ROW
+
+    def _compared(self, sides: Sequence[_Node], sign: Sign) -> Test:
+        left, right = sides
+        for column_node, value_node, as_read in ((left, right, sign), (right, left, swapped(sign))):
+            column, value = self._column(column_node), self._value(value_node)
+            if column is not None and value is not _UNKNOWN:
+                return Compared(column, as_read, value)
+        return ANY_ROW
+
+    def _column(self, node: _Node) -> str | None:
+        """Return the table's own name of a column; None of any other expression."""
+        return self.columns.get(node.values["name"]) if node.kind == "AttributeReference" else None
+
+    def _value(self, node: _Node) -> Any:
+        """Return the value of a whole number, a text, a date or a timestamp; `_UNKNOWN` of any other expression."""
+        kind, value = node.values.get("dataType"), node.values.get("value")
+        if node.kind != "Literal" or value is None:
+            return _UNKNOWN
+        if not isinstance(kind, str):  # an array, a map or a struct
+            return _UNKNOWN
+        if kind in _NUMBERS:
+            return int(value)
+        try:
+            if kind == "date":
+                return date.fromisoformat(value)
+            if kind == "timestamp":
+                return _instant(datetime.fromisoformat(value), self.zone)
+        except ValueError:  # beyond the years 1 to 9999
+            return _UNKNOWN
+        return str(value) if kind == "string" else _UNKNOWN
 
 
-def _compared(sides: Sequence[_Node], sign: Sign, columns: Mapping[str, str]) -> Test:
-    left, right = sides
-    for column_node, value_node, as_read in ((left, right, sign), (right, left, swapped(sign))):
-        column, value = _column(column_node, columns), _value(value_node)
-        if column is not None and value is not _UNKNOWN:
-            return Compared(column, as_read, value)
-    return ANY_ROW
+def _instant(local: datetime, zone: tzinfo | None) -> Any:
+    """Return the instant of a local time; `_UNKNOWN` when a clock shows it twice or never."""
+    first, second = (local.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+    is_known = zone is not None and first.utcoffset() == second.utcoffset()
+    return first.astimezone(UTC) if is_known else _UNKNOWN
 
 
-def _column(node: _Node, columns: Mapping[str, str]) -> str | None:
-    """Return the table's own name of a column; None of any other expression."""
-    return columns.get(node.values["name"]) if node.kind == "AttributeReference" else None
+def _zone_of(spark: SparkSession) -> tzinfo | None:
+    """Return the time zone in which plans show timestamps; None for one that Python does not know.
 
-
-def _value(node: _Node) -> Any:
-    """Return the value of a whole number or a text; `_UNKNOWN` of any other expression."""
-    kind, value = node.values.get("dataType"), node.values.get("value")
-    if node.kind != "Literal" or value is None:
-        return _UNKNOWN
-    if not isinstance(kind, str):  # an array, a map or a struct
-        return _UNKNOWN
-    if kind in _NUMBERS:
-        return int(value)
-    return str(value) if kind == "string" else _UNKNOWN
+    It is that of the session that this thread used last, which need not be the session of the plan.
+    """
+    jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no other way
+    try:
+        return ZoneInfo(str(jvm.org.apache.spark.sql.internal.SQLConf.get().sessionLocalTimeZone()))
+    except (ValueError, ZoneInfoNotFoundError):  # such as +02:00
+        return None

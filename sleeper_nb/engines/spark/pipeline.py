@@ -43,6 +43,7 @@ from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
+from sleeper_nb.model.statistics import from_text, to_text
 from sleeper_nb.operations.compact import JobRunner, ignore_start, run_job
 from sleeper_nb.operations.compaction_plan import CompactionJob
 from sleeper_nb.operations.loading.conform import (
@@ -260,7 +261,8 @@ def _pieces(file: SourceFile, footers: dict[str, tuple[pa.Schema, int]]) -> Iter
 def _fields(schema: Schema) -> list[Field]:
     whole = [Field(name, FieldType("long")) for name in ("leaf", "leaf_rows", "attempt", "rows", "bytes")]
     keys = [Field(f"{end}_{key.name}", key.type) for end in ("min", "max") for key in schema.row_keys]
-    return [*whole, Field("filename", FieldType("string")), Field("checksum", FieldType("string")), *keys]
+    texts = [Field(name, FieldType("string")) for name in ("filename", "checksum", "statistics")]
+    return [*whole, *texts, *keys]
 
 
 def result_ddl(schema: Schema) -> str:
@@ -287,6 +289,7 @@ def result(
     row: dict[str, Any] = {"rows": 0, "attempt": attempt, "leaf": 0, "leaf_rows": 0}
     if file is not None:
         row |= {"filename": file.filename, "rows": file.rows, "bytes": file.bytes, "checksum": file.checksum}
+        row["statistics"] = to_text(file.statistics)
         row |= {f"min_{key.name}": value for key, value in zip(schema.row_keys, file.min_key, strict=True)}
         row |= {f"max_{key.name}": value for key, value in zip(schema.row_keys, file.max_key, strict=True)}
     columns = pa.schema([pa.field(field.name, field.type.arrow) for field in _fields(schema)])
@@ -302,7 +305,8 @@ def data_file(row: Any, schema: Schema) -> DataFile | None:
         tuple(bytes(v) if isinstance(v := row[f"{end}_{key.name}"], bytearray) else v for key in schema.row_keys)
         for end in ("min", "max")
     )
-    return DataFile(row["filename"], row["rows"], row["bytes"], least, greatest, row["checksum"])
+    statistics = from_text(row["statistics"])
+    return DataFile(row["filename"], row["rows"], row["bytes"], least, greatest, row["checksum"], statistics)
 
 
 _LEAF = "__sleeper_leaf"

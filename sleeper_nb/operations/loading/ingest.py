@@ -230,7 +230,10 @@ def reference_to(file: DataFile, partition_id: str, *, job_id: str | None = None
     """Return the reference to a file whose rows all belong to one partition."""
     ends = file.min_key, file.max_key
     return FileReference(
-        file.filename, partition_id, file.rows, file.bytes, *ends, job_id=job_id, checksum=file.checksum
+        *(file.filename, partition_id, file.rows, file.bytes, *ends),
+        job_id=job_id,
+        checksum=file.checksum,
+        statistics=file.statistics,
     )
 
 
@@ -250,6 +253,7 @@ def references_to(file: DataFile, rows: Mapping[str, int]) -> Iterator[FileRefer
             file.max_key,
             only_this_partition=len(rows) == 1,
             checksum=file.checksum,
+            statistics=file.statistics,
         )
 
 

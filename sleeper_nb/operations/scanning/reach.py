@@ -88,6 +88,31 @@ Regions = tuple[Region, ...]
 """Parts of a table, which may overlap; none at all is no row."""
 
 
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Which part of a table can have the rows that are wanted.
+
+    Parameters
+    ----------
+    regions
+        Rows outside of them are not wanted; None for the whole table.
+    test
+        What each wanted row meets: files whose statistics exclude it are not read.
+    """
+
+    regions: Regions | None = None
+    test: Test = ANY_ROW
+
+    @classmethod
+    def of(cls, test: Test, schema: Schema) -> Reach:
+        """Return the part that has every row which meets a test."""
+        return cls(regions_met(test, schema), test)
+
+
+WHOLE = Reach()
+NOWHERE = Reach((), NO_ROW)
+
+
 def regions_met(test: Test, schema: Schema) -> Regions | None:
     """Return the regions that have every row which meets a test; None for the whole table."""
     if isinstance(test, AllOf):

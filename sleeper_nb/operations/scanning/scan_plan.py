@@ -8,7 +8,7 @@ together, and `packed` and `merged_groups` divide groups among tasks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import repeat
@@ -23,7 +23,8 @@ from sleeper_nb.model.partitions import Partition, Range, Region, parse_region
 from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.scanning.reach import Regions
+from sleeper_nb.operations.scanning.file_statistics import files_without
+from sleeper_nb.operations.scanning.reach import WHOLE, Reach, Regions
 from sleeper_nb.report import Bytes, Grid, Report
 
 
@@ -149,7 +150,7 @@ def plan_scan(
     state: TableState,
     regions: Sequence[Region] | None = None,
     processing: DataProcessing = NOTHING,
-    reached: Regions | None = None,
+    reach: Reach = WHOLE,
 ) -> ScanPlan:
     """Plan a scan.
 
@@ -161,20 +162,30 @@ def plan_scan(
         The regions whose rows are returned, which must not overlap; the whole table when None.
     processing
         What the rows go through.
-    reached
-        Regions outside of which no row is wanted, whatever the files there have; files that reach into one of them are
-        returned whole, as the reader tests each row again. The whole table when None.
+    reach
+        Where rows are wanted at all; files that reach into it are returned whole, as the reader tests each row again.
+        Statistics of value columns leave out files unless rows are combined or changed before the test.
     """
     all_files, all_bytes = files_of(state)
-    if regions is None and reached is None:
+    if regions is None and reach.regions is None:
         leaves = _leaves_of_all(state)
-    elif regions is None and reached is not None:
-        leaves = _leaves_reached(state, reached)
+    elif regions is None and reach.regions is not None:
+        leaves = _leaves_reached(state, reach.regions)
     else:
-        leaves = _leaves_of(state, regions or (), reached)
+        leaves = _leaves_of(state, regions or (), reach.regions)
+    if not processing.aggregations and processing.iterator is None:
+        leaves = _without_files(leaves, files_without(reach.test, state))
     return ScanPlan(
         state.schema, state.snapshot_id, tuple(leaves), len(state.tree.leaves), all_files, all_bytes, processing
     )
+
+
+def _without_files(leaves: list[PlannedLeaf], excluded: Collection[str]) -> list[PlannedLeaf]:
+    """Return leaves without some files; a leaf that has no other file is left out."""
+    if not excluded:
+        return leaves
+    kept = [(leaf, tuple(file for file in leaf.files if file.filename not in excluded)) for leaf in leaves]
+    return [PlannedLeaf(leaf.partition, files) for leaf, files in kept if files]
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,31 +198,31 @@ class TableRows:
         The version.
     processing
         What the rows go through.
-    reached
+    reach
         As in `plan_scan`.
     """
 
     state: TableState
     processing: DataProcessing = NOTHING
-    reached: Regions | None = None
+    reach: Reach = WHOLE
 
     @cached_property
     def plan(self) -> ScanPlan:
         """What is read, and what is skipped."""
-        return plan_scan(self.state, None, self.processing, self.reached)
+        return plan_scan(self.state, None, self.processing, self.reach)
 
     @property
     def rows(self) -> int | None:
         """The number of rows; None if metadata does not tell. Files are not planned where their sum is enough."""
         active = self.state.files.active
-        if self.reached is not None or not self.processing.is_nothing or not _has_leaf_files_only(self.state):
+        if self.reach != WHOLE or not self.processing.is_nothing or not _has_leaf_files_only(self.state):
             return self.plan.rows
         exact = pc.all(active["rows_exact"], min_count=0).as_py()
         return int(pc.sum(active["rows"], min_count=0).as_py()) if exact else self.plan.rows
 
-    def within(self, reached: Regions | None) -> TableRows:
-        """Return the rows of some regions; files outside of them are not read. None is the whole table."""
-        return replace(self, reached=reached)
+    def within(self, reach: Reach) -> TableRows:
+        """Return the rows in a part of the table; files outside of it are not read."""
+        return replace(self, reach=reach)
 
 
 def _leaves_of(state: TableState, regions: Sequence[Region], reached: Regions | None = None) -> list[PlannedLeaf]:

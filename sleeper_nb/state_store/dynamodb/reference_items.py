@@ -19,11 +19,12 @@ import pyarrow as pa
 from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable
 from sleeper_nb.catalog.dynamodb.rows import Rows
-from sleeper_nb.model.files import ACTIVE, READY_FOR_GC
+from sleeper_nb.model.files import ACTIVE, READY_FOR_GC, key_names, without_statistics
 from sleeper_nb.model.keys import KeyValue
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range, Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import from_micros, to_micros
+from sleeper_nb.model.statistics import ColumnStatistics, from_text, of_references, to_text
 
 REFERENCE, PARTITION = "reference", "partition"
 LAYOUT = "state-store-layout"
@@ -86,14 +87,16 @@ def reference_key(partition_id: str, filename: str, added_snapshot: int) -> str:
 
 def reference_items(rows: pa.Table | pa.RecordBatch, commit_id: str, **changes: Any) -> dict[str, Item]:
     """Return items for rows of `FileReferences`; `changes` are set in each."""
-    keys = [name[4:] for name in rows.schema.names if name.startswith("min_")]
+    keys, plain = key_names(rows.schema), without_statistics(rows).to_pylist()
     return {
-        reference_key(*(row[name] for name in KEY)): {**_reference_item(row, keys, commit_id), **changes}
-        for row in rows.to_pylist()
+        reference_key(*(row[name] for name in KEY)): {**_reference_item(row, keys, commit_id, of_file), **changes}
+        for row, of_file in zip(plain, of_references(rows), strict=True)
     }
 
 
-def _reference_item(row: Mapping[str, Any], keys: Sequence[str], commit_id: str) -> Item:
+def _reference_item(
+    row: Mapping[str, Any], keys: Sequence[str], commit_id: str, statistics: Sequence[ColumnStatistics]
+) -> Item:
     same = ("filename", "partition_id", "rows", "rows_exact", "only_this_partition", "bytes", "job_id", "checksum")
     moment = to_micros(row["updated_at"])
     return {
@@ -105,11 +108,12 @@ def _reference_item(row: Mapping[str, Any], keys: Sequence[str], commit_id: str)
         "added_time": moment,
         "removed": row["removed_snapshot"],
         "removed_time": None if row["removed_snapshot"] is None else moment,
+        **({"statistics": to_text(statistics)} if statistics else {}),
     }
 
 
 def reference_row(item: Item, schema: Schema, snapshot_id: int) -> dict[str, Any]:
-    """Return the row of a reference as it was at a snapshot."""
+    """Return the row of a reference as it was at a snapshot, without statistics."""
     gone = item.get("removed") is not None and item["removed"] <= snapshot_id
     names = [key.name for key in schema.row_keys]
     same = ("filename", "partition_id", "rows", "rows_exact", "only_this_partition", "bytes")
@@ -126,6 +130,12 @@ def reference_row(item: Item, schema: Schema, snapshot_id: int) -> dict[str, Any
         **{f"min_{name}": value for name, value in zip(names, least, strict=True)},
         **{f"max_{name}": value for name, value in zip(names, greatest, strict=True)},
     }
+
+
+def statistics_of(item: Item, snapshot_id: int) -> tuple[ColumnStatistics, ...]:
+    """Return the statistics of an active reference's file; none of a reference that is removed at a snapshot."""
+    gone = item.get("removed") is not None and item["removed"] <= snapshot_id
+    return () if gone or not item.get("statistics") else from_text(item["statistics"])
 
 
 def partition_items(

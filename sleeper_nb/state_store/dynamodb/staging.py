@@ -158,7 +158,7 @@ def everything(step: CommitStep) -> ItemChange:
 def _added(references: Iterable[FileReference], step: CommitStep) -> dict[str, Item]:
     new = step.snapshot
     added = [Addition(reference, new.id, new.time) for reference in references]
-    return reference_items(to_batch(added, step.before.files.schema), new.commit_id)
+    return reference_items(to_batch(added, step.after.files.schema), new.commit_id)
 
 
 def _leaving(rows: pa.Table, step: CommitStep) -> dict[str, Item]:

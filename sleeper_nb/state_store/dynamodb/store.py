@@ -41,11 +41,13 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
+from sleeper_nb.model.statistics import ColumnStatistics, reference_columns, reference_fields
 from sleeper_nb.state_store.dynamodb.reference_items import (
     Tables,
     partition_items,
     partition_tree,
     reference_row,
+    statistics_of,
 )
 from sleeper_nb.state_store.dynamodb.staging import (
     CHANGES_TREE,
@@ -98,9 +100,9 @@ def _read(tables: Tables, snapshot: Snapshot, schema: Schema) -> TableState | No
     references, won, forgotten = _active(tables, at)
     ready = {item["reference"]: item for item in tables.ready.query() if _is_live(item, won)}
     references = {key: item for key, item in {**references, **ready}.items() if item["added"] <= at}
-    rows = [reference_row(item, schema, at) for item in references.values()]
-    rows = [row for key, row in zip(references, rows, strict=True) if key not in forgotten]
-    files = FileReferences.of(pa.Table.from_pylist(sorted(rows, key=_order), schema=files_schema(schema)))
+    read = [(reference_row(item, schema, at), statistics_of(item, at)) for item in references.values()]
+    rows = [row for key, row in zip(references, read, strict=True) if key not in forgotten]
+    files = FileReferences.of(_references(sorted(rows, key=lambda row: _order(row[0])), schema))
     tree = _tree(tables.partitions, snapshot, won)
     if tree is None or files.totals[:2] != (_references_of(snapshot), snapshot.rows):
         return None
@@ -108,6 +110,17 @@ def _read(tables: Tables, snapshot: Snapshot, schema: Schema) -> TableState | No
     if (counted.files, counted.bytes) != (snapshot.files, snapshot.bytes):
         return None
     return TableState(at, snapshot.schema_id, schema, tree, files)
+
+
+def _references(rows: Sequence[tuple[dict[str, Any], tuple[ColumnStatistics, ...]]], schema: Schema) -> pa.Table:
+    """Return rows of references, each with the statistics of its file, as columns."""
+    of_files = [of_file for _, of_file in rows]
+    kinds = sorted({(each.column, each.type) for of_file in of_files for each in of_file})
+    table = pa.Table.from_pylist([row for row, _ in rows], schema=files_schema(schema))
+    columns = reference_columns(of_files, kinds)
+    for each in reference_fields(kinds):
+        table = table.append_column(each, columns[each.name])
+    return table
 
 
 def _has_what_it_removed(state: TableState, snapshot: Snapshot) -> bool:

@@ -1,0 +1,155 @@
+"""Answer a statement from metadata: counts, least and greatest values of a table, and its columns. No row is read.
+
+Such a statement is rewritten to one that selects the values, which are parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.model.statistics import StatisticsValue
+from sleeper_nb.operations.scanning.file_statistics import ExactEnds, exact_ends
+from sleeper_nb.operations.scanning.reach import NOWHERE
+from sleeper_nb.operations.scanning.scan_plan import TableRows
+from sleeper_nb.sql.binding import Bound, BoundSource
+from sleeper_nb.sql.metadata_answers import Aggregate, aggregates_of, lists_columns
+from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.tokens import Dialect
+
+_LIST_COLUMNS: Final = """
+SELECT * EXCLUDE (required, row_keys, sort_keys) REPLACE (
+  CASE WHEN list_contains(required, column_name) THEN 'NO' ELSE 'YES' END AS "null",
+  CASE WHEN list_contains(row_keys, column_name) THEN 'row key'
+       WHEN list_contains(sort_keys, column_name) THEN 'sort key' END AS "key")
+FROM (DESCRIBE {table}), (SELECT CAST(:required AS VARCHAR[]) AS required,
+                                 CAST(:row_keys AS VARCHAR[]) AS row_keys,
+                                 CAST(:sort_keys AS VARCHAR[]) AS sort_keys)
+"""
+
+_TYPES: Final[Mapping[Dialect, Mapping[str, str]]] = {
+    "duckdb": {"int": "INTEGER", "long": "BIGINT", "string": "VARCHAR", "bytearray": "BLOB"},
+    "spark": {"int": "INT", "long": "BIGINT", "string": "STRING", "bytearray": "BINARY"},
+}
+_TIMES: Final[Mapping[Dialect, Mapping[str, str]]] = {
+    "duckdb": {
+        "date": "DATE '1970-01-01' + CAST({value} AS INTEGER)",
+        "timestamp": "make_timestamptz(CAST({value} AS BIGINT))",
+    },
+    "spark": {
+        "date": "date_from_unix_date(CAST({value} AS INT))",
+        "timestamp": "timestamp_micros(CAST({value} AS BIGINT))",
+    },
+}
+"""How days and microseconds since 1970 become a date and a timestamp."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataAnswer:
+    """A statement that selects what metadata tells.
+
+    Parameters
+    ----------
+    bound
+        The statement; of its table it reads no file.
+    values
+        Of its parameters.
+    note
+        What the user is told about the answer.
+    """
+
+    bound: Bound
+    values: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+
+def answer_from_metadata(bound: Bound) -> MetadataAnswer | None:
+    """Return the answer of a statement about one table that metadata can answer; None for any other statement."""
+    if len(bound.named) != 1:
+        return None
+    ((name, source),) = bound.named.items()
+    if not isinstance(source, BoundSource) or not isinstance(source.rows, TableRows):
+        return None
+    asked = aggregates_of(bound.statement, name)
+    if asked is not None:
+        return _aggregated(bound, name, source, source.rows, asked)
+    if bound.statement.dialect == "duckdb" and lists_columns(bound.statement, name):
+        return _columns(bound, name, source.rows.state.schema)
+    return None
+
+
+def _columns(bound: Bound, name: str, schema: Schema) -> MetadataAnswer:
+    """Return the answer of ``DESCRIBE``: DuckDB describes a relation, which has neither keys nor required fields."""
+    roles = {
+        "required": [field.name for field in schema.fields if not field.nullable],
+        "row_keys": [field.name for field in schema.row_keys],
+        "sort_keys": [field.name for field in schema.sort_keys],
+    }
+    return MetadataAnswer(_rewritten(bound, _LIST_COLUMNS.format(table=name)), roles)
+
+
+def _aggregated(
+    bound: Bound, name: str, source: BoundSource, rows: TableRows, asked: Sequence[Aggregate]
+) -> MetadataAnswer | None:
+    """Return the answer of ``count``, ``min`` and ``max``; None when metadata does not tell one of them."""
+    count = rows.rows
+    if count is None:
+        return None
+    fields = {field.name.casefold(): field for field in rows.state.schema.fields}
+    ends: dict[str, ExactEnds | None] = {}
+    values: dict[str, Any] = {}
+    columns = []
+    for at, each in enumerate(asked):
+        of = None if each.column is None else fields.get(each.column.casefold())
+        if of is None and each.column is not None:
+            return None  # the engine says that there is no such column
+        if of is not None and of.name not in ends:
+            ends[of.name] = exact_ends(rows.state, of)
+        known = _value(each, of, count, None if of is None else ends[of.name])
+        if known is None:
+            return None
+        values[f"value_{at}"] = known.value
+        columns.append(_expression(known.type, f":value_{at}", bound.statement.dialect))
+    unread = replace(source, rows=rows.within(NOWHERE), reader=None)
+    # no row of the statement itself, which gives the answer's columns the names and types that the engine chooses
+    text = f"({_without_end(bound.statement)} LIMIT 0) UNION ALL SELECT {', '.join(columns)}"
+    selecting = replace(_rewritten(bound, text), named={name: unread})
+    is_count = all(each.function == "count" for each in asked)
+    return MetadataAnswer(selecting, values, "counted in metadata" if is_count else "answered by metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A value of a type; None is null."""
+
+    value: StatisticsValue | None
+    type: str
+
+
+def _value(asked: Aggregate, of: Field | None, count: int, ends: ExactEnds | None) -> _Known | None:
+    """Return what is asked for; None when metadata does not tell it."""
+    if asked.function == "count":
+        if of is None or not of.nullable:
+            return _Known(count, "long")
+        return None if ends is None else _Known(count - ends.nulls, "long")
+    if of is None or ends is None:
+        return None
+    return _Known(ends.least if asked.function == "min" else ends.greatest, of.type.name)
+
+
+def _expression(kind: str, value: str, dialect: Dialect) -> str:
+    if kind in _TIMES[dialect]:
+        return _TIMES[dialect][kind].format(value=value)
+    return f"CAST({value} AS {_TYPES[dialect][kind]})"
+
+
+def _without_end(statement: Statement) -> str:
+    """Return the text of a statement without the semicolon and comments after it."""
+    tokens = [token for token in statement.tokens if token.symbol != ";"]
+    return statement.text[tokens[0].start : tokens[-1].end]
+
+
+def _rewritten(bound: Bound, text: str) -> Bound:
+    return replace(bound, statement=Statement.of(text, dialect=bound.statement.dialect))
