@@ -1,4 +1,5 @@
-"""A table of a million files: commit, load and plan, compared with bare Parquet and with a table of few files.
+"""A table of a million files: commit, load and plan, compared with bare Parquet, with a table of few files, and
+with one whose files have statistics.
 
 ``python -m benchmarks.million_files [--files 1000000] [--leaves 1000] [--few 10000]``. The files themselves do
 not exist, as neither a commit nor a plan opens them. Each size runs in its own process, whose peak memory is printed.
@@ -13,6 +14,7 @@ import statistics
 import tempfile
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -24,19 +26,23 @@ from sleeper_nb.clock import Clock, Retry
 from sleeper_nb.model.files import FileReference, FileReferences, files_schema
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.statistics import ColumnStatistics, StatisticsColumns
 from sleeper_nb.model.transactions import AddFiles
+from sleeper_nb.operations.scanning.file_statistics import exact_ends
+from sleeper_nb.operations.scanning.reach import Compared, Reach
 from sleeper_nb.operations.scanning.scan_plan import plan_scan, regions_of
 from sleeper_nb.state_store.registry import open_state_store
 from sleeper_nb.storage.filesystem import Storage
 
-SCHEMA = Schema({"key": "long"}, values={"value": "string"})
+SCHEMA = Schema({"key": "long"}, values={"value": "string", "time": "timestamp"})
+TIME = StatisticsColumns().fields(SCHEMA)[0]
 WIDTH = 1_000_000
 ROUNDS = 15
 KINDS = ("S3StateStore", "TransactionLogStateStore")
 
 
-def references(tree, count):
-    """Return `count` references, as many for each leaf."""
+def references(tree, count, with_statistics):
+    """Return `count` references, as many for each leaf; with statistics of a timestamp, unlike those of other files."""
     leaves = sorted(tree.leaves, key=lambda leaf: leaf.id)
     each = count // len(leaves)
     owner = np.repeat(np.arange(len(leaves)), each)
@@ -53,15 +59,26 @@ def references(tree, count):
         "updated_at": pa.array(np.zeros(number, np.int64)).cast(pa.timestamp("us", tz="UTC")),
         "min_key": low, "max_key": low + WIDTH - 1,
     }  # fmt: skip
-    return FileReferences.of(pa.table(columns).cast(files_schema(SCHEMA)))
+    table = pa.table(columns).cast(files_schema(SCHEMA))
+    if not with_statistics:
+        return FileReferences.of(table)
+    begins = np.random.default_rng(7).integers(1_700_000_000_000_000, 1_800_000_000_000_000, number)
+    of_time = {
+        "min_time": pa.array(begins).cast(pa.timestamp("us", tz="UTC")),
+        "max_time": pa.array(begins + 3_600_000_000).cast(pa.timestamp("us", tz="UTC")),
+        "nulls_time": pa.array(np.zeros(number, np.int64)),
+    }
+    for name, values in of_time.items():
+        table = table.append_column(name, values)
+    return FileReferences.of(table)
 
 
-def prepare(folder, kind, count, leaves):
+def prepare(folder, kind, count, leaves, with_statistics):
     """Make a table with `count` files in a folder."""
     store = opened(folder, kind)
     tree = PartitionTree.from_split_points(SCHEMA, [WIDTH * n for n in range(1, leaves)], store.clock.new_id)
     store.create("t", SCHEMA, tree)
-    state = replace(store.load(), snapshot_id=2, files=references(tree, count))
+    state = replace(store.load(), snapshot_id=2, files=references(tree, count, with_statistics))
     publish(store, state)
     store.catalog.close()
 
@@ -94,9 +111,10 @@ def timed(work, rounds=ROUNDS):
     return statistics.median(times)
 
 
-def run(kind, count, leaves, results):
+def run(kind, count, leaves, with_statistics, results):
     with tempfile.TemporaryDirectory() as folder:
-        maker = multiprocessing.get_context("spawn").Process(target=prepare, args=(folder, kind, count, leaves))
+        of_table = folder, kind, count, leaves, with_statistics
+        maker = multiprocessing.get_context("spawn").Process(target=prepare, args=of_table)
         maker.start()
         maker.join()
         store = opened(folder, kind)
@@ -107,11 +125,16 @@ def run(kind, count, leaves, results):
 
         def commit(number):
             name = f"data/partition_{leaf.id}/{number:032x}.parquet"
-            store.commit(AddFiles((FileReference(name, leaf.id, 1, 1, (low,), (low + 1,)),)))
+            of_time = (ColumnStatistics("time", "timestamp", number, number, 0),) if with_statistics else ()
+            store.commit(AddFiles((FileReference(name, leaf.id, 1, 1, (low,), (low + 1,), statistics=of_time),)))
 
         commit(99)  # the first one looks at all names once
         found["commit"] = timed(commit)
         found["plan"] = timed(lambda number: plan_scan(store.load(), regions_of(SCHEMA, keys=low + number)))
+        if with_statistics:
+            state, asked = store.load(), Compared("time", "=", datetime.fromtimestamp(1_750_000_000, UTC))
+            found["plan of a time"] = timed(lambda _: plan_scan(state, reach=Reach.of(asked, SCHEMA)), 5)
+            found["least and greatest"] = timed(lambda _: exact_ends(state, TIME))
         found["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         # the floors come last: their memory is not ours
         found["read"] = timed(lambda _: pq.read_table(path), 5)
@@ -121,10 +144,10 @@ def run(kind, count, leaves, results):
         results.put(found)
 
 
-def measured(kind, count, leaves):
+def measured(kind, count, leaves, with_statistics):
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
-    process = context.Process(target=run, args=(kind, count, leaves, results))
+    process = context.Process(target=run, args=(kind, count, leaves, with_statistics, results))
     process.start()
     found = results.get(timeout=300)
     process.join()
@@ -138,13 +161,22 @@ def main():
     options.add_argument("--leaves", type=int, default=1000)
     given = options.parse_args()
     for kind in KINDS:
-        few, many = (measured(kind, count, given.leaves) for count in (given.few, given.files))
+        few, many, told = (
+            measured(kind, count, given.leaves, with_statistics)
+            for count, with_statistics in ((given.few, False), (given.files, False), (given.files, True))
+        )
         print(f"{kind}: {given.files:,} files in {given.leaves:,} leaves; in brackets {given.few:,} files")
         for what in ("commit", "load", "plan"):
             print(f"  {what:8} {many[what] * 1e3:8.1f} ms   ({few[what] * 1e3:.1f} ms, {many[what] / few[what]:.1f} x)")
         print(f"  commit / bare Parquet write {many['commit'] / many['write']:.2f} ({many['write'] * 1e3:.0f} ms)")
         print(f"  load / bare Parquet read    {many['load'] / many['read']:.2f} ({many['read'] * 1e3:.0f} ms)")
         print(f"  peak memory {many['memory']:.0f} MiB")
+        print("  with statistics of a timestamp, in brackets as a multiple of without:")
+        for what in ("commit", "load", "plan"):
+            print(f"    {what:18} {told[what] * 1e3:8.1f} ms ({told[what] / many[what]:.2f} x)")
+        print(f"    {'peak memory':18} {told['memory']:8.0f} MiB ({told['memory'] / many['memory']:.2f} x)")
+        for what in ("plan of a time", "least and greatest"):
+            print(f"    {what:18} {told[what] * 1e3:8.1f} ms")
 
 
 if __name__ == "__main__":

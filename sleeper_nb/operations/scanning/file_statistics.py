@@ -7,13 +7,14 @@ The references of a version have the least and greatest row keys of each file, a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.keys import arrow_value
 from sleeper_nb.model.schema import Field
 from sleeper_nb.model.state import TableState
@@ -98,14 +99,14 @@ def value_columns_used(test: Test, state: TableState) -> tuple[str, ...]:
     return tuple(name for name in state.schema.names if name in found)
 
 
-def files_without(test: Test, state: TableState) -> frozenset[str]:
-    """Return the names of the files that can have no row which meets a test, as far as statistics tell."""
+def with_files_that_can_meet(test: Test, state: TableState) -> TableState:
+    """Return a version without the files that can have no row which meets a test, as far as statistics tell."""
     if not value_columns_used(test, state):
-        return frozenset()  # regions of row keys leave out as much
+        return state  # regions of row keys leave out as much
     can_have = _mask(test, column_ends(state, columns_of(test)))
-    if can_have is None:
-        return frozenset()
-    return frozenset(state.files.active["filename"].filter(pc.invert(can_have)).to_pylist())
+    if can_have is None or pc.all(can_have, min_count=0).as_py():
+        return state
+    return replace(state, files=FileReferences.of(state.files.active.filter(can_have)))
 
 
 def _mask(test: Test, ends: Mapping[str, ColumnEnds]) -> Mask | None:

@@ -8,7 +8,7 @@ together, and `packed` and `merged_groups` divide groups among tasks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import repeat
@@ -23,7 +23,7 @@ from sleeper_nb.model.partitions import Partition, Range, Region, parse_region
 from sleeper_nb.model.processing import NOTHING, DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.scanning.file_statistics import files_without
+from sleeper_nb.operations.scanning.file_statistics import with_files_that_can_meet
 from sleeper_nb.operations.scanning.reach import WHOLE, Reach, Regions
 from sleeper_nb.report import Bytes, Grid, Report
 
@@ -167,25 +167,19 @@ def plan_scan(
         Statistics of value columns leave out files unless rows are combined or changed before the test.
     """
     all_files, all_bytes = files_of(state)
+    is_row_by_row = not processing.aggregations and processing.iterator is None
+    read = with_files_that_can_meet(reach.test, state) if is_row_by_row else state
     if regions is None and reach.regions is None:
-        leaves = _leaves_of_all(state)
+        leaves = _leaves_of_all(read)
     elif regions is None and reach.regions is not None:
-        leaves = _leaves_reached(state, reach.regions)
+        leaves = _leaves_reached(read, reach.regions)
     else:
-        leaves = _leaves_of(state, regions or (), reach.regions)
-    if not processing.aggregations and processing.iterator is None:
-        leaves = _without_files(leaves, files_without(reach.test, state))
+        leaves = _leaves_of(read, regions or (), reach.regions)
+    if read is not state:  # a leaf whose files were all left out is not read
+        leaves = [leaf for leaf in leaves if leaf.files]
     return ScanPlan(
         state.schema, state.snapshot_id, tuple(leaves), len(state.tree.leaves), all_files, all_bytes, processing
     )
-
-
-def _without_files(leaves: list[PlannedLeaf], excluded: Collection[str]) -> list[PlannedLeaf]:
-    """Return leaves without some files; a leaf that has no other file is left out."""
-    if not excluded:
-        return leaves
-    kept = [(leaf, tuple(file for file in leaf.files if file.filename not in excluded)) for leaf in leaves]
-    return [PlannedLeaf(leaf.partition, files) for leaf, files in kept if files]
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.statistics import StatisticsColumns, StatisticsOfRows
-from sleeper_nb.operations.scanning.file_statistics import ExactEnds, exact_ends, files_without
+from sleeper_nb.operations.scanning.file_statistics import ExactEnds, exact_ends, with_files_that_can_meet
 from sleeper_nb.operations.scanning.reach import AllOf, AnyOf, Compared, IsNull, OneOf, Test
 from tests.operations.scanning.test_reach import meets
 from tests.support.builders import a_file, a_state
@@ -54,6 +54,12 @@ def state_of(of_files: list[tuple[Rows, bool]], **flags: Any) -> TableState:
         found = seen.found() if with_statistics else ()
         references.append(a_file(f"f{number}", rows=len(of_file), statistics=found, **flags))
     return a_state(*references, schema=SCHEMA)
+
+
+def files_without(test: Test, state: TableState) -> set[str]:
+    """Return the names of the files that are left out."""
+    left = with_files_that_can_meet(test, state).files.active["filename"].to_pylist()
+    return set(state.files.active["filename"].to_pylist()) - set(left)
 
 
 @given(files, tests)
