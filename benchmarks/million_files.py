@@ -49,12 +49,13 @@ def references(tree, count, with_statistics):
     ids = np.array([leaf.id for leaf in leaves])
     low = np.array([leaf.region.ranges[0].min or 0 for leaf in leaves])[owner]
     number = len(owner)
-    names = [f"data/partition_{ids[o]}/{i:016x}{i * 2654435761 % 2**64:016x}.parquet" for i, o in enumerate(owner)]
+    random = np.random.default_rng(7)
+    names = [f"data/partition_{ids[o]}/{random.bytes(16).hex()}.parquet" for o in owner]
     columns = {
         "filename": names, "partition_id": ids[owner], "rows": np.full(number, 1000),
         "rows_exact": np.ones(number, bool), "only_this_partition": np.ones(number, bool),
         "bytes": np.full(number, 9000), "job_id": pa.nulls(number, pa.string()),
-        "checksum": pa.nulls(number, pa.string()), "status": np.full(number, "ACTIVE"),
+        "checksum": [random.bytes(16).hex() for _ in owner], "status": np.full(number, "ACTIVE"),
         "added_snapshot": np.full(number, 2), "removed_snapshot": pa.nulls(number, pa.int64()),
         "updated_at": pa.array(np.zeros(number, np.int64)).cast(pa.timestamp("us", tz="UTC")),
         "min_key": low, "max_key": low + WIDTH - 1,
@@ -62,11 +63,11 @@ def references(tree, count, with_statistics):
     table = pa.table(columns).cast(files_schema(SCHEMA))
     if not with_statistics:
         return FileReferences.of(table)
-    begins = np.random.default_rng(7).integers(1_700_000_000_000_000, 1_800_000_000_000_000, number)
+    begins = random.integers(1_700_000_000_000_000, 1_800_000_000_000_000, number)
     of_time = {
         "min_time": pa.array(begins).cast(pa.timestamp("us", tz="UTC")),
         "max_time": pa.array(begins + 3_600_000_000).cast(pa.timestamp("us", tz="UTC")),
-        "nulls_time": pa.array(np.zeros(number, np.int64)),
+        "nulls_time": pa.array(np.zeros(number, np.int32)),
     }
     for name, values in of_time.items():
         table = table.append_column(name, values)

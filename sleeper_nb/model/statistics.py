@@ -29,6 +29,9 @@ _NUMBERS: Final = frozenset({"int", "long", "date", "timestamp"})
 _TEXTS: Final = frozenset({"string", "bytearray"})
 _LONGEST: Final = 256
 """Bytes; a file whose least or greatest text is longer has no statistics of the column: metadata must stay small."""
+_COUNT: Final = pa.int32()
+_MOST_NULLS: Final = 2**31 - 1
+"""A file with more has no statistics of the column: a million files are held in memory."""
 _UNKNOWN: Final = None
 
 StatisticsValue = int | str | bytes
@@ -138,7 +141,7 @@ class StatisticsOfRows:
 
     def found(self) -> tuple[ColumnStatistics, ...]:
         """Return the statistics of all rows so far; a column with very long texts has none."""
-        return tuple(each for each in self._seen.values() if not (_is_long(each.least) or _is_long(each.greatest)))
+        return tuple(each for each in self._seen.values() if _can_be_kept(each))
 
 
 def _merged(before: ColumnStatistics, column: pa.ChunkedArray) -> ColumnStatistics:
@@ -156,6 +159,10 @@ def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
 
 
+def _can_be_kept(each: ColumnStatistics) -> bool:
+    return each.nulls <= _MOST_NULLS and not _is_long(each.least) and not _is_long(each.greatest)
+
+
 def _is_long(value: Any) -> bool:
     if isinstance(value, str):
         return len(value.encode()) > _LONGEST
@@ -171,7 +178,7 @@ def reference_fields(columns: Iterable[tuple[str, str]]) -> list[pa.Field]:
     for column, kind in columns:
         arrow = FieldType(kind).arrow
         fields += [pa.field(f"{MIN}{column}", arrow), pa.field(f"{MAX}{column}", arrow)]
-        fields.append(pa.field(f"{NULLS}{column}", pa.int64()))
+        fields.append(pa.field(f"{NULLS}{column}", _COUNT))
     return fields
 
 
@@ -201,7 +208,7 @@ def reference_columns(
         plain = {"date": pa.int32(), "timestamp": pa.int64()}.get(kind, arrow)
         arrays[f"{MIN}{column}"] = pa.array([each and each.least for each in found], plain).cast(arrow)
         arrays[f"{MAX}{column}"] = pa.array([each and each.greatest for each in found], plain).cast(arrow)
-        arrays[f"{NULLS}{column}"] = pa.array([each and each.nulls for each in found], pa.int64())
+        arrays[f"{NULLS}{column}"] = pa.array([each and each.nulls for each in found], _COUNT)
     return arrays
 
 

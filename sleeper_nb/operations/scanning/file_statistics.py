@@ -62,7 +62,7 @@ class ColumnEnds:
         """Return for each file whether it can have a null."""
         if self.nulls is None:
             return pc.is_null(self.least)
-        return pc.fill_null(pc.greater(self.nulls, arrow_value(0, pa.int64())), fill_value=True)
+        return pc.fill_null(pc.greater(self.nulls, arrow_value(0, pa.int32())), fill_value=True)
 
     def _or_unknown(self, met: Mask) -> Mask:
         return pc.or_(met, pc.is_null(self.least if self.nulls is None else self.nulls))

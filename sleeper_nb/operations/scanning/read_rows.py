@@ -18,6 +18,7 @@ import contextlib
 import logging
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -221,12 +222,28 @@ def merged(
 
 def _session_context(storage: Storage) -> SessionContext:
     """Return a DataFusion session that reads data files of one storage."""
+    if storage.local:
+        return _local_context()
+    context = _new_context(8 * _FOOTER_BYTES)  # a server is asked once, for DataFusion's default of 512 KiB
+    _register_bucket(context, storage)
+    return context
+
+
+@cache
+def _local_context() -> SessionContext:
+    """Return the DataFusion session for local files: it keeps the footers that it read last, in at most 50 MB.
+
+    Those of a bucket are not kept: the session has credentials, which end.
+    """
+    return _new_context(_FOOTER_BYTES)
+
+
+def _new_context(footer_bytes: int) -> SessionContext:
+    """Return a DataFusion session that reads so many bytes at the end of a file first."""
     from datafusion import SessionConfig, SessionContext
 
     # One partition: the merge is most of the work, and each leaf already has a task of its own.
     config = SessionConfig().with_target_partitions(1)
-    # For a local file one footer's worth is read first. A server is asked once, for DataFusion's default of 512 KiB.
-    footer_bytes = _FOOTER_BYTES if storage.local else 8 * _FOOTER_BYTES
     settings = {
         "datafusion.optimizer.prefer_existing_sort": "true",
         "datafusion.execution.parquet.pushdown_filters": "true",
@@ -236,9 +253,7 @@ def _session_context(storage: Storage) -> SessionContext:
     }
     for name, value in settings.items():
         config = config.set(name, value)
-    context = SessionContext(config)
-    _register_bucket(context, storage)
-    return context
+    return SessionContext(config)
 
 
 def _sorted_frame(
