@@ -79,7 +79,7 @@ from sleeper_nb.report import (
 )
 from sleeper_nb.sql.binding import BoundSource, metadata_lookup
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.tabular import Tabular, as_dict, as_polars
+from sleeper_nb.tabular import Tabular, as_dict, as_polars, as_rows
 
 if TYPE_CHECKING:
     import duckdb
@@ -133,6 +133,16 @@ class Scan(Report, Tabular):
         rows = stream(self._plan, self._storage, columns=(key,), where=self._condition, limit=self.limit)
         with self._guard.during("scan"):
             return sum(batch.num_rows for batch in rows)
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        with self._guard.during("scan"):
+            for batch in stream(
+                self._plan, self._storage, columns=self.columns, where=self._condition, limit=self.limit
+            ):
+                yield from as_rows(batch)
 
     @checked
     def head(self, rows: int = DEFAULT_DISPLAY.rows) -> pa.Table:
@@ -728,6 +738,9 @@ class ChangedRows(Report, Tabular):
         counts = self.changes.count()._asdict()
         count = sum(int(counts[kind]) for kind in self.kinds)
         return count if self.limit is None else min(count, self.limit)
+
+    def __len__(self) -> int:
+        return self.count()
 
     @checked
     def head(self, rows: int = DEFAULT_DISPLAY.rows) -> pa.Table:
