@@ -42,6 +42,7 @@ from sleeper_nb.table import Table
 from sleeper_nb.table.maintaining import maintain
 
 if TYPE_CHECKING:
+    import duckdb
     from pyspark.sql import SparkSession
 
     from sleeper_nb.engines.spark.engine import SparkEngine
@@ -508,6 +509,16 @@ class Session:
         answer, a warning names the setting that changes this: ``spark.sleeper.jit``.
         """
         return self.spark().handed_out()
+
+    @property
+    def duckdb_connection(self) -> duckdb.DuckDBPyConnection:
+        """The DuckDB connection of the relations that scans give in this thread (`Scan.to_duckdb`).
+
+        Whatever is read on it can be joined with them: ``session.duckdb_connection.from_arrow(table.files())``. It is
+        without limits, shows times in UTC, and is no connection of `sql`, so names given to it change no answer.
+        """
+        self._check_open()
+        return self._database.connection_of_thread()
 
     def _register(self, spark: SparkSession) -> None:
         self._on_spark(spark, self.components.property_files.permissions)
