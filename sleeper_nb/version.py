@@ -164,9 +164,11 @@ class Scan(Report, Tabular):
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
         """Return a DuckDB relation that reads the files when it is executed, with this scan's condition and limit.
 
-        DuckDB reads the columns and row groups that are needed then. It can be joined with every relation of a scan
-        that this thread made in the session. The files are kept for as long as one of them, or one derived from them,
-        is alive and the session open. Errors while you execute it are DuckDB's own.
+        DuckDB reads the columns and row groups that are needed then, and every file's footer; ``where`` in the scan
+        leaves out files. All relations of scans that this thread makes in the session can be joined: they are on
+        `Session.duckdb_connection`, which runs one statement at a time. The files are kept for as long as one of these
+        relations, or one derived from them, is alive and the session open. Errors while you execute it are DuckDB's
+        own.
         """
         connection = self._engines.duckdb.connection_of_thread()
         self._guard.while_alive(connection, "relation")

@@ -14,6 +14,11 @@ import pyarrow as pa
 import pytest
 
 import sleeper_nb as sl
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.operations.administration.property_listing import describe_properties
+from sleeper_nb.query.result import QueryResult, SparkResult
+from sleeper_nb.report import TableReport
+from sleeper_nb.tabular import Items, Tabular
 
 ITEMS = (
     "session.tables()", "session.jobs()", "session.property_values()", "table.jobs()", "table.snapshots()",
@@ -36,7 +41,7 @@ REPORTS = (
     "table.export(folder)", "session.maintain(dry_run=True)",
     "session.apply({'tables': {'new': {'row-keys': {'k': 'int'}}}}, dry_run=True)",
     "session.sql('SELECT * FROM t', engine='duckdb').cost()",
-    "session.sql('SELECT * FROM t', engine='duckdb').explain()",
+    "session.sql('SELECT * FROM t', engine='duckdb').explain()", "describe_properties()",
 )  # fmt: skip
 ON_SPARK = ("session.sql('SELECT * FROM t', engine='spark')",)
 VALUES = (*ITEMS, *READ_LATER, *REPORTS, *(pytest.param(each, marks=pytest.mark.spark) for each in ON_SPARK))
@@ -66,7 +71,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sl.Session]:
 
 @pytest.fixture
 def value_of(session: sl.Session, tmp_path: Path) -> Callable[[str], Any]:
-    names = {"session": session, "table": session.table("t"), "folder": tmp_path / "out"}
+    names: dict[str, Any] = {"session": session, "table": session.table("t"), "folder": tmp_path / "out"}
+    names["describe_properties"] = describe_properties
     return lambda text: eval(text, names)  # noqa: S307 - written above
 
 
@@ -108,6 +114,58 @@ def test_a_relation_outlives_what_it_was_made_of(value_of: Callable[[str], Any],
     relation, rows = value_of(name).to_duckdb(), value_of(name).to_arrow()
     gc.collect()
     assert cells(relation.filter("true").to_arrow_table()) == cells(rows)
+
+
+def kinds_of(base: type) -> set[str]:
+    """Return the names of the classes of a base that values are made of."""
+    kinds = {name for each in base.__subclasses__() for name in (_name(each), *kinds_of(each))}
+    return {each for each in kinds if each.startswith("sleeper_nb.")} - {*map(_name, (Items, TableReport, QueryResult))}
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def test_no_kind_of_table_is_left_out_above(value_of: Callable[[str], Any]):
+    values = [value_of(name) for name in (*ITEMS, *READ_LATER, *REPORTS)]
+    below = [each.listing for each in values if hasattr(each, "listing")]
+    assert kinds_of(Tabular) == {_name(type(each)) for each in [*values, *below]} | {_name(SparkResult)}
+
+
+MANY_TYPES = """SELECT CAST(1.25 AS DECIMAL(20, 3)) AS d, TIMESTAMPTZ '2026-11-01 01:02:03.000004+00' AS z,
+    [1, NULL] AS l, MAP {'a': [1.5]} AS m, '\\x00\\xff'::BLOB AS b, DATE '15000-01-01' AS far, {'x': 1::TINYINT} AS s,
+    9223372036854775807 AS big, CAST(NULL AS VARCHAR) AS nothing"""
+
+
+@pytest.mark.parametrize("name", ["session.sql(MANY_TYPES, engine='duckdb')", "table.inspect(MANY_TYPES)"])
+def test_a_relation_has_the_values_and_types_that_the_rows_have(session: sl.Session, name: str):
+    value: Any = eval(name, {"session": session, "table": session.table("t"), "MANY_TYPES": MANY_TYPES})  # noqa: S307
+    expected = duckdb.sql(MANY_TYPES)
+    relation = value.to_duckdb()
+    assert relation.types == expected.types
+    as_text = "CAST(COLUMNS(*) AS VARCHAR)"
+    assert relation.filter("d = 1.25").project("* EXCLUDE (z)").project(as_text).fetchall() == (
+        expected.project("* EXCLUDE (z)").project(as_text).fetchall()
+    )
+    assert relation.project("CAST(z AS VARCHAR)").fetchall() == [("2026-11-01 01:02:03.000004+00",)]
+
+
+def test_rows_of_one_name_are_told_apart_or_refused(session: sl.Session):
+    value = session.sql("SELECT 1 AS a, 2 AS a", engine="duckdb")
+    assert value.to_arrow().column_names == ["a", "a"]
+    for read in (
+        value.to_polars,
+        value.to_dict,
+        lambda: list(value),
+        session.table("t").inspect("SELECT 1 AS a, 2 AS a").to_polars,
+    ):
+        with pytest.raises(InvalidInput, match="two columns are called 'a'"):
+            read()
+
+
+def test_a_reading_that_is_repeated_runs_a_statement_once(session: sl.Session):
+    result = session.sql("SELECT uuid() AS u, random() AS r FROM range(3)", engine="duckdb")
+    assert len(list(result)) == len(result) == 3
 
 
 def test_a_listing_gives_the_values_of_its_cells(session: sl.Session):

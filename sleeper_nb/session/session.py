@@ -514,8 +514,10 @@ class Session:
     def duckdb_connection(self) -> duckdb.DuckDBPyConnection:
         """The DuckDB connection of the relations that scans give in this thread (`Scan.to_duckdb`).
 
-        Whatever is read on it can be joined with them: ``session.duckdb_connection.from_arrow(table.files())``. It is
-        without limits, shows times in UTC, and is no connection of `sql`, so names given to it change no answer.
+        Whatever is read on it can be joined with them: ``session.duckdb_connection.from_arrow(table.files())``. It runs
+        one statement at a time, has no limits and shows times in UTC. `sql` does not use it, so names that are given
+        to it change no answer. For ibis: ``ibis.duckdb.from_connection(session.duckdb_connection)``, with relations
+        that were named by ``session.duckdb_connection.register("flights", relation)``.
         """
         self._check_open()
         return self._database.connection_of_thread()

@@ -90,7 +90,7 @@ class _KeyRange:
         met = self.region.comparisons(
             plan.schema, lambda key: dataset.field(key.name), lambda key, value: arrow_value(value, key.type.arrow)
         )
-        return reduce(and_, met, dataset.scalar(True))  # noqa: FBT003 - a value
+        return reduce(and_, met) if met else dataset.scalar(True)  # noqa: FBT003 - a value
 
 
 def _key_ranges(plan: ScanPlan, state: TableState) -> dict[str, _KeyRange]:
