@@ -17,7 +17,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from sleeper_nb.errors import Action
-from sleeper_nb.tabular import Tabular, as_arrow
+from sleeper_nb.tabular import Items, Tabular, as_arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -409,11 +409,31 @@ def report_for(report: Report, prefix: str) -> Report:
     return dataclasses.replace(report, prefix=prefix)  # type: ignore[type-var]
 
 
+class TableReport(Report, Tabular):
+    """Base class of reports that are a table: one row for each job, file, snapshot … that the report is about."""
+
+    __slots__ = ()
+
+    def cells(self) -> tuple[tuple[str, ...], Sequence[Sequence[object]]]:
+        """Return the names of the columns, and all rows; those of the grid, unless it shows fewer or others."""
+        shown = self.grid()
+        return shown.columns, shown.rows
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows as an Arrow table, with bytes as numbers; a column without a name is called ``what``."""
+        columns, rows = self.cells()
+        return cells_as_arrow([name or "what" for name in columns], rows)
+
+    def __len__(self) -> int:
+        return len(self.cells()[1])
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Answer(Report, Tabular):
-    """A report that is a grid and nothing else."""
+    """A report that is a grid and nothing else; `rows` has the values with their types, where they came from Arrow."""
 
     shown: Grid
+    rows: pa.Table | None = dataclasses.field(default=None, compare=False)
 
     def grid(self) -> Grid:
         """Return the grid."""
@@ -426,10 +446,13 @@ class Answer(Report, Tabular):
 
     def to_arrow(self) -> pa.Table:
         """Return the rows as an Arrow table."""
-        return cells_as_arrow(self.shown.columns, self.shown.rows)
+        return cells_as_arrow(self.shown.columns, self.shown.rows) if self.rows is None else self.rows
 
     def __len__(self) -> int:
         return len(self.shown.rows)
+
+    def __bool__(self) -> bool:
+        return len(self) > 0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -493,7 +516,7 @@ class OnDemand(Sequence[T]):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Listing(Report, Tabular, Sequence[T], Generic[T]):
+class Listing(Report, Items[T], Generic[T]):
     """A sequence of values that is shown as a table with one row for each.
 
     Parameters

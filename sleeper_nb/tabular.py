@@ -1,26 +1,32 @@
-"""Values that are tables: `Tabular` hands them to Arrow, pandas, Polars and any library that takes Arrow streams.
+"""Values that are tables: `Tabular` hands them to Arrow, pandas, Polars, DuckDB and whatever takes Arrow streams.
 
 Each value arrives exactly, or an error names the column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from sleeper_nb.errors import Action, EngineError, InvalidInput
 
 if TYPE_CHECKING:
+    import duckdb
     import pandas as pd
     import polars as pl
     import pyarrow as pa
 
 
+T = TypeVar("T")
+
+
 class Tabular:
     """Base class of values with rows and columns.
 
-    ``pa.table(value)``, ``pd.DataFrame.from_arrow(value)`` and ``duckdb.sql("FROM value")`` read it through the Arrow
-    stream that it offers. For Polars use `to_polars`: its `from_arrow` makes one column of structs of a stream.
+    ``pa.table(value)``, ``pl.DataFrame(value)``, ``pd.DataFrame.from_arrow(value)`` and ``duckdb.sql("FROM value")``
+    read it through the Arrow stream that it offers. ``for row in value`` gives a dictionary for each row, and
+    ``len(value)`` counts the rows. The value itself is true, also without rows: a test must not read a table.
     """
 
     __slots__ = ()
@@ -37,8 +43,56 @@ class Tabular:
         """Return all rows as a Polars DataFrame; `EngineError` when Polars is not installed."""
         return as_polars(self.to_arrow())
 
+    def to_duckdb(self) -> duckdb.DuckDBPyRelation:
+        """Return all rows, read now, as a DuckDB relation on a connection of its own, which shows times in UTC."""
+        return as_relation(self.to_arrow())
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __len__(self) -> int:
+        return int(self.to_arrow().num_rows)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(as_rows(self.to_arrow()))
+
+
+class Items(Tabular, Generic[T]):
+    """Base class of tables that are made of values, one for each row; without any, it is false.
+
+    It has what a sequence has, but is no `collections.abc.Sequence`: Polars reads the values of one, not its table.
+    """
+
+    __slots__ = ()
+
+    def __len__(self) -> int:
+        raise NotImplementedError  # pragma: no cover - each has its own, here and below
+
+    def __getitem__(self, index: Any) -> Any:
+        raise NotImplementedError  # pragma: no cover
+
+    def __bool__(self) -> bool:
+        return len(self) > 0
+
+    def __iter__(self) -> Iterator[T]:
+        return (self[i] for i in range(len(self)))
+
+    def __reversed__(self) -> Iterator[T]:
+        return (self[i] for i in reversed(range(len(self))))
+
+    def __contains__(self, value: object) -> bool:
+        return any(each is value or each == value for each in self)
+
+    def index(self, value: object) -> int:
+        """Return the place of the first equal value; `ValueError` when there is none."""
+        return tuple(self).index(cast("T", value))
+
+    def count(self, value: object) -> int:
+        """Return how many values are equal to this one."""
+        return tuple(self).count(cast("T", value))
 
 
 def as_arrow(columns: Mapping[str, Sequence[object]]) -> pa.Table:
@@ -79,7 +133,20 @@ def as_dict(rows: pa.Table) -> dict[str, list[Any]]:
     InvalidInput
         When Python cannot hold the dates or times of a column, which is named.
     """
-    return dict(_converted(rows, lambda each: each.to_pydict()))
+    return dict(_converted(with_distinct_names(rows), lambda each: each.to_pydict()))
+
+
+def as_rows(rows: pa.Table | pa.RecordBatch) -> list[dict[str, Any]]:
+    """Return a dictionary of Python values for each row; errors as of `as_dict`."""
+    return list(_converted(with_distinct_names(rows), lambda each: each.to_pylist()))
+
+
+def with_distinct_names(rows: pa.Table) -> pa.Table:
+    """Return rows as they are; an error when two columns have the same name, by which a caller would find them."""
+    twice = next((name for name, times in Counter(rows.schema.names).items() if times > 1), None)
+    if twice is not None:
+        raise InvalidInput(f"two columns are called {twice!r}", hint=f"give one another name: {twice} AS {twice}_2")
+    return rows
 
 
 def _converted(rows: pa.Table, convert: Callable[[pa.Table], Any]) -> Any:
@@ -108,7 +175,17 @@ def as_polars(rows: pa.Table) -> pl.DataFrame:
         import polars as pl
     except ImportError as error:
         raise EngineError("Polars is not installed", hint="pip install polars") from error
-    return pl.DataFrame(rows)
+    return pl.DataFrame(with_distinct_names(rows))
+
+
+def as_relation(rows: pa.Table) -> duckdb.DuckDBPyRelation:
+    """Return Arrow rows as a DuckDB relation; its connection lives as long as it does."""
+    import duckdb
+
+    # one thread: each database has threads of its own, and a program may keep many such relations
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection.from_arrow(rows)
 
 
 _NAT = -(2**63)

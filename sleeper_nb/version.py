@@ -43,6 +43,7 @@ from sleeper_nb.operations.column_profile import ColumnProfile, profile_listing
 from sleeper_nb.operations.compaction_plan import StrategySettings, plan_compaction
 from sleeper_nb.operations.loading import sources
 from sleeper_nb.operations.loading.source_files import CsvFormat
+from sleeper_nb.operations.scanning.arrow_dataset import dataset_of
 from sleeper_nb.operations.scanning.export import ExportReport, export
 from sleeper_nb.operations.scanning.footers import with_row_groups
 from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Compared, Reach, Test
@@ -79,11 +80,12 @@ from sleeper_nb.report import (
 )
 from sleeper_nb.sql.binding import BoundSource, metadata_lookup
 from sleeper_nb.storage.filesystem import Storage
-from sleeper_nb.tabular import Tabular, as_dict, as_polars
+from sleeper_nb.tabular import Tabular, as_dict, as_polars, as_rows
 
 if TYPE_CHECKING:
     import duckdb
     import polars as pl
+    from pyarrow.dataset import Dataset
     from pyspark.sql import DataFrame
 
 
@@ -91,8 +93,8 @@ if TYPE_CHECKING:
 class Scan(Report, Tabular):
     """Rows of one version of a table, not read yet.
 
-    Made by `Table.scan`. `plan` returns what will be opened; `to_arrow`, `to_pandas`, `to_polars`, `to_duckdb` and
-    `to_spark` read it. When a notebook shows it, it reads its first rows, as many as `display` says.
+    Made by `Table.scan`. `plan` returns what will be opened; `to_arrow`, `to_pandas`, `to_polars`, `to_duckdb`,
+    `to_dataset` and `to_spark` read it. When a notebook shows it, it reads its first rows, as many as `display` says.
     """
 
     table: str
@@ -109,6 +111,7 @@ class Scan(Report, Tabular):
     _condition: Condition | None = None
     _planned_first: Callable[[int], ScanPlan] | None = None
     _narrowed: Callable[[Test], ScanPlan] | None = None
+    _dataset: Callable[[Sequence[str] | None], Dataset] | None = None
     _progress: Progress = SILENT
     display: Display = DEFAULT_DISPLAY
     _first: FirstRows = field(init=False, compare=False)
@@ -134,6 +137,16 @@ class Scan(Report, Tabular):
         with self._guard.during("scan"):
             return sum(batch.num_rows for batch in rows)
 
+    def __len__(self) -> int:
+        return self.count()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        with self._guard.during("scan"):
+            for batch in stream(
+                self._plan, self._storage, columns=self.columns, where=self._condition, limit=self.limit
+            ):
+                yield from as_rows(batch)
+
     @checked
     def head(self, rows: int = DEFAULT_DISPLAY.rows) -> pa.Table:
         """Return the first rows, in key order within each leaf."""
@@ -151,10 +164,13 @@ class Scan(Report, Tabular):
     def to_duckdb(self) -> duckdb.DuckDBPyRelation:
         """Return a DuckDB relation that reads the files when it is executed, with this scan's condition and limit.
 
-        The files are kept for as long as the relation, or one derived from it, is alive and the session open. Errors
-        while you execute it are DuckDB's own.
+        DuckDB reads the columns and row groups that are needed then, and every file's footer; ``where`` in the scan
+        leaves out files. All relations of scans that this thread makes in the session can be joined: they are on
+        `Session.duckdb_connection`, which runs one statement at a time. The files are kept for as long as one of these
+        relations, or one derived from them, is alive and the session open. Errors while you execute it are DuckDB's
+        own.
         """
-        connection = self._engines.duckdb.connect()
+        connection = self._engines.duckdb.connection_of_thread()
         self._guard.while_alive(connection, "relation")
         return self._relation(connection)
 
@@ -168,6 +184,30 @@ class Scan(Report, Tabular):
         rows = relations.filtered(rows, self.where) if self.where else rows
         rows = rows.select(*map(relations.column, self.columns)) if self.columns else rows
         return rows if self.limit is None else rows.limit(self.limit)
+
+    def to_dataset(self) -> Dataset:
+        """Return a `pyarrow.dataset.Dataset`, for libraries that read one; the files are read when it is.
+
+        A filter on row keys leaves out files, and other filters row groups: ``to_table(filter=ds.field("k") == 5)``.
+        Only of files of which some rows count, the rows are read now: those beyond ``keys`` or ``region``, or left to a
+        leaf by a split. Rows are in no order. The files are kept until the session is closed.
+
+        Raises
+        ------
+        InvalidInput
+            When a data set cannot express the scan: it has a condition or a limit, the table filters or combines rows,
+            or a column has another name in the files. `to_arrow` can.
+        """
+        for name, given in (("condition", self.where), ("limit", self.limit)):
+            if given is not None:
+                raise InvalidInput(
+                    f"a data set cannot apply the {name} of the scan: {given}",
+                    hint="filter the data set, or read the rows: to_arrow()",
+                )
+        self._guard.until_closed("data set")
+        with self._guard.explained():
+            assert self._dataset is not None  # noqa: S101 - every scan of a version has it
+            return self._dataset(self.columns)
 
     def profile(self) -> Listing[ColumnProfile]:
         """Return what the values of each column are like; DuckDB reads the columns one after the other.
@@ -459,6 +499,7 @@ class TableAt(Report):
             _condition=condition,
             _planned_first=partial(plan_first_rows, plan, state),
             _narrowed=planned,
+            _dataset=partial(dataset_of, plan, state, self._store.storage),
             _progress=c.progress,
         )
 
@@ -729,6 +770,9 @@ class ChangedRows(Report, Tabular):
         counts = self.changes.count()._asdict()
         count = sum(int(counts[kind]) for kind in self.kinds)
         return count if self.limit is None else min(count, self.limit)
+
+    def __len__(self) -> int:
+        return self.count()
 
     @checked
     def head(self, rows: int = DEFAULT_DISPLAY.rows) -> pa.Table:

@@ -35,6 +35,7 @@ WORK: dict[str, Callable[[Session], Any]] = {
     "allow": lambda s: s.allow(),
     "spark": lambda s: s.spark(),
     "spark_session": lambda s: s.spark_session,
+    "duckdb_connection": lambda s: s.duckdb_connection,
     "sql, without tables": lambda s: s.sql("SELECT 1", engine="duckdb").to_arrow(),
     "sql on spark, without tables": lambda s: s.sql("SELECT 1").to_arrow(),
 }
@@ -42,6 +43,7 @@ KEPT: dict[str, Callable[[sl.Table], Any]] = {
     "rows": lambda t: t.scan().to_arrow(),
     "first rows": lambda t: t.scan(limit=1).to_arrow(),
     "relation": lambda t: t.scan().to_duckdb(),
+    "data set": lambda t: t.scan().to_dataset(),
     "condition": lambda t: t.scan(where="n = 1").to_arrow(),
     "statistics": lambda t: t.inspect("SELECT * FROM files"),
     "spark": lambda t: t.scan().to_spark(),

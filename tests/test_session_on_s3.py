@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyarrow import dataset as ds
 
 import sleeper_nb as sl
 from sleeper_nb.commands import COMMANDS
@@ -113,6 +114,23 @@ def test_a_table_in_a_bucket_is_altered(connect):
         assert on_duckdb.to_arrow().to_pylist() == found[1:]
         assert table.scan(version=2).to_duckdb().columns == ["city", "fare"]
         assert table.scan(version=2, schema="current").to_duckdb().fetchall() == [("rome", 1.0, None, None)]
+
+
+def test_a_scan_in_a_bucket_is_a_data_set_that_opens_only_the_files_it_needs(connect):
+    with connect() as session:
+        table = session.create_table("trips", SCHEMA, ["m"])
+        table.ingest([{"city": "rome", "fare": 1.0}, {"city": "bern", "fare": None}])
+        data = table.scan().to_dataset()
+        assert data.to_table().sort_by("city") == table.scan().to_arrow()
+        storage = session.warehouse()
+        rome = next(each for each in data.get_fragments(filter=ds.field("city") == "rome"))
+        (other,) = set(data.files) - {rome.path}
+        storage.delete(other.partition(storage.root.removeprefix("s3://"))[2].removeprefix("/"))
+        assert data.to_table(filter=ds.field("city") == "rome").to_pylist() == [{"city": "rome", "fare": 1.0}]
+        with pytest.raises(Exception, match=r"no file|404|NoSuchKey"):
+            data.to_table()
+        with pytest.raises(NotFound, match="no file s3://"):
+            table.scan().to_dataset()
 
 
 @pytest.mark.parametrize("tables", ["shared", "own"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,54 @@ import pyarrow as pa
 import pytest
 
 import sleeper_nb as sl
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.operations.administration.property_listing import describe_properties
+from sleeper_nb.query.result import QueryResult, SparkResult
+from sleeper_nb.report import TableReport
+from sleeper_nb.tabular import Items, Tabular
 
-VALUES = (
-    "session.tables()", "session.jobs()", "table.jobs()", "table.snapshots()", "table.savepoints()", "table.files()",
-    "table.leaves()", "table.fields()", "table.inspect('SELECT * FROM files')", "table.scan()",
-    "table.changes(2, 3).added", "session.sql('SELECT * FROM t', engine='duckdb')",
+ITEMS = (
+    "session.tables()", "session.jobs()", "session.property_values()", "table.jobs()", "table.snapshots()",
+    "table.savepoints()", "table.files()", "table.at(2).files()", "table.leaves()", "table.fields()",
+    "table.property_values()", "table.profile()", "table.leases()", "table.diff(2).files",
+    "table.rollback(2, dry_run=True).undone_snapshots()",
 )  # fmt: skip
+"""Tables that are also sequences of values."""
+READ_LATER = (
+    "table.scan()", "table.scan(['v'], 'k > 3', limit=4)", "table.scan(keys=[1, 7])", "table.at(2).scan()",
+    "table.changes(2).added", "table.changes(2).removed", "table.changes(2).rows()",
+    "session.sql('SELECT * FROM t', engine='duckdb')", "session.sql('SHOW TABLES', engine='duckdb')",
+)  # fmt: skip
+REPORTS = (
+    "table.inspect('SELECT * FROM files')", "table.diff(2)", "table.check()", "table.compact('all', dry_run=True)",
+    "table.compact('size-ratio', dry_run=True)", "table.split_partitions(dry_run=True)",
+    "table.split_partitions(at=2, dry_run=True)", "table.maintain(dry_run=True)", "table.expire_snapshots()",
+    "table.sweep_orphans()", "table.alter({'w': 'int?'}, dry_run=True)",
+    "table.ingest([{'k': 1, 'v': 'a'}], dry_run=True)", "table.ingest([{'k': 'x'}], dry_run=True)",
+    "table.export(folder)", "session.maintain(dry_run=True)",
+    "session.apply({'tables': {'new': {'row-keys': {'k': 'int'}}}}, dry_run=True)",
+    "session.sql('SELECT * FROM t', engine='duckdb').cost()",
+    "session.sql('SELECT * FROM t', engine='duckdb').explain()", "describe_properties()",
+)  # fmt: skip
+ON_SPARK = ("session.sql('SELECT * FROM t', engine='spark')",)
+VALUES = (*ITEMS, *READ_LATER, *REPORTS, *(pytest.param(each, marks=pytest.mark.spark) for each in ON_SPARK))
+
+PROTOCOLS: dict[str, Callable[[Any], pa.Table]] = {
+    "pa.table": pa.table,
+    "pa.RecordBatchReader": lambda value: pa.RecordBatchReader.from_stream(value).read_all(),
+    "to_pandas": lambda value: pa.Table.from_pandas(value.to_pandas(), preserve_index=False),
+    "to_polars": lambda value: value.to_polars().to_arrow(),
+    "pl.DataFrame": lambda value: pl.DataFrame(value).to_arrow(),
+    "pl.from_arrow": lambda value: pl.from_arrow(value).struct.unnest().to_arrow(),  # type: ignore[union-attr]
+    "to_duckdb": lambda value: value.to_duckdb().to_arrow_table(),
+    "duckdb.sql": lambda value: duckdb.sql("FROM value").to_arrow_table(),  # noqa: ARG005 - DuckDB finds it by name
+    "duckdb.from_arrow": lambda value: duckdb.from_arrow(value).to_arrow_table(),
+}
 
 
-@pytest.fixture
-def session(tmp_path: Path) -> Iterator[sl.Session]:
-    with sl.connect(tmp_path) as opened:
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sl.Session]:
+    with sl.connect(tmp_path_factory.mktemp("tabular")) as opened:
         table = opened.create_table("t", sl.Schema({"k": "int"}, {}, {"v": "string?"}), split_points=[5])
         table.ingest([{"k": k, "v": None if k % 2 else f"v{k}"} for k in range(10)], job_id="first")
         table.ingest([{"k": 20, "v": "x"}])
@@ -31,14 +69,103 @@ def session(tmp_path: Path) -> Iterator[sl.Session]:
         yield opened
 
 
+@pytest.fixture
+def value_of(session: sl.Session, tmp_path: Path) -> Callable[[str], Any]:
+    names: dict[str, Any] = {"session": session, "table": session.table("t"), "folder": tmp_path / "out"}
+    names["describe_properties"] = describe_properties
+    return lambda text: eval(text, names)  # noqa: S307 - written above
+
+
+def cells(rows: pa.Table) -> list[list[str]]:
+    """Return the values, as every library has them: NULL, NaN and NaT are one, and so are zones of equal times."""
+    columns = []
+    for column in rows.columns:
+        values = column.cast("timestamp[us]").to_pylist() if pa.types.is_timestamp(column.type) else column.to_pylist()
+        columns.append(["" if pd.api.types.is_scalar(value) and pd.isna(value) else str(value) for value in values])
+    return columns
+
+
 @pytest.mark.parametrize("name", VALUES)
-def test_a_value_with_rows_is_a_table_for_every_library(session: sl.Session, name: str):
-    value: Any = eval(name, {"session": session, "table": session.table("t")})  # noqa: S307 - written above
+def test_a_value_with_rows_is_a_table_for_every_library(value_of: Callable[[str], Any], name: str):
+    value = value_of(name)
     rows = value.to_arrow()
-    assert rows.num_rows > 0
-    assert pa.table(value) == rows
-    assert value.to_pandas().shape == value.to_polars().shape == rows.shape
-    assert pd.DataFrame(duckdb.sql("FROM value").fetchall()).shape == rows.shape
+    for protocol, read in PROTOCOLS.items():
+        found = read(value)
+        assert found.column_names == rows.column_names, protocol
+        assert cells(found) == cells(rows), protocol
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_with_rows_has_a_length_and_can_be_iterated(value_of: Callable[[str], Any], name: str):
+    value = value_of(name)
+    rows = value.to_arrow()
+    assert len(value) == rows.num_rows == len(list(value)) == len([*iter(value)])
+    if name in ITEMS:
+        assert bool(value) == (rows.num_rows > 0)
+        assert [*value] == [value[i] for i in range(len(value))] == [*reversed(value)][::-1]
+        assert all(each in value and value[value.index(each)] == each and value.count(each) for each in value)
+    else:
+        assert list(value) == rows.to_pylist()
+        assert value
+
+
+@pytest.mark.parametrize("name", [*READ_LATER, *ON_SPARK][:-1])
+def test_a_relation_outlives_what_it_was_made_of(value_of: Callable[[str], Any], name: str):
+    relation, rows = value_of(name).to_duckdb(), value_of(name).to_arrow()
+    gc.collect()
+    assert cells(relation.filter("true").to_arrow_table()) == cells(rows)
+
+
+def kinds_of(base: type) -> set[str]:
+    """Return the names of the classes of a base that values are made of."""
+    kinds = {name for each in base.__subclasses__() for name in (_name(each), *kinds_of(each))}
+    return {each for each in kinds if each.startswith("sleeper_nb.")} - {*map(_name, (Items, TableReport, QueryResult))}
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def test_no_kind_of_table_is_left_out_above(value_of: Callable[[str], Any]):
+    values = [value_of(name) for name in (*ITEMS, *READ_LATER, *REPORTS)]
+    below = [each.listing for each in values if hasattr(each, "listing")]
+    assert kinds_of(Tabular) == {_name(type(each)) for each in [*values, *below]} | {_name(SparkResult)}
+
+
+MANY_TYPES = """SELECT CAST(1.25 AS DECIMAL(20, 3)) AS d, TIMESTAMPTZ '2026-11-01 01:02:03.000004+00' AS z,
+    [1, NULL] AS l, MAP {'a': [1.5]} AS m, '\\x00\\xff'::BLOB AS b, DATE '15000-01-01' AS far, {'x': 1::TINYINT} AS s,
+    9223372036854775807 AS big, CAST(NULL AS VARCHAR) AS nothing"""
+
+
+@pytest.mark.parametrize("name", ["session.sql(MANY_TYPES, engine='duckdb')", "table.inspect(MANY_TYPES)"])
+def test_a_relation_has_the_values_and_types_that_the_rows_have(session: sl.Session, name: str):
+    value: Any = eval(name, {"session": session, "table": session.table("t"), "MANY_TYPES": MANY_TYPES})  # noqa: S307
+    expected = duckdb.sql(MANY_TYPES)
+    relation = value.to_duckdb()
+    assert relation.types == expected.types
+    as_text = "CAST(COLUMNS(*) AS VARCHAR)"
+    assert relation.filter("d = 1.25").project("* EXCLUDE (z)").project(as_text).fetchall() == (
+        expected.project("* EXCLUDE (z)").project(as_text).fetchall()
+    )
+    assert relation.project("CAST(z AS VARCHAR)").fetchall() == [("2026-11-01 01:02:03.000004+00",)]
+
+
+def test_rows_of_one_name_are_told_apart_or_refused(session: sl.Session):
+    value = session.sql("SELECT 1 AS a, 2 AS a", engine="duckdb")
+    assert value.to_arrow().column_names == ["a", "a"]
+    for read in (
+        value.to_polars,
+        value.to_dict,
+        lambda: list(value),
+        session.table("t").inspect("SELECT 1 AS a, 2 AS a").to_polars,
+    ):
+        with pytest.raises(InvalidInput, match="two columns are called 'a'"):
+            read()
+
+
+def test_a_reading_that_is_repeated_runs_a_statement_once(session: sl.Session):
+    result = session.sql("SELECT uuid() AS u, random() AS r FROM range(3)", engine="duckdb")
+    assert len(list(result)) == len(result) == 3
 
 
 def test_a_listing_gives_the_values_of_its_cells(session: sl.Session):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -22,11 +22,11 @@ from sleeper_nb.report import (
     Report,
     counted,
 )
-from sleeper_nb.tabular import Tabular
+from sleeper_nb.tabular import Items
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FileListing(Report, Tabular, Sequence[dict[str, Any]]):
+class FileListing(Report, Items[dict[str, Any]]):
     """References to files, one dictionary each; created on access, as there may be a million.
 
     Parameters
@@ -142,7 +142,7 @@ class Listed(Protocol[T_co]):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Pictured(Report, Tabular, Sequence[T], Generic[T]):
+class Pictured(Report, Items[T], Generic[T]):
     """A listing below a picture; on the console, below the same picture as text."""
 
     listing: Listed[T]

@@ -53,7 +53,7 @@ from sleeper_nb.operations.renewing import Renewing
 from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.operations.scanning.read_rows import leaf_rows
 from sleeper_nb.progress import Progress, unchecked
-from sleeper_nb.report import Bytes, Grid, Report, counted, notes_line, rate_text
+from sleeper_nb.report import Bytes, Grid, TableReport, counted, notes_line, rate_text
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.data_files import AS_DEFAULT, DataFile, DataFileSettings
 from sleeper_nb.storage.filesystem import Storage
@@ -179,7 +179,7 @@ def _state_and_claims(store: StateStore, *, consistent: bool) -> tuple[TableStat
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CompactionReport(Report):
+class CompactionReport(TableReport):
     """What a compaction did; for a dry run, what it would do.
 
     Parameters
@@ -229,14 +229,19 @@ class CompactionReport(Report):
         footer = notes_line(late, more if self.waiting else "", self.blocked_text)
         if not self.jobs:
             return Grid(("",), (), f"compaction ({self.strategy}): nothing to merge", footer)
+        columns, rows = self.cells()
+        verb = "would merge" if self.dry_run else "merged"
+        title = f"compaction ({self.strategy}): {verb} {merged_text(self.jobs)} into {len(self.jobs):,}"
+        return Grid(columns, rows, title, footer)
+
+    def cells(self) -> tuple[tuple[str, ...], tuple[tuple[object, ...], ...]]:
+        """Return a row for each job."""
         columns: tuple[str, ...] = ("partition", "files", "rows", "bytes", "why", "merges", "into")
         rows = tuple(map(self._row, self.jobs))
         if not self.dry_run:
             columns = (*columns, "snapshot")
             rows = tuple((*row, snapshot.id) for row, snapshot in zip(rows, self.snapshots, strict=True))
-        verb = "would merge" if self.dry_run else "merged"
-        title = f"compaction ({self.strategy}): {verb} {merged_text(self.jobs)} into {len(self.jobs):,}"
-        return Grid(columns, rows, title, footer)
+        return columns, rows
 
     def _row(self, job: CompactionJob) -> tuple[object, ...]:
         why = reason(self.strategy, job.inputs, self.settings)

@@ -10,7 +10,7 @@ from sleeper_nb.errors import Action
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.versioning.resolve import number_ranges
-from sleeper_nb.report import SHOWN_ROWS, Bytes, Grid, Report, counted
+from sleeper_nb.report import SHOWN_ROWS, Bytes, Grid, TableReport, counted
 from sleeper_nb.storage.places import StoredFile
 
 CheckedVersion = Snapshot | Savepoint
@@ -54,7 +54,7 @@ class Suspicion:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CheckReport(Report):
+class CheckReport(TableReport):
     """The result of a check.
 
     Parameters
@@ -96,11 +96,15 @@ class CheckReport(Report):
         """Return a row for each of the first findings; the line below says how many there are, and what was read."""
         count = len(self.findings)
         verdict = f"{counted(count, 'thing')} wrong" if count else "all is well"
-        rows = tuple((f.kind, f.what, f.where, f.means) for f in self.findings[:SHOWN_ROWS])
+        columns, rows = self.cells()
         title = f"check of {self.table} at snapshot {self.snapshot_id}: {verdict}"
-        columns = ("wrong", "what", "where", "means") if rows else ("",)
+        columns = columns if rows else ("",)
         cut = f"first {SHOWN_ROWS} of {count:,} · " if count > SHOWN_ROWS else ""
-        return Grid(columns, rows, title, cut + "; ".join(self._notes()))
+        return Grid(columns, rows[:SHOWN_ROWS], title, cut + "; ".join(self._notes()))
+
+    def cells(self) -> tuple[tuple[str, ...], tuple[tuple[object, ...], ...]]:
+        """Return a row for each finding, however many there are."""
+        return ("wrong", "what", "where", "means"), tuple((f.kind, f.what, f.where, f.means) for f in self.findings)
 
     def _notes(self) -> list[str]:
         """Return what was read, and what else should be known of the table."""

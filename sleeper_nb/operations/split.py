@@ -19,6 +19,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from sleeper_nb.catalog.catalog_base import FileClaim, steady
@@ -40,7 +41,7 @@ from sleeper_nb.model.transactions import SplitPartitions
 from sleeper_nb.operations.leaf_keys import LeafKeys, leaf_keys
 from sleeper_nb.operations.loading.source_files import find_files
 from sleeper_nb.progress import Progress
-from sleeper_nb.report import Grid, Report, counted, notes_line
+from sleeper_nb.report import Grid, TableReport, counted, notes_line
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.places import lies_within
@@ -109,7 +110,7 @@ class Unsplit:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SplitReport(Report):
+class SplitReport(TableReport):
     """What splitting did; for a dry run, what it would do.
 
     Parameters
@@ -141,14 +142,17 @@ class SplitReport(Report):
             title = f"splitting: {counted(len(self.splits), 'leaf partition')} {verb} into {parts:,}"
         if self.snapshot is not None:
             title += f" (snapshot {self.snapshot.id})"
-        rows: list[tuple[object, ...]] = []
-        for leaf in self.splits:
-            leaf_cells: tuple[object, ...] = (leaf.region, leaf.rows)
-            for _, region, part_rows in leaf.parts:
-                rows.append((*leaf_cells, region, part_rows))
-                leaf_cells = ("", None)
+        columns, rows = self.cells()
+        split = [leaf.region for leaf in self.splits for _ in leaf.parts]
+        again = [before == now for before, now in pairwise(["", *split])]
+        shown = tuple(("", None, *row[2:]) if is_again else row for row, is_again in zip(rows, again, strict=True))
         footer = notes_line(*(f"{leaf.region} stays with {leaf.rows:,} rows: {leaf.why}" for leaf in self.left))
-        return Grid(("leaf", "had rows", "now", "rows"), tuple(rows), title, footer)
+        return Grid(columns, shown, title, footer)
+
+    def cells(self) -> tuple[tuple[str, ...], Sequence[tuple[object, ...]]]:
+        """Return a row for each new leaf, with the leaf that it was a part of."""
+        rows = [(leaf.region, leaf.rows, region, rows) for leaf in self.splits for _, region, rows in leaf.parts]
+        return ("leaf", "had rows", "now", "rows"), rows
 
 
 def split_partitions(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.query.engine_choice import ChosenEngine
-from sleeper_nb.report import Bytes, Grid, Report
+from sleeper_nb.report import Bytes, Grid, TableReport
 from sleeper_nb.sql.binding import BoundSource
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _DUCKDB_PLANS = ("analyzed_plan", "logical_opt", "logical_plan", "physical_plan"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class QueryCost(Report):
+class QueryCost(TableReport):
     """What a statement reads of each table and version; no row was read to find out.
 
     Parameters
@@ -79,7 +79,7 @@ def _cells(source: BoundSource) -> tuple[object, ...]:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class EnginePlan(Report):
+class EnginePlan(TableReport):
     """The plan of a statement in its engine's own words; `to_dict` has the whole text."""
 
     engine: str

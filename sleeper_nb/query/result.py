@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -32,11 +31,10 @@ from sleeper_nb.query.engine_choice import ChosenEngine, Engine
 from sleeper_nb.report import Answer, Grid, Report, counted, data_rows
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.sql.error_place import Texts
-from sleeper_nb.tabular import Tabular, as_dict, as_polars
+from sleeper_nb.tabular import Tabular, as_dict, as_rows, with_distinct_names
 
 if TYPE_CHECKING:
     import duckdb
-    import polars as pl
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
@@ -84,12 +82,13 @@ class QueryResult(Report, Tabular, ABC):
         How many rows are shown, and whether the time that they took is shown too.
     """
 
-    __slots__ = ("_head", "_note", "_texts", "chosen", "display", "sources", "variables")
+    __slots__ = ("_head", "_known_count", "_note", "_texts", "chosen", "display", "sources", "variables")
 
     def __init__(self, origin: QueryOrigin) -> None:
         self.sources, self.variables = origin.sources, origin.variables
         self.chosen, self.display, self._texts = origin.engine, DEFAULT_DISPLAY, origin.texts
         self._head, self._note = FirstRows(self._guarded_first, origin.clock, origin.began), origin.note
+        self._known_count: int | None = None
 
     @property
     def engine(self) -> Engine:
@@ -101,6 +100,9 @@ class QueryResult(Report, Tabular, ABC):
 
     @abstractmethod
     def _all(self) -> pa.Table: ...
+
+    @abstractmethod
+    def _count(self) -> int: ...
 
     @abstractmethod
     def _batches(self, rows: int) -> Iterator[pa.Table]: ...
@@ -130,11 +132,19 @@ class QueryResult(Report, Tabular, ABC):
     def to_arrow(self) -> pa.Table:
         """Read all rows into Arrow."""
         with guarded(self._guards(), "sql"):
-            return self._all()
+            rows = self._all()
+        self._known_count = rows.num_rows
+        return rows
 
-    def to_polars(self) -> pl.DataFrame:
-        """Read all rows into Polars."""
-        return as_polars(_with_distinct_names(self.to_arrow()))
+    def __len__(self) -> int:
+        if self._known_count is None:
+            with guarded(self._guards(), "sql"):
+                self._known_count = self._count()
+        return self._known_count
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        # read here, not with the first row: list() asks for the number next, which would run the statement twice
+        return iter(as_rows(self.to_arrow()))
 
     @abstractmethod
     def to_spark(self) -> DataFrame:
@@ -184,9 +194,9 @@ class QueryResult(Report, Tabular, ABC):
         if kind not in KINDS:
             raise NotFound.of("chart", kind, KINDS)
         if kind != "hist":
-            return chart(_with_distinct_names(self.head(MOST_POINTS + 1)), kind, x, y, footer=self.source_text)
+            return chart(with_distinct_names(self.head(MOST_POINTS + 1)), kind, x, y, footer=self.source_text)
         with guarded(self._guards(), "sql"):
-            column = column_of_histogram(_with_distinct_names(self._first(0)).schema, x, y)
+            column = column_of_histogram(with_distinct_names(self._first(0)).schema, x, y)
             return histogram(self._in_ranges(column), column, footer=self.source_text)
 
     @property
@@ -200,11 +210,12 @@ class QueryResult(Report, Tabular, ABC):
         """Read all rows, to show them all; below them their number, and `footer`."""
         rows = self.to_arrow()
         cells = data_rows(rows)
-        return Answer(Grid(tuple(rows.column_names), cells, footer=f"{counted(rows.num_rows, 'row')} · {footer}"))
+        shown = Grid(tuple(rows.column_names), cells, footer=f"{counted(rows.num_rows, 'row')} · {footer}")
+        return Answer(shown, rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all rows, a list of values per column."""
-        return as_dict(_with_distinct_names(self.to_arrow()))
+        return as_dict(self.to_arrow())
 
 
 class DuckDBResult(QueryResult):
@@ -246,6 +257,11 @@ class DuckDBResult(QueryResult):
         from sleeper_nb.engines.duckdb import relations
 
         return self._run(lambda: relations.to_arrow(self._rows))
+
+    def _count(self) -> int:
+        from sleeper_nb.engines.duckdb import relations
+
+        return self._run(lambda: relations.count(self._rows))
 
     def _batches(self, rows: int) -> Iterator[pa.Table]:
         from sleeper_nb.engines.duckdb import relations
@@ -309,6 +325,9 @@ class SparkResult(QueryResult):
                 raise InvalidInput(f"column {name!r} has text that is not UTF-8", hint=(hint, DEEP_CHECK))
         return rows
 
+    def _count(self) -> int:
+        return int(self._spark.run(lambda _: self._frame.count(), "query"))
+
     def _batches(self, rows: int) -> Iterator[pa.Table]:
         kept = self._frame.persist()  # otherwise each batch is computed again, perhaps in another order
         try:
@@ -334,11 +353,3 @@ class SparkResult(QueryResult):
         self._keep_files()
         self._spark.warn_when_quick()
         return self._frame
-
-
-def _with_distinct_names(rows: pa.Table) -> pa.Table:
-    """Return rows as they are; an error when two columns have the same name, by which a caller would find them."""
-    twice = next((name for name, times in Counter(rows.column_names).items() if times > 1), None)
-    if twice is not None:
-        raise InvalidInput(f"two columns are called {twice!r}", hint=f"give one another name: {twice} AS {twice}_2")
-    return rows

@@ -42,6 +42,7 @@ from sleeper_nb.table import Table
 from sleeper_nb.table.maintaining import maintain
 
 if TYPE_CHECKING:
+    import duckdb
     from pyspark.sql import SparkSession
 
     from sleeper_nb.engines.spark.engine import SparkEngine
@@ -508,6 +509,18 @@ class Session:
         answer, a warning names the setting that changes this: ``spark.sleeper.jit``.
         """
         return self.spark().handed_out()
+
+    @property
+    def duckdb_connection(self) -> duckdb.DuckDBPyConnection:
+        """The DuckDB connection of the relations that scans give in this thread (`Scan.to_duckdb`).
+
+        Whatever is read on it can be joined with them: ``session.duckdb_connection.from_arrow(table.files())``. It runs
+        one statement at a time, has no limits and shows times in UTC. `sql` does not use it, so names that are given
+        to it change no answer. For ibis: ``ibis.duckdb.from_connection(session.duckdb_connection)``, with relations
+        that were named by ``session.duckdb_connection.register("flights", relation)``.
+        """
+        self._check_open()
+        return self._database.connection_of_thread()
 
     def _register(self, spark: SparkSession) -> None:
         self._on_spark(spark, self.components.property_files.permissions)

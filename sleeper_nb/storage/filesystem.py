@@ -17,7 +17,7 @@ from sleeper_nb.storage.local import LocalPlace
 from sleeper_nb.storage.places import Place, S3Access, StoredFile
 
 if TYPE_CHECKING:
-    from pyarrow.dataset import Dataset
+    from pyarrow.dataset import Dataset, Expression
 
 logger = logging.getLogger(__name__)
 
@@ -127,8 +127,13 @@ class Storage:
         _check_path(path, self.root)
         return f"{self.root}/{path}" if path else self.root
 
-    def dataset(self, files: Sequence[str], schema: pa.Schema | None = None) -> Dataset:
-        """Return Parquet files as one Arrow dataset, for engines that cannot open the storage by themselves."""
+    def dataset(
+        self, files: Sequence[str], schema: pa.Schema | None = None, met: Sequence[Expression] | None = None
+    ) -> Dataset:
+        """Return Parquet files as one Arrow dataset, for engines that cannot open the storage by themselves.
+
+        `met` has for each file a condition that all of its rows meet, by which readers leave files out.
+        """
         from pyarrow import dataset
 
         for path in files:
@@ -139,7 +144,11 @@ class Storage:
             # verifies the checksums of pages, where files have them
             options = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
             parquet = dataset.ParquetFileFormat(default_fragment_scan_options=options)
-            return dataset.dataset(located, schema=schema, filesystem=filesystem, format=parquet)
+            if met is None:
+                return dataset.dataset(located, schema=schema, filesystem=filesystem, format=parquet)
+            return dataset.FileSystemDataset.from_paths(
+                located, schema=schema, filesystem=filesystem, format=parquet, partitions=list(met)
+            )
 
     @contextlib.contextmanager
     def output(self, path: str) -> Iterator[pa.NativeFile]:

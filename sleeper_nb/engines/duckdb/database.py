@@ -57,6 +57,21 @@ class Database:
         self._kept: dict[Literal["first", "confined", "planning"], duckdb.DuckDBPyConnection] = {}
         weakref.finalize(self, self._kept.clear)
         self._folders: frozenset[str] = frozenset()
+        self._of_thread = threading.local()
+
+    def connection_of_thread(self) -> duckdb.DuckDBPyConnection:
+        """Return the connection of this thread's relations: DuckDB combines only relations of one connection.
+
+        Only these relations keep it, and a program that asked for it; then, or once it is closed, there is a new one.
+        One connection runs one statement at a time, so each thread has another.
+        """
+        self._check_open()
+        kept = getattr(self._of_thread, "connection", None)
+        connection = None if kept is None else kept()
+        if connection is None or _is_closed(connection):
+            connection = self.connect()
+            self._of_thread.connection = weakref.ref(connection)
+        return connection
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         """Return a new connection without limits, which shows times in UTC."""
@@ -108,6 +123,16 @@ class Database:
     def _check_open(self) -> None:
         if self._closed:
             raise SessionClosed.of("the session's DuckDB")
+
+
+def _is_closed(connection: duckdb.DuckDBPyConnection) -> bool:
+    import duckdb
+
+    try:
+        connection.sql("SELECT 1")  # is planned, not run: a result that is being fetched stays
+    except duckdb.ConnectionException:
+        return True
+    return False
 
 
 def _opened() -> duckdb.DuckDBPyConnection:

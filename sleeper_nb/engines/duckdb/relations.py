@@ -292,6 +292,14 @@ def to_arrow(rows: duckdb.DuckDBPyRelation) -> pa.Table:
         raise explained(error) from error
 
 
+def count(rows: duckdb.DuckDBPyRelation) -> int:
+    """Return the number of rows of a relation."""
+    try:
+        return int(rows.aggregate("count(*)").fetchall()[0][0])
+    except duckdb.Error as error:
+        raise explained(error) from error
+
+
 def batches(rows: duckdb.DuckDBPyRelation, size: int) -> Generator[pa.Table]:
     """Yield the rows of a relation in batches of about `size` rows, at least one; each is read when it is requested."""
     try:

@@ -16,14 +16,14 @@ from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.transactions import SetSchema
 from sleeper_nb.operations.administration.schema_commit import SchemaCommit
-from sleeper_nb.report import Grid, Report
+from sleeper_nb.report import Grid, TableReport
 from sleeper_nb.state_store.state_store_base import StateStore
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AlterReport(Report):
+class AlterReport(TableReport):
     """How the columns of a table changed; of a dry run, how they would change.
 
     Parameters

@@ -16,7 +16,7 @@ from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.administration.property_files import check_changes
 from sleeper_nb.operations.administration.table_templates import read_schema
-from sleeper_nb.report import Grid, Report, counted
+from sleeper_nb.report import Grid, TableReport, counted
 
 _PARTS = ("row-keys", "sort-keys", "values")
 _KEYS = ("schema", *_PARTS, "split-points", "properties")
@@ -235,7 +235,7 @@ _TO_DO = {"create": "create", "change": "change properties", "nothing": "nothing
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ApplyReport(Report):
+class ApplyReport(TableReport):
     """What was done, or would be done, for each declared table; `left` are tables that are not declared."""
 
     plans: tuple[TablePlan, ...]

@@ -18,7 +18,7 @@ from sleeper_nb.model.properties import (
     TableProperties,
     default_name,
 )
-from sleeper_nb.report import Grid, Listing, Report
+from sleeper_nb.report import Grid, Listing, TableReport
 
 WIDTH = 80
 _MOST_SHOWN = 60
@@ -116,7 +116,7 @@ def property_groups() -> Iterator[tuple[str, tuple[Property, ...]]]:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class PropertyGuide(Report):
+class PropertyGuide(TableReport):
     """What properties mean: the type and unit, default and effect of each, grouped by subject."""
 
     described: tuple[tuple[str, tuple[Property, ...]], ...]

@@ -43,7 +43,7 @@ from sleeper_nb.operations.loading.conform import (
 from sleeper_nb.operations.loading.file_formats import open_parquet, read_parquet
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource, InMemory, read_source
-from sleeper_nb.report import Grid, Report, counted, rate_text
+from sleeper_nb.report import Grid, TableReport, counted, rate_text
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.data_files import (
@@ -292,7 +292,7 @@ class LeafRows:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class IngestPlan(Report):
+class IngestPlan(TableReport):
     """What an ingest would do: the result of a dry run, which changes nothing.
 
     Parameters

@@ -30,7 +30,7 @@ from sleeper_nb.operations.scanning.read_rows import leaf_rows, opened_condition
 from sleeper_nb.operations.scanning.row_condition import Condition, RowTest
 from sleeper_nb.operations.scanning.scan_plan import PlannedLeaf, ScanPlan
 from sleeper_nb.progress import Progress
-from sleeper_nb.report import Bytes, Grid, Report, counted, values_of
+from sleeper_nb.report import Bytes, Grid, TableReport, counted, values_of
 from sleeper_nb.storage.filesystem import Storage, open_near
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class ExportedFile:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ExportReport(Report):
+class ExportReport(TableReport):
     """What an export wrote.
 
     Parameters

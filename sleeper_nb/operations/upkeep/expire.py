@@ -11,7 +11,7 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.upkeep.full_disk import freeing_space
-from sleeper_nb.report import CLEAN_UP, Grid, Report, counted, nothing_done
+from sleeper_nb.report import CLEAN_UP, Grid, TableReport, counted, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
 
 logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ExpiryReport(Report):
+class ExpiryReport(TableReport):
     """The snapshots that expired, oldest first; of a dry run, that would expire."""
 
     expired: tuple[Snapshot, ...]

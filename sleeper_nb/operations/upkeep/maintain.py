@@ -28,7 +28,7 @@ from sleeper_nb.operations.versioning.periodic_savepoints import (
     SavepointKeeper,
     SavepointSchedule,
 )
-from sleeper_nb.report import Grid, Report, counted
+from sleeper_nb.report import Grid, Report, TableReport, counted
 from sleeper_nb.state_store.state_store_base import StateStore
 
 logger = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class StepReport:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class MaintenanceReport(Report):
+class MaintenanceReport(TableReport):
     """What maintenance did; of a dry run, what it would do.
 
     Parameters

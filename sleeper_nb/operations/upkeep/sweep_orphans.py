@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from sleeper_nb.errors import Action, InvalidInput, StorageError
 from sleeper_nb.operations.check import check_table
 from sleeper_nb.progress import Progress
-from sleeper_nb.report import CLEAN_UP, Bytes, Grid, Report, counted, nothing_done
+from sleeper_nb.report import CLEAN_UP, Bytes, Grid, TableReport, counted, nothing_done
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
 from sleeper_nb.storage.places import StoredFile
@@ -29,7 +29,7 @@ LEAST_AGE = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class OrphanReport(Report):
+class OrphanReport(TableReport):
     """The files that were deleted; of a dry run, that would be deleted."""
 
     files: tuple[StoredFile, ...]

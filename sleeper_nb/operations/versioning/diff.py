@@ -14,7 +14,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.scanning.scan_plan import files_of
 from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.operations.versioning.row_changes import RowCounts
-from sleeper_nb.report import Bytes, Grid, Listing, Report, cell_text, counted
+from sleeper_nb.report import Bytes, Grid, Listing, TableReport, cell_text, counted
 
 _MOST_SPLITS, _MOST_COLUMNS, _MOST_LETTERS = 5, 10, 40
 _LISTS = ("columns", "files_added", "files_removed", "splits", "splits_undone")
@@ -121,7 +121,7 @@ class ChangedColumn:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Diff(Report):
+class Diff(TableReport):
     """What changed from one version of a table to another.
 
     Parameters

@@ -1,5 +1,7 @@
 """All answers of a session share one DuckDB, and none of them sees what another one named."""
 
+import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -8,7 +10,7 @@ import pytest
 import sleeper_nb as sl
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import InvalidInput, SessionClosed
 from sleeper_nb.sql.statement import Statement
 
 THREADS = Path("/proc/self/task")
@@ -111,3 +113,48 @@ def test_two_databases_share_nothing():
     Database().connect().execute("CREATE TABLE t (n INT)")
     with pytest.raises(duckdb.CatalogException):
         Database().connect().sql("FROM t")
+
+
+def test_relations_of_one_thread_are_joined_and_each_thread_has_its_own(session):
+    trips = session.table("trips")
+    session.create_table("towns", sl.Schema({"city": "string"}, {}, {"name": "string"})).ingest(
+        [{"city": "rome", "name": "Roma"}, {"city": "oslo", "name": "Oslo"}]
+    )
+    towns, old = session.table("towns").scan().to_duckdb(), trips.at(2).scan(["city"]).to_duckdb()
+    joined = trips.scan().to_duckdb().join(towns, "city").join(old, "city")
+    assert joined.select("city", "name", "fare").fetchall() == [("rome", "Roma", 1.0)]
+    assert trips.scan().to_duckdb().union(trips.scan(where="fare > 0").to_duckdb()).count("*").fetchall() == [(3,)]
+    files = session.duckdb_connection.from_arrow(trips.files())
+    assert files.cross(towns).count("*").fetchall() == [(4,)]
+
+    def read(_):
+        return [len(session.table("trips").scan().to_duckdb().fetchall()) for _ in range(20)]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert [*pool.map(read, range(4))] == [[2] * 20] * 4
+
+
+def test_a_connection_that_a_program_closes_is_replaced(session):
+    first = session.table("trips").scan().to_duckdb()
+    assert len(first.fetchall()) == 2
+    session.duckdb_connection.close()
+    assert len(session.table("trips").scan().to_duckdb().fetchall()) == 2
+    connection = session.duckdb_connection
+    assert connection is session.duckdb_connection
+    connection.execute("SELECT * FROM range(3) t(n) ORDER BY n")
+    assert connection.fetchone() == (0,)
+    session.table("trips").scan().to_duckdb()
+    assert connection.fetchall() == [(1,), (2,)]  # making a relation ends no result
+    session.close()
+    with pytest.raises(SessionClosed):
+        session.duckdb_connection  # noqa: B018
+
+
+def test_a_relation_reads_only_the_columns_and_row_groups_that_are_needed(session):
+    table = session.create_table("many", SCHEMA, ["b", "c", "d"])
+    table.ingest([{"city": city, "fare": 1.0} for city in "abcd"])
+    rows = table.scan().to_duckdb().filter("city = 'b'").aggregate("sum(fare)")
+    assert rows.fetchall() == [(1.0,)]
+    ((_, read),) = session.duckdb_connection.execute(f"EXPLAIN ANALYZE {rows.sql_query()}").fetchall()
+    assert re.search(r"Row Groups Scanned: 1 / 4\b", read)  # each file's footer says what its row groups hold
+    assert "city" not in table.scan().to_duckdb().select("fare").explain()
