@@ -41,7 +41,7 @@ REPORTS = (
     "table.export(folder)", "session.maintain(dry_run=True)",
     "session.apply({'tables': {'new': {'row-keys': {'k': 'int'}}}}, dry_run=True)",
     "session.sql('SELECT * FROM t', engine='duckdb').cost()",
-    "session.sql('SELECT * FROM t', engine='duckdb').explain()", "describe_properties()",
+    "session.sql('SELECT * FROM t', engine='duckdb').explain()", "describe_properties()", "table.scan().plan()",
 )  # fmt: skip
 ON_SPARK = ("session.sql('SELECT * FROM t', engine='spark')",)
 VALUES = (*ITEMS, *READ_LATER, *REPORTS, *(pytest.param(each, marks=pytest.mark.spark) for each in ON_SPARK))

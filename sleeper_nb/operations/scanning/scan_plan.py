@@ -25,7 +25,7 @@ from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.scanning.file_statistics import with_files_that_can_meet
 from sleeper_nb.operations.scanning.reach import WHOLE, Reach, Regions
-from sleeper_nb.report import Bytes, Grid, Report
+from sleeper_nb.report import Bytes, Grid, TableReport
 
 
 class PlannedFile(NamedTuple):
@@ -68,7 +68,7 @@ class OpenedGroups:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ScanPlan(Report):
+class ScanPlan(TableReport):
     """What a scan reads and what it skips, as a funnel from the whole table down to row groups.
 
     Parameters
@@ -118,6 +118,10 @@ class ScanPlan(Report):
     def bytes(self) -> int:
         """The total size of the files that are opened."""
         return sum({f.filename: f.bytes for f in self.files}.values())
+
+    def cells(self) -> tuple[tuple[str, ...], Sequence[Sequence[object]]]:
+        """Return the funnel without its bars."""
+        return ("what", "before", "after"), [row[:3] for row in self.grid().rows]
 
     def grid(self) -> Grid:
         """Return the funnel."""
