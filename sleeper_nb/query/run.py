@@ -112,7 +112,9 @@ def run_query(
     kept: MutableMapping[str, Statement] = {} if views is None else views
 
     def run(chosen: ChosenEngine, limit: float = math.inf) -> QueryResult:
-        runner = _Runner(chosen, lambda: (*tables(), *variables.names), parameters, engines, clock, limit, clock.now())
+        runner = _Runner(
+            chosen, lambda: (*tables(), *variables.names), parameters, engines, clock, limit, clock.now(), dry_run
+        )
         binder = Binder(chosen.name, lookup, tables, lambda each: runner.value(binder.bind(each)), kept, variables)
         return _run(Statement.of(sql, dialect=chosen.name), runner, binder, views, dry_run)
 
@@ -196,7 +198,9 @@ def _run(
         with contextlib.suppress(*([NotFound] if change.if_exists else [])):
             runner.run(binder.bind(statement, references))
     elif change.query is not None:
-        runner.of_any_size().run(binder.without(change.key).bind(change.query))  # or it raises, and nothing is changed
+        replace(runner.of_any_size(), dry_run=True).run(
+            binder.without(change.key).bind(change.query)
+        )  # or it raises, and nothing is changed
     change.apply(views)
     return runner.own(_NAME_VIEW, {"view": change.name})
 
@@ -223,6 +227,8 @@ class _Runner:
         From how many bytes on a statement is not run, and `_BetterOnSpark` is raised.
     began
         When the statement began.
+    dry_run
+        Whether no row may be read, not even to plan.
     """
 
     chosen: ChosenEngine
@@ -232,6 +238,7 @@ class _Runner:
     clock: Clock
     limit: float
     began: datetime
+    dry_run: bool = False
 
     @property
     def engine(self) -> Engine:
@@ -301,6 +308,7 @@ class _Runner:
         from sleeper_nb.engines.duckdb import relations
         from sleeper_nb.engines.duckdb.database import interruptible
         from sleeper_nb.engines.duckdb.duckdb_reads import named_files
+        from sleeper_nb.engines.duckdb.key_values import key_lookups
         from sleeper_nb.engines.duckdb.pushed_filters import necessary_in
         from sleeper_nb.engines.duckdb.statement_time import moment_of, set_moment
 
@@ -312,7 +320,14 @@ class _Runner:
         if why := _why_too_large(bound, values):
             bound = bound.narrowed(Necessary({}, why))
         else:
-            bound = bound.narrowed(necessary_in(bound, queries, values, self.engines.duckdb, moment))
+            necessary = necessary_in(bound, queries, values, self.engines.duckdb, moment)
+            bound = bound.narrowed(necessary)
+            lookups = key_lookups(bound, queries, values, self.engines.duckdb, moment, necessary)
+            if lookups.of_tables and self.dry_run:
+                bound = bound.narrowed(lookups.planned(necessary))
+            elif lookups.of_tables:
+                necessary, note = lookups.read(necessary, self.engines.duckdb)
+                bound = bound.narrowed(necessary)
         chosen = self._chosen_for(bound)
 
         def rows(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:

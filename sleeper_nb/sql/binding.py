@@ -154,13 +154,16 @@ class Bound:
     @property
     def tables(self) -> dict[str, TableRows]:
         """The tables that are read, by generated name, those of views included."""
-        tables: dict[str, TableRows] = {}
+        sources = ((name, what.rows) for name, what in self.by_name.items() if isinstance(what, BoundSource))
+        return {name: rows for name, rows in sources if isinstance(rows, TableRows)}
+
+    @property
+    def by_name(self) -> dict[str, BoundSource | BoundVariable]:
+        """What is read, also by the views, by generated name."""
+        found: dict[str, BoundSource | BoundVariable] = {}
         for name, what in self.named.items():
-            if isinstance(what, Bound):
-                tables |= what.tables
-            elif isinstance(what, BoundSource) and isinstance(what.rows, TableRows):
-                tables[name] = what.rows
-        return tables
+            found |= what.by_name if isinstance(what, Bound) else {name: what}
+        return found
 
     @property
     def unused_mark(self) -> str:
@@ -198,8 +201,11 @@ def _narrowed(
     if name not in necessary.tests:
         return replace(what, keys=f"every key: {necessary.why_unknown or _NOT_IN_PLAN}")
     schema = what.rows.state.schema
-    regions = regions_met(necessary.tests[name], schema)
-    return replace(what, rows=what.rows.within(regions), keys=reach_text(regions, schema))
+    regions, by_keys = regions_met(necessary.tests[name], schema), necessary.by_keys.get(name, "")
+    keys = reach_text(regions, schema)
+    if by_keys:
+        keys = by_keys if regions is None else f"{keys} ({by_keys})"
+    return replace(what, rows=what.rows.within(regions), keys=keys)
 
 
 @dataclass(frozen=True, slots=True)
