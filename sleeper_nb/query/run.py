@@ -346,8 +346,7 @@ class _Runner:
         allowed = self.engines.local_files
 
         def frame(session: SparkSession) -> tuple[Bound, DataFrame]:
-            read = _narrowed_on_spark(session, bound, values, allowed)
-            return read, _frame(session, read, values, allowed)
+            return _read_on_spark(session, bound, values, allowed)
 
         read, rows = engine.run(frame, "query", expected_bytes=size)
         return SparkResult(self._origin(read, note), rows, engine)
@@ -409,20 +408,62 @@ def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound, queries
         relations.name_rows(connection, name, rows)
 
 
-def _narrowed_on_spark(session: SparkSession, bound: Bound, values: Mapping[str, Any], local_files: bool) -> Bound:
-    """Return a statement that leaves out what its conditions exclude, as Spark plans it."""
+def _read_on_spark(
+    session: SparkSession, bound: Bound, values: Mapping[str, Any], local_files: bool
+) -> tuple[Bound, DataFrame]:
+    """Return a statement that leaves out what its conditions exclude, as Spark plans it, and its rows."""
+    from sleeper_nb.engines.spark.one_moment import asks_for_time
     from sleeper_nb.engines.spark.optimized_plan import EmptyFrame, necessary_in, why_not_planned, with_whole_lists
 
     tables = bound.tables
-    if not tables:
-        return bound
-    if why := _why_too_large(bound, values) or why_not_planned(bound.statements):
-        return bound.narrowed(Necessary({}, why))
+    why = _why_too_large(bound, values) or why_not_planned(bound.statements)
+    if not tables or why:
+        read = bound.narrowed(Necessary({}, why)) if tables else bound
+        return read, _frame(session, read, values, local_files)
     mark = bound.unused_mark
     stand_ins = {name: EmptyFrame.of(at, rows.state.schema, mark) for at, (name, rows) in enumerate(tables.items())}
     frames_of = {name: each.frame(session) for name, each in stand_ins.items()}
-    with with_whole_lists(session):
-        return bound.narrowed(necessary_in(_frame(session, bound, values, local_files, frames_of), stand_ins))
+
+    def narrowed(empty: DataFrame) -> Bound:
+        with with_whole_lists(session):
+            return bound.narrowed(necessary_in(empty, stand_ins))
+
+    def rows(read: Bound) -> DataFrame:
+        return _frame(session, read, values, local_files)
+
+    empty = _frame(session, bound, values, local_files, frames_of)
+    if asks_for_time(empty):
+        return _read_at_one_moment(bound, empty, narrowed, rows)
+    read = narrowed(empty)
+    return read, rows(read)
+
+
+_MOST_MOMENTS: Final = 3
+
+
+def _read_at_one_moment(
+    bound: Bound, empty: DataFrame, narrowed: Callable[[DataFrame], Bound], rows: Callable[[Bound], DataFrame]
+) -> tuple[Bound, DataFrame]:
+    """Return a statement that asks for the time, and its rows, as of one moment.
+
+    The files are chosen before there is a frame of rows, whose time is later; what it needs then is compared with them.
+    """
+    from sleeper_nb.engines.spark.one_moment import at_this_moment, both_at_this_moment
+
+    read = narrowed(empty)
+    for _ in range(_MOST_MOMENTS):
+        now, empty_now = both_at_this_moment(rows(read), empty)
+        needed = narrowed(empty_now)
+        if all(_has_all_files(read.tables[name], needed.tables[name]) for name in read.tables):
+            return read, now
+        read = needed
+    read = bound.narrowed(Necessary({}, "its conditions change with the time too fast"))
+    return read, at_this_moment(rows(read))
+
+
+def _has_all_files(read: TableRows, needed: TableRows) -> bool:
+    """Return whether a plan reads all that another plan of the same version needs."""
+    return set(needed.plan.files) <= set(read.plan.files)
 
 
 def _frame(
