@@ -28,7 +28,6 @@ from sleeper_nb.model.keys import check_key
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.operations.scanning.reach import (
     ANY_ROW,
-    MOST_REGIONS,
     AllOf,
     AnyOf,
     Compared,
@@ -37,6 +36,7 @@ from sleeper_nb.operations.scanning.reach import (
     OneOf,
     Sign,
     Test,
+    regions_met,
 )
 from sleeper_nb.operations.scanning.scan_plan import ScanPlan, TableRows
 from sleeper_nb.operations.versioning.leases import guarded
@@ -55,8 +55,10 @@ _SMALL_BYTES: Final = 32 << 20
 _SMALL_ROWS: Final = 1_000_000
 _MOST_VALUES: Final = 100_000
 """More values than this are not told apart."""
-_MOST_TESTS: Final = 200_000
-"""How often a value may be compared with a partition while files are chosen: a few hundredths of a second."""
+_MOST_TESTS: Final = 10_000
+"""How often a range of keys may be compared with a partition while files are chosen: about 50 ms."""
+_RUNS: Final = (200, 20, 1)
+"""In how many ranges the keys are told apart; fewer where these reach too many partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +69,12 @@ class KeyLookups:
     ----------
     of_tables
         For each scan of each large table, by generated name: which row keys have only values of which small columns.
-    plans
+    rows
         What is read of each of these tables without the keys.
     """
 
     of_tables: Mapping[str, tuple[_KeysOfScan, ...]]
-    plans: Mapping[str, ScanPlan]
+    rows: Mapping[str, TableRows]
 
     def planned(self, necessary: Necessary) -> Necessary:
         """Return what is necessary, with the keys that a run would read first named; no row is read."""
@@ -88,8 +90,7 @@ class KeyLookups:
                 values[source] = source.read(connection)
         tests, texts = {}, {}
         for table, scans in self.of_tables.items():
-            most = min(MOST_REGIONS, max(1, _MOST_TESTS // len(self.plans[table].leaves)))
-            tests[table] = AnyOf(tuple(_test_of_scan(keys, values, most) for keys in scans))
+            tests[table] = _affordable_test(scans, values, self.rows[table])
             texts[table] = _counts(_sources(scans), values)
         return necessary.also(tests, texts), _counts(list(sources), values)
 
@@ -137,7 +138,7 @@ def key_lookups(
         for name, plan in large.items()
     }
     kept = {name: scans for name, scans in alternatives.items() if scans and all(scans)}
-    return KeyLookups(kept, {name: large[name] for name in kept})
+    return KeyLookups(kept, {name: bound.tables[name] for name in kept})
 
 
 def _files(plan: ScanPlan) -> int:
@@ -242,6 +243,23 @@ def _names(scans: Iterable[_KeysOfScan]) -> str:
 
 def _counts(sources: Iterable[_Source], values: Mapping[_Source, _Values]) -> str:
     return ", ".join(dict.fromkeys(f"keys of {source.shown}: {values[source].text}" for source in sources))
+
+
+def _affordable_test(scans: Iterable[_KeysOfScan], values: Mapping[_Source, _Values], rows: TableRows) -> Test:
+    """Return the test of the keys in as many ranges as pay: any row, when they reach most partitions."""
+    schema, tree, partitions = rows.state.schema, rows.state.tree, len(rows.plan.leaves)
+    alternatives = tuple(scans)
+    for most in _RUNS:
+        test = AnyOf(tuple(_test_of_scan(keys, values, most) for keys in alternatives))
+        regions = regions_met(test, schema)
+        if regions is None:
+            return ANY_ROW
+        reached = {leaf.id for region in regions for leaf in tree.leaves_in(region)}
+        if len(regions) * len(reached) <= _MOST_TESTS:
+            return test
+        if 2 * len(reached) > partitions:
+            break  # fewer ranges reach even more
+    return ANY_ROW
 
 
 def _test_of_scan(keys: _KeysOfScan, values: Mapping[_Source, _Values], most: int) -> Test:
