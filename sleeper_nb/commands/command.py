@@ -166,6 +166,7 @@ FORCE = flag("--force", "delete them; without it, the plan is shown")
 DRY_RUN = flag("--dry-run", "show the plan and change nothing")
 COLUMNS = option("--columns", text="only these columns", metavar="a,b", kind="columns")
 WHERE = option("--where", text="a condition on one row, in DuckDB's SQL", metavar='"…"')
+REGION = option("--region", text="ranges of row keys; [ ] include a bound, ( ) exclude it", metavar='"key=[a,b) …"')
 LIMIT = option("--limit", text="at most this many rows", metavar="N", kind="number")
 MESSAGE = option("-m", "--message", text="a message for the history", metavar="MSG")
 

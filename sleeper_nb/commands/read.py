@@ -6,7 +6,18 @@ from argparse import Namespace
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sleeper_nb.commands.command import COLUMNS, LIMIT, SCHEMA, VERSION, WHERE, command, flag, option, positional
+from sleeper_nb.commands.command import (
+    COLUMNS,
+    LIMIT,
+    REGION,
+    SCHEMA,
+    VERSION,
+    WHERE,
+    command,
+    flag,
+    option,
+    positional,
+)
 from sleeper_nb.commands.context import Context, split_names
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.report import Report, Stacked
@@ -24,7 +35,7 @@ AS = option(
     answer="gives all rows",
 )
 ROW_OPTIONS = (
-    option("--region", text="ranges of row keys; [ ] include a bound, ( ) exclude it", metavar='"key=[a,b) …"'),
+    REGION,
     COLUMNS,
     WHERE,
     LIMIT,

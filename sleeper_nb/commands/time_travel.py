@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from sleeper_nb.commands.command import (
     DRY_RUN,
     LIMIT,
+    REGION,
     SCHEMA,
     TABLE,
     VERSION,
+    WHERE,
     command,
     flag,
     option,
@@ -69,8 +71,11 @@ def show(context: Context, arguments: Namespace) -> Stacked:
                metavar="A", optional=True),
     positional("b", "the other version; the current one if not given", "reference", metavar="B", optional=True),
     flag("--rows", "show rows, each with a column that says whether it was added or removed"),
+    REGION,
+    WHERE,
     LIMIT,
-    examples=("diff trips 12", "diff trips before-fix 15 --rows --limit 20", "diff trips@before-fix trips@15"),
+    examples=("diff trips 12", "diff trips before-fix 15 --rows --limit 20", "diff trips@before-fix trips@15",
+              'diff trips 12 --rows --where "fare < 0"'),
     words=("changes", "compare"),
     reads_only=True,
 )  # fmt: skip
@@ -87,8 +92,9 @@ def diff(context: Context, arguments: Namespace) -> Diff | ChangedRows:
         raise InvalidInput("--limit needs --rows", hint=Action(f"diff {' '.join((name, *versions))} --rows --limit 20"))
     table = context.table(name)
     if not arguments.rows:
-        return table.diff(*versions)
-    return context.shown(replace(table.changes(*versions).rows(arguments.limit), display=context.display))
+        return table.diff(*versions, where=arguments.where, region=arguments.region)
+    changes = table.changes(*versions, where=arguments.where, region=arguments.region)
+    return context.shown(replace(changes.rows(arguments.limit), display=context.display))
 
 
 @command(

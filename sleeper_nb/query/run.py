@@ -104,7 +104,9 @@ def run_query(
     kept: MutableMapping[str, Statement] = {} if views is None else views
 
     def run(chosen: ChosenEngine, limit: float = math.inf) -> QueryResult:
-        runner = _Runner(chosen, lambda: (*tables(), *variables.names), parameters, engines, clock, limit, clock.now())
+        runner = _Runner(
+            chosen, lambda: (*tables(), *variables.names), parameters, engines, clock, limit, clock.now(), dry_run
+        )
         binder = Binder(chosen.name, lookup, tables, lambda each: runner.value(binder.bind(each)), kept, variables)
         return _run(Statement.of(sql, dialect=chosen.name), runner, binder, views, dry_run)
 
@@ -188,7 +190,9 @@ def _run(
         with contextlib.suppress(*([NotFound] if change.if_exists else [])):
             runner.run(binder.bind(statement, references))
     elif change.query is not None:
-        runner.of_any_size().run(binder.without(change.key).bind(change.query))  # or it raises, and nothing is changed
+        replace(runner.of_any_size(), dry_run=True).run(
+            binder.without(change.key).bind(change.query)
+        )  # or it raises, and nothing is changed
     change.apply(views)
     return runner.own(_NAME_VIEW, {"view": change.name})
 
@@ -215,6 +219,8 @@ class _Runner:
         From how many bytes on a statement is not run, and `_BetterOnSpark` is raised.
     began
         When the statement began.
+    dry_run
+        Whether no row may be read, not even to plan.
     """
 
     chosen: ChosenEngine
@@ -224,6 +230,7 @@ class _Runner:
     clock: Clock
     limit: float
     began: datetime
+    dry_run: bool = False
 
     @property
     def engine(self) -> Engine:
@@ -268,6 +275,7 @@ class _Runner:
         from sleeper_nb.engines.duckdb import relations
         from sleeper_nb.engines.duckdb.database import interruptible
         from sleeper_nb.engines.duckdb.duckdb_reads import named_files
+        from sleeper_nb.engines.duckdb.key_values import key_lookups
         from sleeper_nb.engines.duckdb.pushed_filters import necessary_in
         from sleeper_nb.engines.duckdb.statement_time import moment_of, set_moment
 
@@ -279,7 +287,14 @@ class _Runner:
         if why := _why_too_large(bound, values):
             bound = bound.narrowed(Necessary({}, why))
         else:
-            bound = bound.narrowed(necessary_in(bound, queries, values, self.engines.duckdb, moment))
+            necessary = necessary_in(bound, queries, values, self.engines.duckdb, moment)
+            bound = bound.narrowed(necessary)
+            lookups = key_lookups(bound, queries, values, self.engines.duckdb, moment, necessary)
+            if lookups.of_tables and self.dry_run:
+                bound = bound.narrowed(lookups.planned(necessary))
+            elif lookups.of_tables:
+                necessary, note = lookups.read(necessary, self.engines.duckdb)
+                bound = bound.narrowed(necessary)
         chosen = self._chosen_for(bound)
 
         def rows(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
@@ -298,8 +313,7 @@ class _Runner:
         allowed = self.engines.local_files
 
         def frame(session: SparkSession) -> tuple[Bound, DataFrame]:
-            read = _narrowed_on_spark(session, bound, values, allowed)
-            return read, _frame(session, read, values, allowed)
+            return _read_on_spark(session, bound, values, allowed)
 
         read, rows = engine.run(frame, "query", expected_bytes=size)
         return SparkResult(self._origin(read, note), rows, engine)
@@ -361,20 +375,62 @@ def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound, queries
         relations.name_rows(connection, name, rows)
 
 
-def _narrowed_on_spark(session: SparkSession, bound: Bound, values: Mapping[str, Any], local_files: bool) -> Bound:
-    """Return a statement that leaves out what its conditions exclude, as Spark plans it."""
+def _read_on_spark(
+    session: SparkSession, bound: Bound, values: Mapping[str, Any], local_files: bool
+) -> tuple[Bound, DataFrame]:
+    """Return a statement that leaves out what its conditions exclude, as Spark plans it, and its rows."""
+    from sleeper_nb.engines.spark.one_moment import asks_for_time
     from sleeper_nb.engines.spark.optimized_plan import EmptyFrame, necessary_in, why_not_planned, with_whole_lists
 
     tables = bound.tables
-    if not tables:
-        return bound
-    if why := _why_too_large(bound, values) or why_not_planned(bound.statements):
-        return bound.narrowed(Necessary({}, why))
+    why = _why_too_large(bound, values) or why_not_planned(bound.statements)
+    if not tables or why:
+        read = bound.narrowed(Necessary({}, why)) if tables else bound
+        return read, _frame(session, read, values, local_files)
     mark = bound.unused_mark
     stand_ins = {name: EmptyFrame.of(at, rows.state.schema, mark) for at, (name, rows) in enumerate(tables.items())}
     frames_of = {name: each.frame(session) for name, each in stand_ins.items()}
-    with with_whole_lists(session):
-        return bound.narrowed(necessary_in(_frame(session, bound, values, local_files, frames_of), stand_ins))
+
+    def narrowed(empty: DataFrame) -> Bound:
+        with with_whole_lists(session):
+            return bound.narrowed(necessary_in(empty, stand_ins))
+
+    def rows(read: Bound) -> DataFrame:
+        return _frame(session, read, values, local_files)
+
+    empty = _frame(session, bound, values, local_files, frames_of)
+    if asks_for_time(empty):
+        return _read_at_one_moment(bound, empty, narrowed, rows)
+    read = narrowed(empty)
+    return read, rows(read)
+
+
+_MOST_MOMENTS: Final = 3
+
+
+def _read_at_one_moment(
+    bound: Bound, empty: DataFrame, narrowed: Callable[[DataFrame], Bound], rows: Callable[[Bound], DataFrame]
+) -> tuple[Bound, DataFrame]:
+    """Return a statement that asks for the time, and its rows, as of one moment.
+
+    The files are chosen before there is a frame of rows, whose time is later; what it needs then is compared with them.
+    """
+    from sleeper_nb.engines.spark.one_moment import at_this_moment, both_at_this_moment
+
+    read = narrowed(empty)
+    for _ in range(_MOST_MOMENTS):
+        now, empty_now = both_at_this_moment(rows(read), empty)
+        needed = narrowed(empty_now)
+        if all(_has_all_files(read.tables[name], needed.tables[name]) for name in read.tables):
+            return read, now
+        read = needed
+    read = bound.narrowed(Necessary({}, "its conditions change with the time too fast"))
+    return read, at_this_moment(rows(read))
+
+
+def _has_all_files(read: TableRows, needed: TableRows) -> bool:
+    """Return whether a plan reads all that another plan of the same version needs."""
+    return set(needed.plan.files) <= set(read.plan.files)
 
 
 def _frame(

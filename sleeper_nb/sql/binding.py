@@ -155,13 +155,16 @@ class Bound:
     @property
     def tables(self) -> dict[str, TableRows]:
         """The tables that are read, by generated name, those of views included."""
-        tables: dict[str, TableRows] = {}
+        sources = ((name, what.rows) for name, what in self.by_name.items() if isinstance(what, BoundSource))
+        return {name: rows for name, rows in sources if isinstance(rows, TableRows)}
+
+    @property
+    def by_name(self) -> dict[str, BoundSource | BoundVariable]:
+        """What is read, also by the views, by generated name."""
+        found: dict[str, BoundSource | BoundVariable] = {}
         for name, what in self.named.items():
-            if isinstance(what, Bound):
-                tables |= what.tables
-            elif isinstance(what, BoundSource) and isinstance(what.rows, TableRows):
-                tables[name] = what.rows
-        return tables
+            found |= what.by_name if isinstance(what, Bound) else {name: what}
+        return found
 
     @property
     def unused_mark(self) -> str:
@@ -199,9 +202,11 @@ def _narrowed(
     if name not in necessary.tests:
         return replace(what, keys=f"every key: {necessary.why_unknown or _NOT_IN_PLAN}")
     state, test = what.rows.state, necessary.tests[name]
-    reach = Reach.of(test, state.schema)
-    by_values = value_columns_used(test, state)
-    keys = "; ".join([reach_text(reach.regions, state.schema), *(f"files by their {each}" for each in by_values)])
+    reach, by_keys = Reach.of(test, state.schema), necessary.by_keys.get(name, "")
+    keys = reach_text(reach.regions, state.schema)
+    if by_keys:
+        keys = by_keys if reach.regions is None else f"{keys} ({by_keys})"
+    keys = "; ".join([keys, *(f"files by their {each}" for each in value_columns_used(test, state))])
     return replace(what, rows=what.rows.within(reach), keys=keys)
 
 

@@ -40,6 +40,18 @@ def with_duckdb_parameters(statement: Statement) -> Statement:
     return statement.replaced(Replacement(mark.start, mark.end, (("symbol", "$"),)) for mark in marks)
 
 
+def with_duckdb_variables(statement: Statement) -> Statement:
+    """Return the statement with a variable of DuckDB's, of the same name, in place of each parameter."""
+    return statement.replaced(
+        Replacement(
+            mark.start,
+            name.end,
+            (("word", "getvariable"), ("symbol", "("), ("string", f"'{name.text}'"), ("symbol", ")")),
+        )
+        for mark, name in _parameters(statement)
+    )
+
+
 def _parameters(statement: Statement) -> Iterator[tuple[Token, Token]]:
     """Yield the mark and the name of each parameter."""
     open_brackets: list[str] = []

@@ -56,6 +56,7 @@ from sleeper_nb.report import Answer, Grid, Listing, Report, Stacked
 from sleeper_nb.sql.binding import BoundSource
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.table import configuring, loading, maintaining, monitoring, version_history
+from sleeper_nb.table.version_history import ChosenRows
 from sleeper_nb.version import Changes, Scan, TableAt
 
 
@@ -366,7 +367,15 @@ class Table(Report):
         return roll_back(self.store, target, dry_run=dry_run, author=author, message=message)
 
     @checked
-    def changes(self, from_version: int | str, to_version: int | str | None = None) -> Changes:
+    def changes(
+        self,
+        from_version: int | str,
+        to_version: int | str | None = None,
+        *,
+        where: str | None = None,
+        keys: Any = None,
+        region: Mapping[str, tuple[Any, Any]] | str | None = None,
+    ) -> Changes:
         """Return the rows that were added and removed from one version to another, not read yet.
 
         Compaction, splitting, garbage collection and migration change no rows. The rows are those that queries return
@@ -377,23 +386,38 @@ class Table(Report):
         from_version, to_version
             What can follow ``@``: ``12``, ``"snapshot.12"``, ``"savepoint.3"``, a savepoint's name, or a time such as
             ``"2026-11-01 10:00"``, which is UTC. The current version when `to_version` is None.
+        where, keys, region
+            Only the rows among them that meet a condition, and have some keys, as in `scan`; with the columns of the
+            newer version. Partitions and files that cannot have such rows are not read.
 
         Raises
         ------
         NotFound
             When there is no such version; the error names those that exist.
+        InvalidInput
+            When the condition, the keys or the region do not fit the schema.
         """
-        return version_history.changes(self._opened, self._version(from_version), self._version(to_version))
+        chosen = ChosenRows(where, keys, region)
+        return version_history.changes(self._opened, self._version(from_version), self._version(to_version), chosen)
 
     @checked
-    def diff(self, a: int | str, b: int | str | None = None) -> Diff:
+    def diff(
+        self,
+        a: int | str,
+        b: int | str | None = None,
+        *,
+        where: str | None = None,
+        keys: Any = None,
+        region: Mapping[str, tuple[Any, Any]] | str | None = None,
+    ) -> Diff:
         """Return what changed from one version to another: rows, columns, files and partitions, by number and name.
 
         Row counts are exact. Where files were only added, as by ingests, metadata is enough; where each version has
-        files that the other does not, as after a compaction, those are read and compared. Versions and errors are those
-        of `changes`.
+        files that the other does not, as after a compaction, those are read and compared. Versions, errors and the
+        choice of the rows that are counted are those of `changes`; files and partitions are those of the whole table.
         """
-        return version_history.difference(self._opened, self._version(a), self._version(b))
+        chosen = ChosenRows(where, keys, region)
+        return version_history.difference(self._opened, self._version(a), self._version(b), chosen)
 
     # Load rows.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from sleeper_nb.catalog.catalog_base import retained
 from sleeper_nb.display.listings import Pictured
@@ -12,7 +14,7 @@ from sleeper_nb.errors import ConfirmationNeeded, InvalidInput
 from sleeper_nb.model.savepoints import Savepoint, savepoint_label, savepoints_by_snapshot
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.versioning import row_changes
-from sleeper_nb.operations.versioning.comparison import VersionComparison, compare
+from sleeper_nb.operations.versioning.comparison import ComparedRows, VersionComparison, compare, newer_schema
 from sleeper_nb.operations.versioning.delete_savepoint import (
     SavepointDeletion,
     delete_savepoint,
@@ -62,15 +64,29 @@ def delete(table: OpenTable, savepoint: Savepoint, *, dry_run: bool, force: bool
     return replace(plan, dry_run=False)
 
 
-def changes(table: OpenTable, before: TableAt, after: TableAt) -> Changes:
+@dataclass(frozen=True, slots=True)
+class ChosenRows:
+    """Which rows of two versions are compared: those of a condition, and of keys or a region, as in a scan."""
+
+    where: str | None = None
+    keys: Any = None
+    region: Mapping[str, tuple[Any, Any]] | str | None = None
+
+    @property
+    def are_all(self) -> bool:
+        """Whether no row is left out."""
+        return self.where is None and self.keys is None and self.region is None
+
+
+def changes(table: OpenTable, before: TableAt, after: TableAt, chosen: ChosenRows) -> Changes:
     """Return the rows that differ between two versions, not read yet."""
-    comparison, guards = _comparison(table, before, after), _guards(before, after)
+    comparison, guards = _comparison(table, before, after, chosen), _guards(before, after)
     return Changes(table.name, before.resolved, after.resolved, comparison, table.store.storage, guards)
 
 
-def difference(table: OpenTable, before: TableAt, after: TableAt) -> Diff:
+def difference(table: OpenTable, before: TableAt, after: TableAt, chosen: ChosenRows) -> Diff:
     """Return what changed between two versions, by numbers and names; rows are read where metadata cannot tell."""
-    comparison = _comparison(table, before, after)
+    comparison = _comparison(table, before, after, chosen)
     with finishing(table.components.progress) as progress, guarded(_guards(before, after), "diff"):
         rows = row_changes.count_changes(comparison, table.store.storage, progress=progress)
     return diff(
@@ -79,13 +95,17 @@ def difference(table: OpenTable, before: TableAt, after: TableAt) -> Diff:
         (after.resolved, after.state),
         rows,
         processed=after.is_processed,
+        some_rows=not chosen.are_all,
     )
 
 
-def _comparison(table: OpenTable, before: TableAt, after: TableAt) -> VersionComparison:
+def _comparison(table: OpenTable, before: TableAt, after: TableAt, chosen: ChosenRows) -> VersionComparison:
     old, new = before.state, after.state
     now = table.components.clock.now()  # one moment for both: a row must not become too old between them
-    return compare(old, new, table.processing_of(old, now), table.processing_of(new, now))
+    schema = newer_schema(old, new)
+    where = None if chosen.where is None else table.components.engines.condition(chosen.where, schema)
+    rows = ComparedRows.of(schema, chosen.keys, chosen.region, where)
+    return compare(old, new, table.processing_of(old, now), table.processing_of(new, now), rows)
 
 
 def _guards(before: TableAt, after: TableAt) -> tuple[ReadGuard, ...]:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import sleeper_nb as sl
@@ -140,6 +141,38 @@ def test_the_time_of_a_statement_is_one_however_often_it_is_read(session: sl.Ses
     result = session.sql(statement, engine="duckdb")
     assert read(result) == ["1"]
     assert result.to_arrow()["v"].to_pylist() == [5]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("condition", "partitions"),
+    [
+        ("k = year(current_date) - year(now()) + 5", "1"),
+        ("k < 7 AND k >= unix_timestamp() - unix_timestamp(current_timestamp()) + 5", "1"),
+        ("s <= date_format(current_date - 7, 'yyyy') AND k > 995", "1"),
+        ("k = (SELECT day(localtimestamp()) - day(now()) + 905)", "1"),
+        ("v = second(now())", "10"),
+    ],
+)
+def test_functions_of_the_time_leave_out_partitions_on_spark(session: sl.Session, condition: str, partitions: str):
+    result = session.sql(f"SELECT now() AS n, unix_micros(now()) AS m, v FROM t WHERE {condition}", engine="spark")
+    assert read(result) == [partitions]
+    assert result.to_arrow() == result.to_arrow()
+    assert result.to_arrow().column_names == ["n", "m", "v"]
+
+
+@pytest.mark.spark
+def test_on_spark_the_time_of_an_answer_is_that_by_which_its_files_were_chosen(session: sl.Session):
+    statement = "SELECT k, unix_micros(now()) % 1000 AS now FROM t WHERE k = unix_micros(now()) % 1000"
+    for _ in range(5):
+        (row,) = session.sql(statement, engine="spark").to_arrow().to_pylist()
+        assert row["k"] == row["now"]
+    unnamed = session.sql("SELECT now(), current_date FROM t WHERE k < 5 AND now() IS NOT NULL", engine="spark")
+    assert unnamed.to_arrow().column_names == ["now()", "current_date()"]
+    df = pa.table({"k": [5, 6]})
+    joined = "SELECT v, now() AS n FROM t JOIN df USING (k) JOIN df b USING (k) WHERE k < unix_timestamp()"
+    result = session.sql(joined, engine="spark", data={"df": df})
+    assert sorted(result.to_arrow()["v"].to_pylist()) == [5, 6]
 
 
 def test_bytes_prune_and_system_tables_beside_a_table_do_not_hinder_it(session: sl.Session):

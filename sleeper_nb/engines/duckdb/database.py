@@ -26,10 +26,11 @@ _CONFIG: Final[dict[str, str | bool | int | float | list[str]]] = {
 
 _NOT_FOR_PLANS: Final = (
     "statistics_propagation", "empty_result_pullup", "compressed_materialization", "late_materialization", "top_n",
-    "top_n_window_elimination", "join_filter_pushdown",
+    "top_n_window_elimination", "join_filter_pushdown", "unused_columns", "column_lifetime",
 )  # fmt: skip
 """Optimizers that the planning database does without: they draw conclusions from the data, which its empty tables
-lack, or add conditions that are known only while a statement runs."""
+lack; add conditions that are known only while a statement runs; or leave out columns, after which DuckDB cannot
+serialize most plans of three tables."""
 
 
 def connect_anew() -> duckdb.DuckDBPyConnection:

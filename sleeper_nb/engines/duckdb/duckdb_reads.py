@@ -152,9 +152,15 @@ def judged(connection: duckdb.DuckDBPyConnection, statement: Statement) -> Query
         columns=_columns(nodes),
         is_partial=is_partial,
         depends_on_time=depends_on_time(nodes),
-        has_conditions=any(node.get(key) is not None for node in nodes for key in _CONDITIONS),
+        has_conditions=any(map(_has_condition, nodes)),
         unstable=unstable_function(nodes),
     )
+
+
+def _has_condition(node: Mapping[str, Any]) -> bool:
+    """Return whether a node of a query has a condition, also that of a join by the names of columns."""
+    is_written = any(node.get(key) is not None for key in _CONDITIONS)
+    return is_written or bool(node.get("using_columns")) or node.get("ref_type") == "NATURAL"
 
 
 def _check_beginning(statement: Statement) -> None:

@@ -12,7 +12,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Final
@@ -135,30 +135,54 @@ def necessary_in(
         return Necessary({}, why)
     if any(each.spark_frame is not None for each in bound.variables):
         return Necessary({}, "the statement also reads a Spark DataFrame")
-    mark = bound.unused_mark
-    stand_ins = {name: StandIn.of(at, rows.state.schema, mark) for at, (name, rows) in enumerate(tables.items())}
-    with closing(database.connect_planning()) as planning:
-        try:
-            set_moment(planning, moment)
-            _name_stand_ins(planning, bound, stand_ins, queries)
-            found = pushed_filters(planning, queries[bound.statement.text].asked, values, tuple(stand_ins.values()))
-        except (duckdb.Error, RecursionError) as error:
-            logger.debug("no partition is left out, as DuckDB does not plan the statement: %s", error)
-            return Necessary({}, "DuckDB cannot plan the statement before it reads rows")
+    try:
+        with planning(bound, queries, database, moment) as (connection, stand_ins):
+            found = pushed_filters(connection, queries[bound.statement.text].asked, values, tuple(stand_ins.values()))
+    except (duckdb.Error, RecursionError) as error:
+        logger.debug("no partition is left out, as DuckDB does not plan the statement: %s", error)
+        return Necessary({}, "DuckDB cannot plan the statement before it reads rows")
     return Necessary({name: found[each.table] for name, each in stand_ins.items() if each.table in found})
 
 
+@contextmanager
+def planning(
+    bound: Bound, queries: Mapping[str, Query], database: Database, moment: Mapping[str, str]
+) -> Iterator[tuple[duckdb.DuckDBPyConnection, dict[str, StandIn]]]:
+    """Open the planning database with all that a statement names: empty tables, views and variables.
+
+    Parameters are as of `necessary_in`. Yields the connection, and the stand-in of each table by generated name.
+    """
+    mark = bound.unused_mark
+    stand_ins = {name: StandIn.of(at, rows.state.schema, mark) for at, (name, rows) in enumerate(bound.tables.items())}
+    with closing(database.connect_planning()) as connection:
+        set_moment(connection, moment)
+        _name_stand_ins(connection, bound, stand_ins, queries, mark)
+        yield connection, stand_ins
+
+
+def variable_table(mark: str, name: str) -> str:
+    """Return the name of the empty table that stands in for a variable with a generated name."""
+    return f"{mark}of{name}"
+
+
 def _name_stand_ins(
-    planning: duckdb.DuckDBPyConnection, bound: Bound, stand_ins: Mapping[str, StandIn], queries: Mapping[str, Query]
+    planning: duckdb.DuckDBPyConnection,
+    bound: Bound,
+    stand_ins: Mapping[str, StandIn],
+    queries: Mapping[str, Query],
+    mark: str,
 ) -> None:
     """Create what the names of a statement stand for: stand-ins, views, and the columns of system tables."""
     for name, what in bound.named.items():
         if isinstance(what, Bound):
-            _name_stand_ins(planning, what, stand_ins, queries)
+            _name_stand_ins(planning, what, stand_ins, queries, mark)
             query = queries[what.statement.text].asked
             planning.execute(f"CREATE TEMP VIEW {quoted_name(name)} AS {query}")
         elif isinstance(what, BoundVariable):
-            planning.register(name, what.to_arrow().slice(0, 0))
+            table = variable_table(mark, name)
+            planning.register(f"{table}_rows", what.to_arrow().slice(0, 0))
+            planning.execute(f"CREATE TEMP TABLE {table} AS FROM {table}_rows")
+            planning.execute(f"CREATE TEMP VIEW {quoted_name(name)} AS FROM {table}")
         elif isinstance(what.rows, TableRows):
             stand_ins[name].create(planning, name)
         else:

@@ -48,22 +48,14 @@ _NUMBERS: Final = frozenset({"integer", "long"})
 _SUBQUERY: Final = re.compile(r"\.expressions\.(\w*Subquery\w*|Exists|ListQuery)$")
 _UNKNOWN: Final = object()
 
-_TIMES: Final = frozenset({
-    "NOW", "CURRENT_DATE", "CURDATE", "CURRENT_TIMESTAMP", "CURRENT_TIME", "LOCALTIMESTAMP", "UNIX_TIMESTAMP",
-})  # fmt: skip
 _LONGEST_IN: Final = "spark.sql.optimizer.inSetConversionThreshold"
 _CONDITIONS: Final = frozenset({"WHERE", "HAVING", "ON", "QUALIFY"})
 
 
 def why_not_planned(statements: Iterable[Statement]) -> str:
-    """Return why the conditions of a statement, or of a view that it reads, are not planned; "" when they are.
-
-    Spark takes the time of each execution, which may be later than that of the plan.
-    """
+    """Return why the conditions of a statement, or of a view that it reads, are not planned; "" when they are."""
     words = {token.word for statement in statements for token in statement.tokens}
-    if not words & _CONDITIONS:
-        return "the statement has no conditions"
-    return "the statement asks for the time, which Spark takes when it reads rows" if words & _TIMES else ""
+    return "" if words & _CONDITIONS else "the statement has no conditions"
 
 
 @contextmanager

@@ -8,7 +8,7 @@ engine applies the whole condition to the rows that are read, so a region may be
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import product
 from typing import Any, Final, Literal
@@ -136,10 +136,18 @@ class Necessary:
         A table that is left out can have any row.
     why_unknown
         Why nothing is known, for users; empty when the tests are known.
+    by_keys
+        Which keys of other tables limit those of a table, for users.
     """
 
     tests: Mapping[str, Test]
     why_unknown: str = ""
+    by_keys: Mapping[str, str] = field(default_factory=dict)
+
+    def also(self, tests: Mapping[str, Test], by_keys: Mapping[str, str]) -> Necessary:
+        """Return it with more tests for some of the tables that it knows."""
+        both = {name: AllOf((test, tests[name])) if name in tests else test for name, test in self.tests.items()}
+        return replace(self, tests=both, by_keys={**self.by_keys, **by_keys})
 
 
 _MOST_SHOWN = 3

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +17,9 @@ from sleeper_nb.model.partitions import Partition, PartitionTree, Region
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.scanning.scan_plan import PlannedLeaf, files_in, files_of
+from sleeper_nb.operations.scanning.reach import Regions, regions_met
+from sleeper_nb.operations.scanning.row_condition import Condition, regions_of_rows
+from sleeper_nb.operations.scanning.scan_plan import PlannedFile, PlannedLeaf, files_in, files_of, regions_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,44 @@ class DifferingRegion:
 
     before: PlannedLeaf
     after: PlannedLeaf
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRows:
+    """Which rows are compared: by default all.
+
+    Parameters
+    ----------
+    regions
+        Only rows in these regions, which must not overlap; all when None.
+    reached
+        Regions outside of which no row meets `where`; the whole table when None.
+    where
+        Only rows that meet it.
+    """
+
+    regions: Sequence[Region] | None = None
+    reached: Regions | None = None
+    where: Condition | None = None
+
+    @classmethod
+    def of(cls, schema: Schema, keys: Any, region: Any, where: Condition | None) -> ComparedRows:
+        """Return it for keys or a region as `regions_of` takes them, and for a condition; errors as `regions_of`."""
+        regions: Sequence[Region] | None = regions_of(schema, keys, region)
+        if where is None:
+            return cls(regions)
+        return cls(regions_of_rows(regions, where.necessary, schema), regions_met(where.reach, schema), where)
+
+    def parts_of(self, region: Region) -> list[Region]:
+        """Return the parts of a region that are compared."""
+        if self.reached is not None and not any(region.intersect(each) is not None for each in self.reached):
+            return []
+        if self.regions is None:
+            return [region]
+        return [part for each in self.regions if (part := region.intersect(each)) is not None]
+
+
+ALL_ROWS = ComparedRows()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +84,8 @@ class VersionComparison:
         In the order of the leaves of `after`.
     files_of
         How many data files the two versions have together.
+    where
+        The condition of the rows that are compared; None for all in the regions.
     """
 
     before: Schema
@@ -51,6 +95,7 @@ class VersionComparison:
     processing_after: DataProcessing
     regions: tuple[DifferingRegion, ...]
     files_of: int
+    where: Condition | None = None
 
     @property
     def files(self) -> int:
@@ -87,7 +132,11 @@ class VersionComparison:
 
 
 def compare(
-    before: TableState, after: TableState, processing_before: DataProcessing, processing_after: DataProcessing
+    before: TableState,
+    after: TableState,
+    processing_before: DataProcessing,
+    processing_after: DataProcessing,
+    rows: ComparedRows = ALL_ROWS,
 ) -> VersionComparison:
     """Return what to read, from the metadata of the two versions alone.
 
@@ -95,7 +144,7 @@ def compare(
     there. With an iterator or aggregations that is not enough, because a row may change through its neighbours, which
     come from other files: then a region is skipped only when all of its files are the same, and read whole otherwise.
     Filters judge each row by itself, as of one moment for both versions. Where the two versions process their rows in
-    different ways, all files are read.
+    different ways, all files are read. Where only some `rows` are compared, files that have none of them are not read.
 
     Raises
     ------
@@ -103,37 +152,41 @@ def compare(
         When the versions have different keys, so that their rows have no common order; or when the columns of the newer
         version cannot hold the rows of the older one.
     """
-    if _keys(before.schema) != _keys(after.schema):
-        raise InvalidInput(
-            f"snapshots {before.snapshot_id} and {after.snapshot_id} have different row keys or sort keys",
-            hint="compare them by SQL",
-        )
-    newer = _newer_schema(before, after)
+    newer = newer_schema(before, after)
     processed_alike = _by_columns(processing_before, before.schema) == _by_columns(processing_after, after.schema)
     row_by_row = processed_alike and processing_before.only_filters
     old, new = _unshared(before, after) if processed_alike else (before, after)
     regions = []
     for new_leaf, old_leaf, region in _regions(old, new):
-        old_files, new_files = files_in(old, old_leaf, region), files_in(new, new_leaf, region)
-        if processed_alike:  # after a split, both may have a file through different references
-            common = {file.filename for file in old_files} & {file.filename for file in new_files}
-            old_files = [file for file in old_files if file.filename not in common]
-            new_files = [file for file in new_files if file.filename not in common]
-        if not old_files and not new_files:
-            continue
-        if not row_by_row:
-            old_files, new_files = files_in(before, old_leaf, region), files_in(after, new_leaf, region)
-        regions.append(
-            DifferingRegion(PlannedLeaf(old_leaf, tuple(old_files)), PlannedLeaf(new_leaf, tuple(new_files)))
-        )
+        pairs: list[tuple[list[PlannedFile], list[PlannedFile]]] = []
+        for part in rows.parts_of(region):
+            reached = rows.reached
+            old_files, new_files = files_in(old, old_leaf, part, reached), files_in(new, new_leaf, part, reached)
+            if processed_alike:  # after a split, both may have a file through different references
+                common = {file.filename for file in old_files} & {file.filename for file in new_files}
+                old_files = [file for file in old_files if file.filename not in common]
+                new_files = [file for file in new_files if file.filename not in common]
+            if (old_files or new_files) and not row_by_row:
+                old_files = files_in(before, old_leaf, part, reached)
+                new_files = files_in(after, new_leaf, part, reached)
+            pairs.append((old_files, new_files))
+        if any(old_files or new_files for old_files, new_files in pairs):
+            old_leaves, new_leaves = zip(*pairs, strict=True)
+            before_leaf = PlannedLeaf(old_leaf, tuple(chain(*old_leaves)))
+            regions.append(DifferingRegion(before_leaf, PlannedLeaf(new_leaf, tuple(chain(*new_leaves)))))
     files = files_of(before)[0] + _new_files(new, before)
     return VersionComparison(
-        before.schema, after.schema, newer, processing_before, processing_after, tuple(regions), files
+        before.schema, after.schema, newer, processing_before, processing_after, tuple(regions), files, rows.where
     )
 
 
-def _newer_schema(before: TableState, after: TableState) -> Schema:
-    """Return the schema of the newer state; raise when the rows of the older one cannot have its columns."""
+def newer_schema(before: TableState, after: TableState) -> Schema:
+    """Return the schema of the newer state, whose columns are compared; errors as of `compare`."""
+    if _keys(before.schema) != _keys(after.schema):
+        raise InvalidInput(
+            f"snapshots {before.snapshot_id} and {after.snapshot_id} have different row keys or sort keys",
+            hint="compare them by SQL",
+        )
     older, newer = sorted((before, after), key=lambda state: state.snapshot_id)
     try:
         mapped(older.schema, newer.schema)

@@ -17,6 +17,7 @@ from sleeper_nb.operations.versioning.row_changes import RowCounts
 from sleeper_nb.report import Bytes, Grid, Listing, TableReport, cell_text, counted
 
 _MOST_SPLITS, _MOST_COLUMNS, _MOST_LETTERS = 5, 10, 40
+_NO_ROW = "no row was added or removed"
 _LISTS = ("columns", "files_added", "files_removed", "splits", "splits_undone")
 """The fields of `Diff` that `to_dict` gives as lists of dictionaries."""
 
@@ -140,6 +141,8 @@ class Diff(TableReport):
         Whether queries filter or combine rows, so that they return other rows than the files have.
     columns
         Which columns were added, dropped, renamed or given another type.
+    some_rows
+        Whether `rows` are only those with some keys, or that meet a condition.
     """
 
     table: str
@@ -152,6 +155,7 @@ class Diff(TableReport):
     splits_undone: tuple[ChangedSplit, ...]
     processed: bool = False
     columns: tuple[ChangedColumn, ...] = ()
+    some_rows: bool = False
 
     @property
     def rows_added(self) -> int:
@@ -191,10 +195,12 @@ class Diff(TableReport):
     def _notes(self) -> list[str]:
         """Return the sentences below the table."""
         notes = []
+        if self.some_rows:
+            notes.append("rows added and removed are those that were chosen; all else is of the whole versions")
         if self.processed:
             notes.append("before and after count rows in files; added and removed count rows that queries return")
         if not any(self.rows):
-            notes.append("no row was added or removed")
+            notes.append("none of the chosen rows was added or removed" if self.some_rows else _NO_ROW)
         notes += _column_notes(self.columns)
         notes += _split_notes("split", self.splits)
         notes += _split_notes("no longer split", self.splits_undone)
@@ -227,6 +233,7 @@ def diff(
     rows: RowCounts,
     *,
     processed: bool,
+    some_rows: bool = False,
 ) -> Diff:
     """Return the report on two versions whose rows have been compared; everything else is in their metadata."""
     (_, old), (_, new) = before, after
@@ -242,6 +249,7 @@ def diff(
         splits_undone=tuple(split for split in old_splits if split not in new_splits),
         processed=processed,
         columns=_changed_columns(old.schema, new.schema),
+        some_rows=some_rows,
     )
 
 

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.operations.row_processing import Processor
-from sleeper_nb.operations.scanning.read_rows import coalesced, leaf_rows
+from sleeper_nb.operations.scanning.read_rows import coalesced, leaf_rows, opened_condition
+from sleeper_nb.operations.scanning.row_condition import RowTest
 from sleeper_nb.operations.scanning.scan_plan import PlannedLeaf
 from sleeper_nb.operations.versioning.comparison import (
     DifferingRegion,
@@ -55,7 +56,7 @@ def count_changes(comparison: VersionComparison, storage: Storage, *, progress: 
     added = removed = 0
     unknown = []
     for region in comparison.regions:
-        rows = _recorded_counts(region) if comparison.stored_rows else None
+        rows = _recorded_counts(region) if comparison.stored_rows and comparison.where is None else None
         if rows is None:
             unknown.append(region)
         else:
@@ -80,7 +81,7 @@ def stream_changes(
     *,
     progress: Progress = SILENT,
 ) -> Iterator[RowChange]:
-    """Yield the rows that were added and removed: region by region, in key order within each.
+    """Yield the rows that were added and removed and meet the condition: region by region, in key order within each.
 
     An unchanged row is in neither; a row whose values changed is in both.
 
@@ -103,6 +104,25 @@ def stream_changes(
     InvalidInput
         When rows cannot be processed.
     """
+    with opened_condition(comparison.where) as test:
+        for change in _all_changes(comparison, storage, kinds, progress):
+            met = change if test is None else RowChange(_met(test, change.removed), _met(test, change.added))
+            if met.removed.num_rows or met.added.num_rows:
+                yield met
+
+
+def _met(test: RowTest, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows that meet a condition.
+
+    It is tested after the versions are compared: rows that are equal in a comparison can differ in it, as 0.0 and -0.0.
+    """
+    found = list(test.matching([rows])) if rows.num_rows else []
+    return pa.concat_batches(found) if found else rows.slice(0, 0)
+
+
+def _all_changes(
+    comparison: VersionComparison, storage: Storage, kinds: Collection[RowChangeKind], progress: Progress
+) -> Iterator[RowChange]:
     schema, keys = comparison.schema, comparison.after.sort_order
     process_before = Processor.of(comparison.processing_before, comparison.before)
     process_after = Processor.of(comparison.processing_after, comparison.after)

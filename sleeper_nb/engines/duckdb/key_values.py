@@ -1,0 +1,339 @@
+"""The keys of small inputs that limit what is read of a large table: which are worth reading, and their values.
+
+`joined_keys` says of which columns a row of a large table needs a value. Where these are columns of small tables or of
+variables, their values are read first. Too many to tell apart become ranges that cover them. All rows count that the
+statement may read of the small input, so that too much of the large table may be read, but never too little.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import pairwise
+from operator import and_, eq, ge, gt, le, lt, or_
+from typing import Any, Final
+
+import duckdb
+
+from sleeper_nb.engines.duckdb import relations
+from sleeper_nb.engines.duckdb.database import Database, interruptible
+from sleeper_nb.engines.duckdb.duckdb_reads import Query
+from sleeper_nb.engines.duckdb.joined_keys import ScanKeys, TableColumn, joined_keys
+from sleeper_nb.engines.duckdb.pushed_filters import planning, variable_table
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.keys import check_key
+from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.operations.scanning.reach import (
+    ANY_ROW,
+    AllOf,
+    AnyOf,
+    Compared,
+    IsNull,
+    Necessary,
+    OneOf,
+    Sign,
+    Test,
+    regions_met,
+)
+from sleeper_nb.operations.scanning.scan_plan import ScanPlan, TableRows
+from sleeper_nb.operations.versioning.leases import guarded
+from sleeper_nb.report import counted
+from sleeper_nb.sql.binding import Bound, BoundSource
+from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.variables import BoundVariable
+
+logger = logging.getLogger(__name__)
+
+MANY_FILES: Final = 32
+"""From so many files on, opening those that are not needed takes longer than reading keys first."""
+_FEWER_TIMES: Final = 8
+"""A small table has so many times fewer files than the large one."""
+_SMALL_BYTES: Final = 32 << 20
+_SMALL_ROWS: Final = 1_000_000
+_MOST_VALUES: Final = 100_000
+"""More values than this are not told apart."""
+_MOST_TESTS: Final = 10_000
+"""How often a range of keys may be compared with a partition while files are chosen: about 50 ms."""
+_RUNS: Final = (200, 20, 1)
+"""In how many ranges the keys are told apart; fewer where these reach too many partitions."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLookups:
+    """What can be left out of large tables once the keys of small inputs are known.
+
+    Parameters
+    ----------
+    of_tables
+        For each scan of each large table, by generated name: which row keys have only values of which small columns.
+    rows
+        What is read of each of these tables without the keys.
+    """
+
+    of_tables: Mapping[str, tuple[_KeysOfScan, ...]]
+    rows: Mapping[str, TableRows]
+
+    def planned(self, necessary: Necessary) -> Necessary:
+        """Return what is necessary, with the keys that a run would read first named; no row is read."""
+        texts = {table: f"keys of {_names(found)} would be read first" for table, found in self.of_tables.items()}
+        return necessary.also({}, texts)
+
+    def read(self, necessary: Necessary, database: Database) -> tuple[Necessary, str]:
+        """Return what is necessary with the keys, which are read now, and how many they are, for users."""
+        values: dict[_Source, _Values] = {}
+        sources = {each: None for found in self.of_tables.values() for each in _sources(found)}
+        with closing(database.connect()) as connection:
+            for source in sources:
+                values[source] = source.read(connection)
+        tests, texts = {}, {}
+        for table, scans in self.of_tables.items():
+            tests[table] = _affordable_test(scans, values, self.rows[table])
+            texts[table] = _counts(_sources(scans), values)
+        return necessary.also(tests, texts), _counts(list(sources), values)
+
+
+def key_lookups(
+    bound: Bound,
+    queries: Mapping[str, Query],
+    values: Mapping[str, Any],
+    database: Database,
+    moment: Mapping[str, str],
+    necessary: Necessary,
+) -> KeyLookups:
+    """Return which keys of small inputs limit the large tables of a statement; none where it does not pay.
+
+    Parameters
+    ----------
+    bound
+        The statement, with its tables read only where their rows can meet what is necessary.
+    queries, values, database, moment
+        As of `sleeper_nb.engines.duckdb.pushed_filters.necessary_in`.
+    necessary
+        What the rows of its tables must meet.
+    """
+    inputs = bound.by_name
+    plans = {name: rows.plan for name, rows in bound.tables.items() if name in necessary.tests}
+    large = {name: plan for name, plan in plans.items() if _files(plan) >= MANY_FILES}
+    nothing = KeyLookups({}, {})
+    if not large or len(inputs) < 2:
+        return nothing
+    statement = Statement.of(queries[bound.statement.text].asked, dialect="duckdb")
+    try:
+        with planning(bound, queries, database, moment) as (connection, stand_ins):
+            mark = bound.unused_mark
+            names = {
+                stand_ins[name].table if name in stand_ins else variable_table(mark, name): name for name in inputs
+            }
+            found = joined_keys(connection, statement, values, names)
+    except (duckdb.Error, RecursionError) as error:
+        logger.debug("no keys are read first, as DuckDB does not serialize the plan: %s", error)
+        return nothing
+    found_by_name = {names[table]: scans for table, scans in found.items()}
+    small = _SmallInputs(inputs, names, necessary)
+    alternatives = {
+        name: tuple(small.keys_of(scan, bound.tables[name].state.schema, plan) for scan in found_by_name.get(name, ()))
+        for name, plan in large.items()
+    }
+    kept = {name: scans for name, scans in alternatives.items() if scans and all(scans)}
+    return KeyLookups(kept, {name: bound.tables[name] for name in kept})
+
+
+def _files(plan: ScanPlan) -> int:
+    return sum(len(leaf.files) for leaf in plan.leaves)
+
+
+@dataclass(frozen=True, slots=True)
+class _SmallInputs:
+    """Finds the columns of small inputs: `inputs` by generated name, which `names` has by the name in the plan."""
+
+    inputs: Mapping[str, BoundSource | BoundVariable]
+    names: Mapping[str, str]
+    necessary: Necessary
+
+    def keys_of(self, scan: ScanKeys, schema: Schema, plan: ScanPlan) -> _KeysOfScan:
+        """Return the row keys of a large table that have only values of small columns."""
+        keys = {key.name: key for key in schema.row_keys}
+        found = []
+        for each in scan:
+            key = keys.get(schema.names[each.column])
+            sources = [self._source(column, plan) for column in sorted(each.of)]
+            known = tuple(source for source in sources if source is not None)
+            if key is not None and len(known) == len(sources):
+                found.append((key, known))
+        return tuple(found)
+
+    def _source(self, column: TableColumn, large: ScanPlan) -> _Source | None:
+        name = self.names[column.table]
+        what = self.inputs[name]
+        if isinstance(what, BoundVariable):
+            is_small = what.spark_frame is None and what.to_arrow().num_rows <= _SMALL_ROWS
+            return _Source(name, what.to_arrow().column_names[column.column], what) if is_small else None
+        if not isinstance(what.rows, TableRows):
+            return None
+        plan = what.rows.plan
+        is_small = _files(plan) * _FEWER_TIMES <= _files(large) and plan.bytes <= _SMALL_BYTES
+        if not is_small or not relations.is_native(plan):
+            return None
+        return _Source(name, plan.schema.names[column.column], what, self.necessary.tests.get(name, ANY_ROW))
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """The values of a column, in order and each once; only the least and the greatest unless `is_complete`."""
+
+    values: tuple[Any, ...]
+    is_complete: bool
+
+    @property
+    def text(self) -> str:
+        return counted(len(self.values), "value") if self.is_complete else f"more than {_MOST_VALUES:,} values"
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A column of a small input with a generated name: of a table whose rows must meet a test, or of a variable."""
+
+    name: str
+    column: str
+    what: BoundSource | BoundVariable = field(compare=False)
+    test: Test = field(default=ANY_ROW, compare=False)
+
+    @property
+    def shown(self) -> str:
+        return self.what.table if isinstance(self.what, BoundSource) else self.what.name
+
+    def read(self, connection: duckdb.DuckDBPyConnection) -> _Values:
+        """Read the values."""
+        what = self.what
+        if isinstance(what, BoundVariable):
+            return interruptible(connection, lambda: self._values_in(relations.of_variable(connection, what)))
+        if not isinstance(what.rows, TableRows):
+            raise TypeError("a system table has no keys")
+        plan, storage = what.rows.plan, what.storage
+        with guarded([] if what.guard is None else [what.guard], "sql"):
+            rows = relations.relation(connection, plan, storage, is_whole=False)
+            condition = _expression(self.test, plan.schema)
+            met = rows if condition is None else rows.filter(condition)
+            return interruptible(connection, lambda: self._values_in(met))
+
+    def _values_in(self, rows: duckdb.DuckDBPyRelation) -> _Values:
+        column = relations.column(self.column)
+        distinct = rows.filter(column.isnotnull()).select(column.alias("key")).distinct()
+        found = relations.to_arrow(distinct.limit(_MOST_VALUES + 1))["key"]
+        if len(found) <= _MOST_VALUES:
+            return _Values(tuple(sorted(found.to_pylist())), is_complete=True)
+        ends = relations.to_arrow(distinct.aggregate("min(key) AS low, max(key) AS high"))
+        return _Values((ends["low"][0].as_py(), ends["high"][0].as_py()), is_complete=False)
+
+
+_KeysOfScan = tuple[tuple[Field, tuple[_Source, ...]], ...]
+"""The row keys that a scan of a large table needs only with values of some small columns."""
+
+
+def _sources(scans: Iterable[_KeysOfScan]) -> list[_Source]:
+    return list(dict.fromkeys(source for keys in scans for _, sources in keys for source in sources))
+
+
+def _names(scans: Iterable[_KeysOfScan]) -> str:
+    return ", ".join(dict.fromkeys(source.shown for source in _sources(scans)))
+
+
+def _counts(sources: Iterable[_Source], values: Mapping[_Source, _Values]) -> str:
+    return ", ".join(dict.fromkeys(f"keys of {source.shown}: {values[source].text}" for source in sources))
+
+
+def _affordable_test(scans: Iterable[_KeysOfScan], values: Mapping[_Source, _Values], rows: TableRows) -> Test:
+    """Return the test of the keys in as many ranges as pay: any row, when they reach most partitions."""
+    schema, tree, partitions = rows.state.schema, rows.state.tree, len(rows.plan.leaves)
+    alternatives = tuple(scans)
+    for most in _RUNS:
+        test = AnyOf(tuple(_test_of_scan(keys, values, most) for keys in alternatives))
+        regions = regions_met(test, schema)
+        if regions is None:
+            return ANY_ROW
+        reached = {leaf.id for region in regions for leaf in tree.leaves_in(region)}
+        if len(regions) * len(reached) <= _MOST_TESTS:
+            return test
+        if 2 * len(reached) > partitions:
+            break  # fewer ranges reach even more
+    return ANY_ROW
+
+
+def _test_of_scan(keys: _KeysOfScan, values: Mapping[_Source, _Values], most: int) -> Test:
+    return AllOf(tuple(_test_of_key(key, [values[source] for source in sources], most) for key, sources in keys))
+
+
+def _test_of_key(key: Field, found: Sequence[_Values], most: int) -> Test:
+    """Return the test that a row key has one of the values, in at most so many parts, which may have more values."""
+    if not all(isinstance(value, _KINDS[key.type.name]) for each in found for value in each.values):
+        return ANY_ROW
+    parts: list[Test] = []
+    for each in found:
+        if each.is_complete:
+            values = [value for value in each.values if _fits(key, value)]
+            parts += [_between(key, run[0], run[-1]) for run in _runs(values, most // len(found) or 1)]
+        else:
+            parts.append(_between(key, *each.values))
+    return AnyOf(tuple(parts))
+
+
+def _runs(values: Sequence[Any], most: int) -> list[Sequence[Any]]:
+    """Return values, which are in order, in at most so many runs; numbers are parted where they are far apart."""
+    if isinstance(next(iter(values), ""), int):
+        gaps = sorted(range(1, len(values)), key=lambda at: values[at] - values[at - 1], reverse=True)
+        cuts = sorted(gaps[: most - 1])
+    else:
+        cuts = list(range(0, len(values), -(-len(values) // most)))[1:] if values else []
+    return [values[begin:end] for begin, end in pairwise([0, *cuts, len(values)])] if values else []
+
+
+def _between(key: Field, least: Any, greatest: Any) -> Test:
+    return AllOf((Compared(key.name, ">=", least), Compared(key.name, "<=", greatest)))
+
+
+def _fits(key: Field, value: Any) -> bool:
+    """Return whether a key can have a value: a whole number can be too large, and then equals no key."""
+    try:
+        check_key(key, value)
+    except InvalidInput:
+        return False
+    return True
+
+
+_KINDS: Final[Mapping[str, type]] = {"int": int, "long": int, "string": str, "bytearray": bytes}
+"""The fields whose values a test compares as DuckDB does."""
+
+
+def _expression(test: Test, schema: Schema) -> duckdb.Expression | None:
+    """Return a condition that every row which meets a test meets; None when that is any row."""
+    if isinstance(test, AllOf):
+        found = [_expression(part, schema) for part in test.parts]
+        known = [each for each in found if each is not None]
+        return reduce(and_, known) if known else None
+    if isinstance(test, AnyOf):
+        parts = [_expression(part, schema) for part in test.parts]
+        known = [each for each in parts if each is not None]
+        return reduce(or_, known) if known and len(known) == len(parts) else None
+    if isinstance(test, IsNull):
+        return relations.column(test.column).isnull()
+    compared = next(each for each in schema.fields if each.name == test.column)
+    values = test.values if isinstance(test, OneOf) else (test.value,)
+    kind = _KINDS.get(compared.type.name)
+    if kind is None or not values or not all(type(value) is kind for value in values):
+        return None
+    column, constants = relations.column(test.column), [duckdb.ConstantExpression(value) for value in values]
+    if isinstance(test, OneOf):
+        return column.isin(*constants)
+    return _COMPARISONS[test.sign](column, constants[0])
+
+
+_COMPARISONS: Final[Mapping[Sign, Callable[[Any, Any], duckdb.Expression]]] = {
+    "=": eq,
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
+}
