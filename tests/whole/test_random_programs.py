@@ -61,8 +61,8 @@ which = st.integers(0, 1)
 
 READS = {
     "session": {
-        "closed", "components", "jobs", "location", "property_values", "spark", "spark_session", "store_of", "tables",
-        "warehouse",
+        "closed", "components", "jobs", "location", "open_table", "property_values", "spark", "spark_session",
+        "store_of", "tables", "warehouse",
     },
     "table": {
         "at_reference", "card", "fields", "files", "grid", "inspect", "jobs", "leaves", "online", "partitions", "plan",

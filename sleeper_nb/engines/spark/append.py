@@ -151,12 +151,11 @@ class AppendWriter(DataSourceArrowWriter):
         context, references, handed_over = TaskContext.get(), list[FileReference](), b""
         attempt = context.attemptNumber() if context else 0
         try:
-            with without_stack():
-                for rows in _runs(iterator, self.plan.schema):
-                    if rows.nbytes <= HANDED_OVER_BYTES:
-                        handed_over = _packed(rows)
-                    else:
-                        references += self.plan.written(rows)
+            for rows in _runs(iterator, self.plan.schema):
+                if rows.nbytes <= HANDED_OVER_BYTES:
+                    handed_over = _packed(rows)
+                else:
+                    references += self.plan.written(rows)
         except BaseException as error:
             for filename in {reference.filename for reference in references}:
                 self.plan.storage.delete(filename)
@@ -164,7 +163,8 @@ class AppendWriter(DataSourceArrowWriter):
             may_pass = isinstance(error, StorageError) and attempt + 1 < self.source.attempts
             if isinstance(error, SleeperError) and not may_pass:
                 return TaskReport(attempt=attempt, refusal=error)
-            raise
+            with without_stack():  # not before: a process that reports serves other tasks, whose errors keep theirs
+                raise
         return TaskReport(tuple(references), handed_over, attempt)
 
     @without_stack()

@@ -15,6 +15,7 @@ loader, as Spark loads it by name in each copy of a session, such as that of a s
 from __future__ import annotations
 
 import json
+import logging
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -30,6 +31,8 @@ from sleeper_nb.model.snapshots import EPOCH, VersionReference, parse_moment, pa
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+logger = logging.getLogger(__name__)
 
 _BUILTIN: Final = "builtin"
 _NEIGHBOUR: Final = "org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension"
@@ -98,7 +101,8 @@ public class SleeperNamedTables extends DelegatingCatalogExtension {
   private static Object ask(String use, String[] namespace, String name, String version) {
     Function asked = tables;
     if (asked == null || namespace.length != 1 || !namespace[0].equalsIgnoreCase("default")) { return null; }
-    return asked.apply(use + "\\n" + name + "\\n" + version);
+    try { return asked.apply(use + "\\n" + name + "\\n" + version); }
+    catch (py4j.Py4JException gone) { return null; }
   }
 }
 """
@@ -111,6 +115,10 @@ public class SleeperDefine {
   }
 }
 """
+
+
+_LOADS: Final = frozenset({"read", "version", "timestamp", "write"})
+"""Requests for a table, which Spark shows the error of; the others have answers without errors."""
 
 
 class NamedTables:
@@ -143,22 +151,33 @@ class NamedTables:
         Warns about tables whose names its own views and tables have, as those are read instead; and when it has the
         catalog of another library in that place, as no table has a name then.
         """
-        is_new = spark is not self._spark
-        self._spark = spark
-        with NAMES_AND_SETTINGS:
-            catalog = spark.conf.get(CATALOG, _BUILTIN)
-            if catalog in {_BUILTIN, CATALOG_CLASS}:
-                _offer(spark, self)
-                spark.conf.set(CATALOG, CATALOG_CLASS)
-        if is_new and catalog in {_BUILTIN, CATALOG_CLASS}:
-            for name in _own(spark, self._names()):
-                self._warn_of(name)
-        elif is_new:
+        is_new, self._spark = spark is not self._spark, spark
+        problem = self._offered(spark)
+        if not is_new:
+            return
+        if problem:
             warnings.warn(
-                f"tables have no names in this Spark session, as its catalog is {catalog}: "
+                f"tables have no names in this Spark session, as {problem}: "
                 'write spark.read.format("sleeper").load("flights"), or session.sql("…", engine="spark")',
                 stacklevel=4,
             )
+            return
+        for name in _own(spark, self._names()):
+            self._warn_of(name)
+
+    def _offered(self, spark: SparkSession) -> str:
+        """Let the catalog of a Spark session ask this object; return why that is not possible, or ""."""
+        with NAMES_AND_SETTINGS:
+            catalog = spark.conf.get(CATALOG, _BUILTIN)
+            if catalog not in {_BUILTIN, CATALOG_CLASS}:
+                return f"its catalog is {catalog}"
+            try:
+                _offer(spark, self)
+            except Exception as error:  # another release of Spark: all else works without names
+                logger.warning("the catalog of this Spark cannot be extended", exc_info=True)
+                return f"its catalog cannot be extended ({explain(error) or error})".partition("\n")[0]
+            spark.conf.set(CATALOG, CATALOG_CLASS)
+            return ""
 
     def _warn_of(self, name: str) -> None:
         """Warn, once, that Spark has a table or view of its own with the name of a table."""
@@ -177,7 +196,7 @@ class NamedTables:
         try:
             return self._answer(use, name, version)
         except Exception as error:  # noqa: BLE001 - Spark would show the whole stack of this process
-            return str(explain(error) or error)
+            return str(explain(error) or error) if use in _LOADS else None
 
     def _answer(self, use: str, name: str, version: str) -> Any:
         if use == "list":

@@ -223,6 +223,17 @@ def test_a_task_that_fails_leaves_no_file_and_no_version(spark, table, stored):
     assert (job.state, job.reason) == ("FAILED", "a task of Spark failed or was cancelled")
 
 
+def test_a_program_s_own_error_keeps_its_stack_after_rows_that_did_not_fit(spark, table):
+    def fail(batches):
+        raise ValueError("mine")
+        yield from batches
+
+    for _ in range(3):
+        error_of(lambda: save(spark.sql("SELECT 'a' AS key, 5000000000L AS n")))
+        with pytest.raises(Exception, match=r"(?s)Traceback.*in fail.*ValueError: mine"):
+            spark.range(2).mapInArrow(fail, "id long").count()
+
+
 def test_large_tasks_write_their_files_themselves(spark, table, stored):
     data = spark.range(0, 100_000, 1, 4).selectExpr(
         "concat(chr(97 + id % 26), id) AS key", "CAST(id AS INT) AS n", "1D AS x"
