@@ -63,9 +63,9 @@ class JobTracker:
         """Forget a job that was not recorded, as another job has claimed its files."""
         self._jobs.pop(job_id, None)
 
-    def began(self, job_id: str) -> None:
-        """Record that a job runs."""
-        self._record(self._jobs[job_id].running(self._store.clock.now()))
+    def began(self, job_id: str, since: datetime | None = None) -> None:
+        """Record that a job runs; since now when None."""
+        self._record(self._jobs[job_id].running(since or self._store.clock.now()))
 
     def finished(self, job_id: str, *, rows_read: int | None, rows_written: int, snapshot_id: int | None) -> None:
         """Record that a job finished; `snapshot_id` is None if it added no rows."""
@@ -121,13 +121,21 @@ def forget_old_jobs(store: StateStore) -> None:
 
 
 def run_tracked(
-    store: StateStore, kind: JobKind, job_id: str, author: str | None, add: Callable[[], Snapshot]
+    store: StateStore,
+    kind: JobKind,
+    job_id: str,
+    author: str | None,
+    add: Callable[[], Snapshot],
+    began: datetime | None = None,
 ) -> Snapshot:
-    """Call `add`, which adds rows in one commit, and record it as a job; return its snapshot."""
+    """Call `add`, which adds rows in one commit, and record it as a job; return its snapshot.
+
+    `began` is when other processes began the work; now when None.
+    """
     before = store.head().id
     tracker = JobTracker(store, author)
-    tracker.created(job_id, kind, store.clock.now())
-    tracker.began(job_id)
+    tracker.created(job_id, kind, began or store.clock.now())
+    tracker.began(job_id, began)
     try:
         snapshot = add()
     except JobDone as error:

@@ -30,6 +30,7 @@ from sleeper_nb.storage import paths
 from sleeper_nb.storage.aws import Network
 from sleeper_nb.storage.filesystem import Storage, open_storage
 from sleeper_nb.storage.local import LocalPlace
+from sleeper_nb.table import loading
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -109,7 +110,7 @@ def connect(
         author=author or _user(),
         spark=spark,
         spark_config=spark_config or {},
-        on_spark=_registration(place, storage),
+        on_spark=_registration(replace(place, author=author), storage),
         properties=settings,
         permissions=permissions,
     )
@@ -158,16 +159,18 @@ def open_source_table(place: InstancePlace, name: str) -> SourceTable:
         raise NotFound(f"no instance {place.instance!r} in {place.warehouse}", hint="check both names")
     session = _open(place)
     try:
-        table = session.table(name)
+        table = session.open_table(name)
     except BaseException:
         session.close()
         raise
     return SourceTable(
         table.name,
         table.store,
-        properties=lambda: session.table(table.name).properties,
+        properties=lambda: session.open_table(table.name).properties,
         leases=session.components.leases,
         leases_elsewhere=partial(open_leases, place),
+        add_written=partial(loading.add_written, table),
+        record_failure=partial(loading.record_failure, table),
         close=session.close,
     )
 
@@ -186,6 +189,7 @@ def _open(place: InstancePlace) -> Session:
         region=place.region,
         endpoint_url=place.endpoint_url,
         data_paths=place.permissions.data_paths,
+        author=place.author,
     )
     # Those of the session that sent this place, with its iterators.
     session.components.property_files.permissions = place.permissions

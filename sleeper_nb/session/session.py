@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Self
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import Catalog
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.components import Components, Engines
+from sleeper_nb.engines.components import Components, Engines, OpenTable
 from sleeper_nb.engines.duckdb.database import Database
 from sleeper_nb.errors import SessionClosed
 from sleeper_nb.model.jobs import Job
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, IteratorNames, Permissions
 from sleeper_nb.model.properties import INSTANCE_PROPERTIES, LOCAL_FILES, InstanceProperties
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.operations import job_tracking
 from sleeper_nb.operations.administration import property_listing
 from sleeper_nb.operations.administration.apply import ApplyReport
@@ -26,6 +26,7 @@ from sleeper_nb.operations.administration.delete import DeletionReport, finish_d
 from sleeper_nb.operations.administration.property_files import PropertyFiles
 from sleeper_nb.operations.administration.property_listing import PropertyValue
 from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
+from sleeper_nb.operations.system_tables import MARK, SystemRows
 from sleeper_nb.operations.upkeep.maintain import MaintenanceReport
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import BackgroundJobs, Progress
@@ -43,9 +44,10 @@ from sleeper_nb.table.maintaining import maintain
 
 if TYPE_CHECKING:
     import duckdb
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from sleeper_nb.engines.spark.engine import SparkEngine
+    from sleeper_nb.engines.spark.named_tables import NamedTables
 
 
 class Session:
@@ -70,6 +72,7 @@ class Session:
         self._storage = storage
         self._given_spark, self._spark_config, self._on_spark = spark, dict(spark_config), on_spark
         self._spark: SparkEngine | None = None
+        self._named_tables: NamedTables | None = None
         self._lock, self._closed = threading.Lock(), False
         self._views: dict[str, Statement] = {}
         self._database = Database()
@@ -148,6 +151,11 @@ class Session:
     def store_of(self, name: str) -> StateStore:
         """Return the state store that keeps the versions of a table, for readers that plan by themselves."""
         return self._tables.named(name).store
+
+    @checked
+    def open_table(self, name: str) -> OpenTable:
+        """Return the parts of an open table, for Spark processes that read and write it by themselves."""
+        return self._tables.named(name)
 
     @checked
     def create_table(
@@ -503,12 +511,27 @@ class Session:
 
     @property
     def spark_session(self) -> SparkSession:
-        """The session's `pyspark.sql.SparkSession`, started by the first use; it knows ``format("sleeper")``.
+        """The session's `pyspark.sql.SparkSession`, started by the first use; it knows the tables.
+
+        ::
+
+            spark = session.spark_session
+            spark.table("flights")
+            spark.sql("SELECT count(*) FROM flights VERSION AS OF 'savepoint.before-fix'")
+            spark.read.format("sleeper").option("table", "flights").option("scan.snapshot-id", 12).load()
+            df.write.format("sleeper").option("table", "flights").mode("append").save()
+
+        Tables have their names in the database ``default``; a query reads the version that is current when it is made,
+        also of tables that are created later. After a name, ``VERSION AS OF`` and ``TIMESTAMP AS OF`` as in `sql`. What
+        Spark itself has by a name is read instead, and a warning says which. With several sessions on one Spark, the
+        names and the format are those of the session that was asked last. Its SQL can write to no table of ours.
 
         A JVM that is started here is set up for long jobs. If one runs already that was started for a quick first
         answer, a warning names the setting that changes this: ``spark.sleeper.jit``.
         """
-        return self.spark().handed_out()
+        spark = self.spark().handed_out()
+        self._offer_names(spark)
+        return spark
 
     @property
     def duckdb_connection(self) -> duckdb.DuckDBPyConnection:
@@ -524,6 +547,34 @@ class Session:
 
     def _register(self, spark: SparkSession) -> None:
         self._on_spark(spark, self.components.property_files.permissions)
+        if spark is self._given_spark or self._named_tables is not None:
+            self._offer_names(spark)
+
+    def _offer_names(self, spark: SparkSession) -> None:
+        """Let a Spark session find the tables by name."""
+        if self._named_tables is None:
+            from sleeper_nb.engines.spark.named_tables import NamedTables
+
+            self._named_tables = NamedTables(self._names_while_open, self._frame, self.components.clock.new_id)
+        self._named_tables.offer(spark)
+
+    def _names_while_open(self) -> tuple[str, ...]:
+        return () if self._closed else self._tables.names()
+
+    def _frame(self, spark: SparkSession, name: str, version: VersionReference | None) -> DataFrame | None:
+        """Return the rows of a table, or of a system table, for Spark."""
+        name, mark, suffix = name.partition(MARK)
+        table = self._tables.find(name)
+        if table is None:
+            return None
+        at = table.at_reference(version)
+        if not mark:
+            return at.scan().to_spark()
+        from sleeper_nb.engines.spark import frames
+
+        rows = at.system_table(suffix).rows
+        assert isinstance(rows, SystemRows)  # noqa: S101 - what a system table has
+        return frames.system_table(spark, rows)
 
 
 def _cluster(spark: SparkSession | None, config: Mapping[str, str]) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from sleeper_nb.engines.components import OpenTable
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import EngineError, InvalidInput
+from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.jobs import JobKind, check_job_id
 from sleeper_nb.model.properties import INGEST_STRATEGY, SAVEPOINT_INTERVAL
 from sleeper_nb.model.schema import Schema
@@ -118,14 +120,53 @@ def _bulk_import(table: OpenTable, data: Sequence[IngestSource], message: str | 
     return _once(table, "bulk-import", job_id, add)
 
 
-def _once(table: OpenTable, kind: JobKind, job_id: str, add: Callable[[], Snapshot]) -> Snapshot:
+def add_written(
+    table: OpenTable,
+    write: Callable[[], Iterable[FileReference]],
+    *,
+    schema: Schema,
+    run_id: str,
+    began: datetime,
+    message: str | None,
+    job_id: str | None,
+) -> Snapshot:
+    """Add files that tasks of Spark wrote; parameters as `sleeper_nb.engines.spark.source_table.AddWritten`."""
+    author = table.components.author
+
+    def add() -> Snapshot:
+        return ingest.write_and_commit(
+            table.store, lambda *_: write(), message=message, author=author, job_id=job_id, rows_schema=schema
+        )
+
+    if job_id is None:
+        loaded = _tracked(table, "bulk-import", run_id, add, began)
+    else:
+        loaded = _once(table, "bulk-import", job_id, add, began)
+    return saved_if_due(table.store, loaded, table.properties[SAVEPOINT_INTERVAL], author)
+
+
+def record_failure(table: OpenTable, job_id: str, began: datetime, reason: str) -> None:
+    """Record that files were written for a job, but not added."""
+
+    def fail() -> Snapshot:
+        raise EngineError(reason)
+
+    with suppress(EngineError):
+        _tracked(table, "bulk-import", job_id, fail, began)
+
+
+def _once(
+    table: OpenTable, kind: JobKind, job_id: str, add: Callable[[], Snapshot], began: datetime | None = None
+) -> Snapshot:
     """Add rows, unless the job id has added some before."""
     check_job_id(job_id)
-    return job_tracking.add_once(table.store, job_id, lambda: _tracked(table, kind, job_id, add))
+    return job_tracking.add_once(table.store, job_id, lambda: _tracked(table, kind, job_id, add, began))
 
 
-def _tracked(table: OpenTable, kind: JobKind, job_id: str, add: Callable[[], Snapshot]) -> Snapshot:
-    return job_tracking.run_tracked(table.store, kind, job_id, table.components.author, add)
+def _tracked(
+    table: OpenTable, kind: JobKind, job_id: str, add: Callable[[], Snapshot], began: datetime | None = None
+) -> Snapshot:
+    return job_tracking.run_tracked(table.store, kind, job_id, table.components.author, add, began)
 
 
 @contextmanager

@@ -9,6 +9,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
+from sleeper_nb.engines.spark.spark_settings import CATALOG, CATALOG_CLASS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -66,9 +68,10 @@ def build_session(conf: Mapping[str, str]) -> SparkSession:
 
 
 def changed_settings(session: SparkSession) -> dict[str, str]:
-    """Return the settings of a session that were changed since its start."""
+    """Return the settings of a session that were changed since its start, without our catalog: its class is gone."""
     initial = session.sparkContext.getConf()
-    return {name: value for name, value in session.conf.getAll.items() if initial.get(name) != value}
+    changed = {name: value for name, value in session.conf.getAll.items() if initial.get(name) != value}
+    return {name: value for name, value in changed.items() if (name, value) != (CATALOG, CATALOG_CLASS)}
 
 
 def own_views(session: SparkSession) -> tuple[str, ...]:

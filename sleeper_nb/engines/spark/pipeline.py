@@ -62,7 +62,7 @@ from sleeper_nb.operations.loading.ingest import (
     DEFAULT_INGEST,
     IngestPlan,
     IngestSettings,
-    discard_files,
+    discard_run,
     load_summary,
     plan_of_counts,
     references_to,
@@ -351,9 +351,9 @@ def bulk_import(
     except OutcomeUnknown:
         raise  # the files may be in the table: they must stay
     except BaseException:
-        _discard(store, run_id, ["data"], keep=())
+        discard_run(store, run_id, ["data"], keep=())
         raise
-    _discard(store, run_id, sorted(crowded), keep={reference.filename for reference in references})
+    discard_run(store, run_id, sorted(crowded), keep={reference.filename for reference in references})
     progress.finish("; ".join(_summary(store, sources, references, began)))
     return made
 
@@ -483,11 +483,3 @@ def _references(rows: Sequence[Any], schema: Schema, tree: PartitionTree) -> Ite
         assert file is not None  # noqa: S101 - a task without rows reports nothing
         for reference in references_to(file, {tree.leaves[row["leaf"]].id: row["leaf_rows"] for row in reports}):
             yield reference, reports[0]["attempt"]
-
-
-def _discard(store: StateStore, run_id: str, folders: Iterable[str], *, keep: Iterable[str]) -> None:
-    """Delete the files that tasks of an import wrote to some folders and that the table does not have."""
-    written = [f.path for folder in folders for f in store.storage.list(folder) if f"/{run_id}-" in f.path]
-    if unused := set(written) - set(keep):
-        logger.info("deletes %d files of failed or repeated tasks of table %s", len(unused), store.table_id)
-        discard_files(store, unused)

@@ -1,9 +1,10 @@
-"""Spark's data source ``sleeper``: a table at any version as a DataFrame, and as a stream of its appends.
+"""Spark's data source ``sleeper``: a table at any version as a DataFrame, a stream of its appends, and appends to it.
 
 ::
 
     spark.read.format("sleeper").option("table", "flights").option("scan.savepoint-id", "before-fix").load()
     spark.readStream.format("sleeper").option("table", "flights").option("scan.snapshot-id", 12).load()
+    df.write.format("sleeper").option("table", "flights").mode("append").save()
 
 Spark plans and reads in other processes, so each opens the instance by itself; the class that is registered with a
 Spark session holds its place. Tasks use our own reader, which applies the table's filters, iterator and aggregations,
@@ -12,6 +13,7 @@ and hold a lease of the version during long reads.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -19,6 +21,7 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceWriter,
     EqualNullSafe,
     EqualTo,
     Filter,
@@ -32,8 +35,9 @@ from pyspark.sql.datasource import (
 )
 
 from sleeper_nb.engines.spark.frames import columns_text, hand_over_keys
+from sleeper_nb.engines.spark.jvm import is_local
 from sleeper_nb.engines.spark.read_tasks import ReadTask, rows_of
-from sleeper_nb.engines.spark.source_options import InstancePlace, SourceOptions
+from sleeper_nb.engines.spark.source_options import AppendOptions, InstancePlace, SourceOptions
 from sleeper_nb.engines.spark.source_table import Opener, SourceTable
 from sleeper_nb.engines.spark.spark_errors import without_stack
 from sleeper_nb.engines.spark.spark_settings import PUSHDOWN
@@ -143,12 +147,17 @@ class SleeperSource(DataSource):
     for another instance; and those of streams (`sleeper_nb.engines.spark.stream`). A DataFrame stays at the version of
     the moment it was loaded, and has that version's schema; a stream keeps the columns that it was started with.
     Filters, iterator and aggregations are those that the table has when a query runs.
+
+    An append (`sleeper_nb.engines.spark.append`) has the options ``table``, those of another instance, ``message`` and
+    ``job-id``: an id that added rows before adds none again. It adds all rows in one commit, or none.
     """
 
     place: ClassVar[InstancePlace]
     opener: ClassVar[Opener]
     parallelism: ClassVar[int]
     prunes: ClassVar[bool]
+    speculates: ClassVar[bool]
+    attempts: ClassVar[int]
 
     loaded: int | None = None
     """The snapshot that was current when Spark asked for the schema."""
@@ -185,11 +194,22 @@ class SleeperSource(DataSource):
 
         return AppendReader(self, schema)
 
+    @without_stack()
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return the writer that appends a DataFrame in one commit."""
+        from sleeper_nb.engines.spark.append import AppendWriter
+
+        return AppendWriter.of(self, schema, overwrite=overwrite)
+
+    def append_options(self) -> AppendOptions:
+        """Return the parsed options of an append."""
+        return AppendOptions.of(self.options, self.place)
+
     def parsed_options(self) -> SourceOptions:
         """Return the parsed options."""
         return SourceOptions.of(self.options, self.place)
 
-    def open(self, options: SourceOptions) -> SourceTable:
+    def open(self, options: SourceOptions | AppendOptions) -> SourceTable:
         """Open the table that the options name."""
         return type(self).opener(options.place, options.table)
 
@@ -252,10 +272,29 @@ def register(spark: SparkSession, place: InstancePlace, opener: Opener, storage:
     """
     hand_over_keys(spark, [storage])
     prunes = spark.conf.get(PUSHDOWN, "false") == "true"
-    spark.dataSource.register(source_of(place, opener, spark.sparkContext.defaultParallelism, prunes=prunes))
+    kind = source_of(
+        place,
+        opener,
+        spark.sparkContext.defaultParallelism,
+        prunes=prunes,
+        speculates=spark.conf.get("spark.speculation", "false") == "true",
+        attempts=_attempts(spark),
+    )
+    spark.dataSource.register(kind)
 
 
-def source_of(place: InstancePlace, opener: Opener, parallelism: int, *, prunes: bool) -> type[SleeperSource]:
+def _attempts(spark: SparkSession) -> int:
+    """Return how often Spark tries a task."""
+    master = spark.sparkContext.master
+    if is_local(master):
+        tries = re.fullmatch(r"local\[[^,]+,\s*(\d+)\s*\]", master or "")
+        return int(tries[1]) if tries else 1
+    return int(spark.conf.get("spark.task.maxFailures", "4") or 4)
+
+
+def source_of(
+    place: InstancePlace, opener: Opener, parallelism: int, *, prunes: bool, speculates: bool = False, attempts: int = 1
+) -> type[SleeperSource]:
     """Return the data source of an instance.
 
     Parameters
@@ -266,7 +305,18 @@ def source_of(place: InstancePlace, opener: Opener, parallelism: int, *, prunes:
         How many tasks run at once.
     prunes
         Whether Spark passes comparisons.
+    speculates
+        Whether Spark may run a task twice at once.
+    attempts
+        How often Spark tries a task.
     """
-    attributes = {"place": place, "opener": staticmethod(opener), "parallelism": parallelism, "prunes": prunes}
+    attributes = {
+        "place": place,
+        "opener": staticmethod(opener),
+        "parallelism": parallelism,
+        "prunes": prunes,
+        "speculates": speculates,
+        "attempts": attempts,
+    }
     # A class that is in no module is pickled by value, with its attributes.
     return type("SourceOfInstance", (SleeperSource,), attributes)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 from sleeper_nb.errors import InvalidInput, NotFound
+from sleeper_nb.model.jobs import check_job_id
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions
 from sleeper_nb.model.snapshots import (
     EPOCH,
@@ -24,7 +25,9 @@ PLACE: Final = ("warehouse", "instance", "region", "endpoint-url")
 VERSION: Final = ("scan.snapshot-id", "scan.savepoint-id", "scan.timestamp", "scan.timestamp-millis", "version")
 LIMITS: Final = ("maxSnapshotsPerTrigger", "maxFilesPerTrigger", "maxRowsPerTrigger")
 OPTIONS: Final = (TABLE, *PLACE, *VERSION, *LIMITS, SKIP_ROLLBACKS)
-"""Every option; Spark passes them in lower case."""
+"""Every option of a read; Spark passes them in lower case."""
+APPEND_OPTIONS: Final = (TABLE, *PLACE, "message", "job-id")
+"""Every option of a write."""
 _PATH: Final = "path"
 """What Spark calls the argument of ``load``."""
 
@@ -43,6 +46,8 @@ class InstancePlace:
         Of S3 and DynamoDB; the other process finds them when None. Keys are never part of this value.
     permissions
         What the session's user lets the properties of its tables name.
+    author
+        The name that history records for commits; the operating system's user when None.
     """
 
     warehouse: str
@@ -50,13 +55,14 @@ class InstancePlace:
     region: str | None = None
     endpoint_url: str | None = None
     permissions: Permissions = NOTHING_ALLOWED
+    author: str | None = None
 
     def overridden(self, options: Mapping[str, str]) -> InstancePlace:
         """Return the place with the parts that options name; permissions do not carry over to another instance."""
         names = dict(zip(PLACE, ("warehouse", "instance", "region", "endpoint_url"), strict=True))
         own = {field: getattr(self, field) for field in names.values()}
         other = own | {field: options[name] for name, field in names.items() if name in options}
-        return self if other == own else InstancePlace(**other)
+        return self if other == own else InstancePlace(**other, author=self.author)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,26 +100,71 @@ class SourceOptions:
         InvalidInput
             When no table is named, several versions are, or a value cannot be read.
         """
-        known = {name.casefold(): name for name in (*OPTIONS, _PATH)}
-        values: dict[str, str] = {}
-        for name, text in options.items():
-            if name.casefold() not in known:
-                raise _unknown(name.casefold())
-            values[known[name.casefold()]] = text
-        table = values.get(TABLE, values.get(_PATH))
-        if not table:
-            raise InvalidInput(
-                "the data source needs to know which table", hint='write .option("table", "flights") before .load()'
-            )
+        values = _known(options, OPTIONS, APPEND_OPTIONS)
+        table = _table(values, ".load()")
         limits = BatchLimits(*(_count(values, name) for name in LIMITS))
         return cls(place.overridden(values), table, _version(values), limits, _truth(values, SKIP_ROLLBACKS))
 
 
-def _unknown(name: str) -> NotFound:
+@dataclass(frozen=True, slots=True)
+class AppendOptions:
+    """The options of one append.
+
+    Parameters
+    ----------
+    place
+        The instance.
+    table
+        The name of the table.
+    message, job_id
+        As `sleeper_nb.Table.ingest` takes them.
+    """
+
+    place: InstancePlace
+    table: str
+    message: str | None
+    job_id: str | None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str], place: InstancePlace) -> AppendOptions:
+        """Read the options of an append; by default the instance is at `place`; errors as `SourceOptions.of`."""
+        values = _known(options, APPEND_OPTIONS, OPTIONS)
+        job_id = values.get("job-id")
+        named = _table(values, ".save()")
+        return cls(
+            place.overridden(values), named, values.get("message"), None if job_id is None else check_job_id(job_id)
+        )
+
+
+def _known(options: Mapping[str, str], accepted: Sequence[str], others: Sequence[str]) -> dict[str, str]:
+    """Return options by their own spelling; raise for one that is not accepted, or only by the other direction."""
+    known = {name.casefold(): name for name in (*accepted, _PATH)}
+    values: dict[str, str] = {}
+    for name, text in options.items():
+        if name.casefold() in known:
+            values[known[name.casefold()]] = text
+        elif name.casefold() in {other.casefold() for other in others}:
+            direction = "writing" if others is APPEND_OPTIONS else "reading"
+            raise InvalidInput(f"option {name.casefold()!r} is only for {direction}", hint="leave it out")
+        else:
+            raise _unknown(name.casefold(), accepted)
+    return values
+
+
+def _table(values: Mapping[str, str], last: str) -> str:
+    table = values.get(TABLE, values.get(_PATH))
+    if not table:
+        raise InvalidInput(
+            "the data source needs to know which table", hint=f'write .option("table", "flights") before {last}'
+        )
+    return table
+
+
+def _unknown(name: str, accepted: Sequence[str]) -> NotFound:
     """Return the error, which names the nearest option."""
-    spellings = {option.casefold(): option for option in OPTIONS}
+    spellings = {option.casefold(): option for option in accepted}
     near = difflib.get_close_matches(name, spellings, n=1)
-    hint = f"did you mean {spellings[near[0]]!r}?" if near else f"available: {', '.join(OPTIONS)}"
+    hint = f"did you mean {spellings[near[0]]!r}?" if near else f"available: {', '.join(accepted)}"
     return NotFound(f"no option {name!r} of the data source", hint=hint)
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
 
 from sleeper_nb.engines.spark.read_tasks import PURPOSE, ReadTask, TaskLease
 from sleeper_nb.engines.spark.source_options import InstancePlace
+from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.model.snapshots import VersionReference
+from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.operations.scanning.scan_plan import (
     PlannedLeaf,
@@ -23,6 +26,34 @@ from sleeper_nb.operations.versioning import resolve as versions
 from sleeper_nb.operations.versioning.leases import Leases, ReadGuard
 from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.state_store.state_store_base import StateStore
+
+
+class AddWritten(Protocol):
+    """Adds the files that tasks of Spark wrote to a table, in one commit."""
+
+    def __call__(
+        self,
+        write: Callable[[], Iterable[FileReference]],
+        *,
+        schema: Schema,
+        run_id: str,
+        began: datetime,
+        message: str | None,
+        job_id: str | None,
+    ) -> Snapshot:
+        """Call `write`, which yields the references, and return the snapshot, as an ingest does.
+
+        Parameters
+        ----------
+        write
+            Yields references to files that exist.
+        schema
+            The schema that they were written with.
+        run_id, began
+            The id of the job's record when there is no `job_id`, and when it began.
+        message, job_id
+            As `sleeper_nb.Table.ingest` takes them.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +72,10 @@ class SourceTable:
         The leases of this process; they are released with the instance.
     leases_elsewhere
         Opens the leases of another process, in that process.
+    add_written
+        Adds files that tasks wrote, as `AddWritten` says.
+    record_failure
+        Records a job that failed: its id, when it began, and the reason.
     close
         Closes the instance.
     """
@@ -50,6 +85,8 @@ class SourceTable:
     properties: Callable[[], TableProperties]
     leases: Leases
     leases_elsewhere: Callable[[], AbstractContextManager[Leases]]
+    add_written: AddWritten
+    record_failure: Callable[[str, datetime, str], None]
     close: Callable[[], None]
 
     def resolve(self, reference: VersionReference | None) -> Resolved:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 """Lets comparisons reach data sources in Python; without it Spark refuses a reader that could take them."""
 
+CATALOG: Final = "spark.sql.catalog.spark_catalog"
+CATALOG_CLASS: Final = "org.apache.spark.sql.connector.catalog.SleeperNamedTables"
+"""The setting that makes a class Spark's session catalog, and the class that is ours (`named_tables`)."""
+
 _WANTED: Final = {"spark.sql.session.timeZone": "UTC", "spark.sql.execution.arrow.pyspark.enabled": "true"}
 _OURS_ONLY: Final = {JIT, ARCHIVE}
 _LOGGED: Final = (

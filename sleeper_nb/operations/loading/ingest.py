@@ -124,19 +124,46 @@ def ingest_arrow(
     """
 
     def write(schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
-        parts: Iterable[tuple[str, pa.Table, dict[str, int]]]
-        if settings.file_per_leaf:
-            parts = ((leaf.id, part, {leaf.id: part.num_rows}) for leaf, part in cut_by_leaf(rows, tree, schema))
-        else:
-            parts = [(tree.root.id, rows, rows_by_leaf(rows, tree, schema))]
-        order = [(name, "ascending") for name in schema.sort_order]
-        for folder, part, by_leaf in parts:
-            name = paths.data_file(folder, store.clock.new_id())
-            finished = write_sorted(store.storage, name, schema, [part.sort_by(order)], settings.writing)
-            if finished is not None:
-                yield from references_to(finished, by_leaf)
+        yield from write_rows(store.storage, rows, schema, tree, settings, store.clock.new_id)
 
     return write_and_commit(store, write, message=message, author=author, job_id=job_id, rows_schema=rows_schema)
+
+
+def write_rows(
+    storage: Storage,
+    rows: pa.Table,
+    schema: Schema,
+    tree: PartitionTree,
+    settings: IngestSettings,
+    new_id: Callable[[], str],
+) -> Iterator[FileReference]:
+    """Cut rows by leaf, sort them, write them to files, and yield the references that the table gets.
+
+    Parameters
+    ----------
+    storage
+        The table's folder.
+    rows
+        Rows with the columns, order and types of `schema`, in any order of keys.
+    schema, tree
+        The table's schema and partitions.
+    settings
+        How files are written.
+    new_id
+        Returns the name of each file, without its ending; no other writer may use it.
+    """
+    parts: Iterable[tuple[str, pa.Table, dict[str, int]]]
+    if settings.file_per_leaf:
+        parts = ((leaf.id, part, {leaf.id: part.num_rows}) for leaf, part in cut_by_leaf(rows, tree, schema))
+    else:
+        parts = [(tree.root.id, rows, rows_by_leaf(rows, tree, schema))]
+    order = [(name, "ascending") for name in schema.sort_order]
+    for folder, part, by_leaf in parts:
+        finished = write_sorted(
+            storage, paths.data_file(folder, new_id()), schema, [part.sort_by(order)], settings.writing
+        )
+        if finished is not None:
+            yield from references_to(finished, by_leaf)
 
 
 def write_and_commit(
@@ -210,6 +237,17 @@ def discard_files(store: StateStore, filenames: Iterable[str]) -> None:
     for filename in filenames:
         if tracked is None or not tracked.knows(filename):
             store.storage.delete(filename)
+
+
+def discard_run(store: StateStore, run_id: str, folders: Iterable[str], *, keep: Iterable[str]) -> None:
+    """Delete the files that tasks of a run wrote to some folders, except those to keep and those that the table has.
+
+    The names of a run's files begin with its id.
+    """
+    written = [f.path for folder in folders for f in store.storage.list(folder) if f"/{run_id}-" in f.path]
+    if unused := set(written) - set(keep):
+        logger.info("deletes %d files of failed or repeated tasks of table %s", len(unused), store.table_id)
+        discard_files(store, unused)
 
 
 def write_sorted(
