@@ -36,6 +36,7 @@ WORK: dict[str, Callable[[Session], Any]] = {
     "spark": lambda s: s.spark(),
     "spark_session": lambda s: s.spark_session,
     "duckdb_connection": lambda s: s.duckdb_connection,
+    "open_table": lambda s: s.open_table("t"),
     "sql, without tables": lambda s: s.sql("SELECT 1", engine="duckdb").to_arrow(),
     "sql on spark, without tables": lambda s: s.sql("SELECT 1").to_arrow(),
 }

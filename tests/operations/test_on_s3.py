@@ -127,6 +127,15 @@ def test_a_file_that_is_gone_or_changed_is_named(table: StateStore, read: Callab
         read(table)
 
 
+def test_a_file_that_is_gone_after_it_was_read_is_named(table: StateStore):
+    ingest(table, rows_of("b"))
+    name = table.load().files.table["filename"][0].as_py()
+    assert scan(table) == scan(table)
+    table.storage.delete(name)
+    with pytest.raises(NotFound, match="no file s3://"):
+        scan(table)
+
+
 def test_a_damaged_file_is_told(table: StateStore):
     ingest(table, rows_of("b"))
     name = table.load().files.table["filename"][0].as_py()

@@ -18,8 +18,10 @@ import contextlib
 import logging
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, lru_cache, reduce
 from itertools import pairwise
+from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -42,6 +44,7 @@ from sleeper_nb.operations.scanning.row_condition import Condition, RowTest
 from sleeper_nb.operations.scanning.scan_plan import PlannedFile, ScanPlan
 from sleeper_nb.storage.filesystem import Storage
 from sleeper_nb.storage.integrity import HINT, check_once
+from sleeper_nb.storage.places import S3Access
 
 if TYPE_CHECKING:
     from datafusion import DataFrame, SessionContext
@@ -55,6 +58,8 @@ CHECKED_FILES, CHECKED_BYTES = 64, 4 << 20
 """The most files and bytes whose checksums are verified when only some columns or rows are read."""
 _FOOTER_BYTES = 65_536
 """Bytes read ahead for a footer: enough for a data file with a few dozen row groups and columns."""
+_REGIONS_AT_ONCE = 16
+"""How many regions of a file are read together: each row of the pages that are read is compared with all of them."""
 BATCH_ROWS, BATCH_BYTES = 65_536, 32 * 2**20
 """`coalesced` yields a batch as soon as it has this many rows or bytes."""
 
@@ -197,9 +202,13 @@ def merged(
     """
     if not files:
         return
-    context = _session_context(storage)
-    is_whole = limit is None and len(columns or schema.names) == len(schema.names)
-    check_files(files, storage, is_whole=is_whole)
+    access, is_checked = storage.access, True
+    if access is None:
+        context = _local_context()
+        check_files(files, storage, is_whole=limit is None and len(columns or schema.names) == len(schema.names))
+    else:
+        bucket = _bucket(access)
+        context, is_checked = bucket.context, bucket.check(files, storage)
     with _datafusion_errors(files, storage):
         ranges = list(key_ranges(files, schema, storage))
     if len(ranges) > 1:
@@ -215,38 +224,74 @@ def merged(
             for each in rows.execute_stream():
                 batch = each.to_pyarrow().slice(0, rows_left)
                 rows_left = None if rows_left is None else rows_left - batch.num_rows
+                is_checked = is_checked or bool(batch.num_rows)
                 yield batch
                 if rows_left == 0:
                     return
-
-
-def _session_context(storage: Storage) -> SessionContext:
-    """Return a DataFusion session that reads data files of one storage."""
-    if storage.local:
-        return _local_context()
-    context = _new_context(8 * _FOOTER_BYTES)  # a server is asked once, for DataFusion's default of 512 KiB
-    _register_bucket(context, storage)
-    return context
+    if not is_checked:
+        check_files(files, storage)
 
 
 @cache
 def _local_context() -> SessionContext:
-    """Return the DataFusion session for local files: it keeps the footers that it read last, in at most 50 MB.
+    """Return the DataFusion session for local files: it keeps the footers that it read last, in at most 50 MB."""
+    return _new_context(_FOOTER_BYTES, key_columns_first=True)
 
-    Those of a bucket are not kept: the session has credentials, which end.
+
+_MOST_BUCKETS, _MOST_CHECKED = 8, 100_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Bucket:
+    """What is kept between reads of a bucket.
+
+    Parameters
+    ----------
+    context
+        A DataFusion session with the access, which keeps the footers that it read last, in at most 50 MB.
+    checked
+        The addresses of files that had the planned size.
     """
-    return _new_context(_FOOTER_BYTES)
+
+    context: SessionContext
+    checked: set[str] = field(default_factory=set)
+
+    def check(self, files: Sequence[PlannedFile], storage: Storage) -> bool:
+        """Raise as `check_files` does; return False for one file that was checked before, and may be gone by now.
+
+        That takes one request less. DataFusion takes a file that is gone for one without rows.
+        """
+        located = {storage.locate(file.filename) for file in files}
+        if len(located) == 1 and located <= self.checked:
+            return False
+        check_files(files, storage)
+        if len(self.checked) > _MOST_CHECKED:
+            self.checked.clear()
+        self.checked.update(located)
+        return True
 
 
-def _new_context(footer_bytes: int) -> SessionContext:
-    """Return a DataFusion session that reads so many bytes at the end of a file first."""
+@lru_cache(maxsize=_MOST_BUCKETS)
+def _bucket(access: S3Access) -> _Bucket:
+    """Return what is kept of a bucket for as long as its access is the same: temporary keys end."""
+    # A server is asked for all of a footer at once, up to DataFusion's default of 512 KiB, and for all columns at once.
+    context = _new_context(8 * _FOOTER_BYTES, key_columns_first=False)
+    _register_bucket(context, access)
+    return _Bucket(context)
+
+
+def _new_context(footer_bytes: int, *, key_columns_first: bool) -> SessionContext:
+    """Return a DataFusion session that reads so many bytes at the end of a file first.
+
+    With `key_columns_first`, it decodes other columns only where a region has rows; without, it asks once for both.
+    """
     from datafusion import SessionConfig, SessionContext
 
     # One partition: the merge is most of the work, and each leaf already has a task of its own.
     config = SessionConfig().with_target_partitions(1)
     settings = {
         "datafusion.optimizer.prefer_existing_sort": "true",
-        "datafusion.execution.parquet.pushdown_filters": "true",
+        "datafusion.execution.parquet.pushdown_filters": str(key_columns_first).lower(),
         "datafusion.execution.parquet.metadata_size_hint": str(footer_bytes),
         # With statistics, DataFusion takes a column whose minimum and maximum are equal for a constant, even with NaN.
         "datafusion.execution.collect_statistics": "false",
@@ -263,7 +308,15 @@ def _sorted_frame(
     storage: Storage,
     columns: Sequence[str] | None,
 ) -> DataFrame:
-    rows = _union([_frame(context, file, schema, storage) for file in files])
+    regions: dict[str, list[Region | None]] = {}
+    for file in files:  # a file with several of the regions is opened once
+        regions.setdefault(file.filename, []).append(file.region)
+    parts = [
+        (name, each[begin : begin + _REGIONS_AT_ONCE])
+        for name, each in regions.items()
+        for begin in range(0, len(each), _REGIONS_AT_ONCE)
+    ]
+    rows = _union([_frame(context, name, each, schema, storage) for name, each in parts])
     rows = rows.sort(*[_column(name).sort(ascending=True) for name in schema.sort_order])
     return rows if columns is None else rows.select(*[_column(name) for name in columns])
 
@@ -379,7 +432,8 @@ def _datafusion_errors(files: Sequence[PlannedFile], storage: Storage) -> Iterat
         is_panic = not isinstance(error, Exception)
         if is_panic and type(error).__name__ != "PanicException":
             raise
-        check_contents(files, storage, is_whole=True)  # raises for a damaged file, and names it
+        check = check_contents if storage.local else check_files
+        check(files, storage, is_whole=True)  # raises for a file that is damaged or gone, and names it
         text = (str(error).splitlines() or [type(error).__name__])[0]
         if not storage.local and (is_panic or "Generic S3 error" in text):  # it panics when a response is cut short
             hint = "check the network, then run it again"
@@ -387,13 +441,18 @@ def _datafusion_errors(files: Sequence[PlannedFile], storage: Storage) -> Iterat
         raise StorageError(f"cannot read data files in {storage.root}: {text}", hint=HINT) from error
 
 
-def _frame(context: SessionContext, file: PlannedFile, schema: Schema, storage: Storage) -> DataFrame:
+def _frame(
+    context: SessionContext, filename: str, regions: Sequence[Region | None], schema: Schema, storage: Storage
+) -> DataFrame:
+    """Return the rows of a file in some regions that do not overlap; None is the whole file."""
     order = [_column(name).sort(ascending=True) for name in schema.sort_order]
     stored = schema.in_files  # a column that the file lacks is null
-    frame = context.read_parquet(_address(storage, file.filename), file_sort_order=[order], schema=stored.arrow)
+    frame = context.read_parquet(_address(storage, filename), file_sort_order=[order], schema=stored.arrow)
     if schema.is_renamed:
         frame = frame.select(*[_column(field.column).alias(field.name) for field in schema.fields])
-    return frame if file.region is None else frame.filter(*_region_filter(file.region, schema))
+    tests = [None if region is None else _region_filter(region, schema) for region in regions]
+    known = [test for test in tests if test is not None]
+    return frame.filter(_any(known)) if len(known) == len(tests) else frame
 
 
 def _address(storage: Storage, filename: str) -> str:
@@ -402,11 +461,8 @@ def _address(storage: Storage, filename: str) -> str:
     return Path(located).as_uri() if storage.local else "s3://" + quote(located.removeprefix("s3://"))
 
 
-def _register_bucket(context: SessionContext, storage: Storage) -> None:
-    """Give DataFusion access to the storage's bucket, if it is one: its S3 client does not know AWS profiles."""
-    access = storage.access
-    if access is None:
-        return
+def _register_bucket(context: SessionContext, access: S3Access) -> None:
+    """Give DataFusion access to a bucket: its S3 client does not know AWS profiles."""
     from datafusion.object_store import AmazonS3
 
     store = AmazonS3(
@@ -421,12 +477,22 @@ def _register_bucket(context: SessionContext, storage: Storage) -> None:
     context.register_object_store("s3://", store, access.bucket)
 
 
-def _region_filter(region: Region, schema: Schema) -> list[Any]:
+def _region_filter(region: Region, schema: Schema) -> Any:
+    """Return the condition that a row is in a region; None when each row is."""
     from datafusion import lit
 
-    return region.comparisons(
+    met = region.comparisons(
         schema, lambda key: _column(key.name), lambda key, value: lit(pa.scalar(value, key.type.arrow))
     )
+    return reduce(and_, met) if met else None
+
+
+def _any(tests: Sequence[Any]) -> Any:
+    """Return the condition that one of the tests is met, as a tree of little depth: engines walk it by recursion."""
+    if len(tests) == 1:
+        return tests[0]
+    half = len(tests) // 2
+    return _any(tests[:half]) | _any(tests[half:])
 
 
 def _column(name: str) -> Any:

@@ -71,12 +71,12 @@ def test_no_setting_of_the_spark_session_leaves_out_files_or_shifts_dates(tmp_pa
         whole, before = file.read_bytes(), len(table.snapshots())
         given = tmp_path / "given.parquet"
         given.write_bytes(whole[:4] + bytes(len(whole) - 300) + whole[-296:])
-        kept = session.sql("SELECT count(key) AS n FROM t", engine="spark")
+        kept = session.sql("SELECT count(upper(key)) AS n FROM t", engine="spark")
         frame = table.scan().to_spark()
         for damage in (lambda: file.write_bytes(given.read_bytes()), lambda: file.write_bytes(b""), file.unlink):
             damage()
             with pytest.raises(SleeperError, match=file.name):
-                session.sql("SELECT count(key) AS n FROM t", engine="spark").to_arrow()
+                session.sql("SELECT count(upper(key)) AS n FROM t", engine="spark").to_arrow()
             with pytest.raises(SleeperError, match=file.name):
                 table.scan().to_spark()
         for late in (kept.to_arrow, frame.toArrow):

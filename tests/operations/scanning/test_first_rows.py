@@ -19,9 +19,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     real = reading._frame
 
-    def noted(context, file, schema, storage):
-        found.append(file.filename)
-        return real(context, file, schema, storage)
+    def noted(context, filename, *others):
+        found.append(filename)
+        return real(context, filename, *others)
 
     monkeypatch.setattr(reading, "_frame", noted)
     return found
