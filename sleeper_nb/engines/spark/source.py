@@ -143,7 +143,8 @@ class SleeperSource(DataSource):
 
     Options are those of `sleeper_nb.engines.spark.source_options.OPTIONS`: ``table``; at most one of
     ``scan.snapshot-id``, ``scan.savepoint-id`` (an id or a name), ``scan.timestamp``, ``scan.timestamp-millis`` (since
-    1970) and ``version`` (the words of ``VERSION AS OF``); ``warehouse``, ``instance``, ``region`` and ``endpoint-url``
+    1970) and ``version`` (the words of ``VERSION AS OF``); ``scan.region``, such as ``k=[6,9]``, for the rows of some
+    row keys, in a stream too; ``warehouse``, ``instance``, ``region`` and ``endpoint-url``
     for another instance; and those of streams (`sleeper_nb.engines.spark.stream`). A DataFrame stays at the version of
     the moment it was loaded, and has that version's schema; a stream keeps the columns that it was started with.
     Filters, iterator and aggregations are those that the table has when a query runs.
@@ -178,7 +179,9 @@ class SleeperSource(DataSource):
         try:
             version = table.resolve(options.version).version
             self.loaded, self.loaded_schema = version.number, version.schema_id
-            return columns_text(table.store.schema(version.schema_id, version.schema_checksum).fields)
+            columns = table.store.schema(version.schema_id, version.schema_checksum)
+            options.chosen((), columns)  # or it raises, before anything is read
+            return columns_text(columns.fields)
         finally:
             table.close()
 
@@ -240,7 +243,8 @@ class VersionReader(DataSourceReader):
             state = table.store.load(resolved.version)
             plan = plan_scan(state, regions_of(self.filters, state.schema))
             lease = table.lease_for_tasks(state.snapshot_id, plan.bytes)
-            return table.tasks(plan.leaves, state.schema, state.processing, self.source.parallelism, lease)
+            leaves = options.chosen(plan.leaves, state.schema)
+            return table.tasks(leaves, state.schema, state.processing, self.source.parallelism, lease)
         finally:
             table.close()
 

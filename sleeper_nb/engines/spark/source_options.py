@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -11,6 +11,7 @@ from typing import Final
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.jobs import check_job_id
 from sleeper_nb.model.permissions import NOTHING_ALLOWED, Permissions
+from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import (
     EPOCH,
     SnapshotReference,
@@ -18,13 +19,15 @@ from sleeper_nb.model.snapshots import (
     parse_moment,
     parse_version,
 )
+from sleeper_nb.operations.scanning.scan_plan import PlannedLeaf, regions_of, within_region
 from sleeper_nb.operations.versioning.appends import SKIP_ROLLBACKS, BatchLimits
 
 TABLE: Final = "table"
 PLACE: Final = ("warehouse", "instance", "region", "endpoint-url")
 VERSION: Final = ("scan.snapshot-id", "scan.savepoint-id", "scan.timestamp", "scan.timestamp-millis", "version")
 LIMITS: Final = ("maxSnapshotsPerTrigger", "maxFilesPerTrigger", "maxRowsPerTrigger")
-OPTIONS: Final = (TABLE, *PLACE, *VERSION, *LIMITS, SKIP_ROLLBACKS)
+REGION: Final = "scan.region"
+OPTIONS: Final = (TABLE, *PLACE, *VERSION, REGION, *LIMITS, SKIP_ROLLBACKS)
 """Every option of a read; Spark passes them in lower case."""
 APPEND_OPTIONS: Final = (TABLE, *PLACE, "message", "job-id")
 """Every option of a write."""
@@ -81,6 +84,8 @@ class SourceOptions:
         The limits of one batch of a stream.
     skip_rollbacks
         Whether a stream skips rollbacks.
+    region
+        The row keys whose rows are read, as text; None for all.
     """
 
     place: InstancePlace
@@ -88,6 +93,7 @@ class SourceOptions:
     version: VersionReference | None
     limits: BatchLimits
     skip_rollbacks: bool
+    region: str | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str], place: InstancePlace) -> SourceOptions:
@@ -103,7 +109,19 @@ class SourceOptions:
         values = _known(options, OPTIONS, APPEND_OPTIONS)
         table = _table(values, ".load()")
         limits = BatchLimits(*(_count(values, name) for name in LIMITS))
-        return cls(place.overridden(values), table, _version(values), limits, _truth(values, SKIP_ROLLBACKS))
+        skip_rollbacks, region = _truth(values, SKIP_ROLLBACKS), values.get(REGION)
+        return cls(place.overridden(values), table, _version(values), limits, skip_rollbacks, region)
+
+    def chosen(self, leaves: Iterable[PlannedLeaf], schema: Schema) -> Iterable[PlannedLeaf]:
+        """Return the leaves that the region reaches, each file restricted to it.
+
+        Raises
+        ------
+        InvalidInput
+            When the region does not fit the schema.
+        """
+        regions = regions_of(schema, region=self.region)
+        return leaves if regions is None else within_region(leaves, regions[0])
 
 
 @dataclass(frozen=True, slots=True)

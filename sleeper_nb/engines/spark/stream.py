@@ -207,12 +207,13 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             state = table.store.load(table.resolve(SnapshotReference(after)).version)
             plan = plan_scan(state)
             self._hold([after], plan.bytes)
-            tasks = table.tasks(plan.leaves, self._schema(state), state.processing, self.source.parallelism)
+            leaves = self.options.chosen(plan.leaves, state.schema)
+            tasks = table.tasks(leaves, self._schema(state), state.processing, self.source.parallelism)
         appends = plan_appends(history, table.store.load)
         if appends:
             self._hold({append.kept_by for append in appends}, sum(append.bytes for append in appends))
             schema = self._schema(history[-1])
-            leaves = [leaf for append in appends for leaf in append.leaves]
+            leaves = self.options.chosen((leaf for append in appends for leaf in append.leaves), schema)
             tasks += table.tasks(leaves, schema, history[-1].processing, self.source.parallelism)
         return tasks
 

@@ -8,7 +8,7 @@ together, and `packed` and `merged_groups` divide groups among tasks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import repeat
@@ -393,6 +393,18 @@ FEW_LEAVES = 16
 """So many leaves are planned one by one."""
 FEW_FILES = 8
 """A leaf with at most this many files is not pruned for its first rows."""
+
+
+def within_region(leaves: Iterable[PlannedLeaf], region: Region) -> Iterator[PlannedLeaf]:
+    """Yield the leaves that reach into a region, each file restricted to it."""
+    for leaf in leaves:
+        inside = leaf.partition.region.intersect(region)
+        if inside == leaf.partition.region:
+            yield leaf
+        elif inside is not None:
+            parts = [(file, (file.region or inside).intersect(inside)) for file in leaf.files]
+            files = tuple(file._replace(region=part) for file, part in parts if part is not None)
+            yield PlannedLeaf(leaf.partition, files)
 
 
 def plan_first_rows(plan: ScanPlan, state: TableState, rows: int) -> ScanPlan:

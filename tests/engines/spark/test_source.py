@@ -88,6 +88,12 @@ def test_each_version_option_reads_its_version(spark, table):
     assert content(at(spark, "scan.timestamp", str(second.time))) == scanned(table)
 
 
+def test_a_region_limits_the_rows_and_a_wrong_one_is_an_error_at_once(spark, table):
+    assert content(at(spark, "scan.region", "key=[b,e)")) == scanned(table, keys=["b", "c", "d"])
+    error = error_of(lambda: at(spark, "scan.region", "nothing=1"))
+    assert "nothing" in error.message
+
+
 def test_a_frame_stays_at_the_version_it_was_loaded_with(spark, table):
     frame = load(spark)
     before = content(frame)

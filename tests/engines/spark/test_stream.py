@@ -8,6 +8,7 @@ import tempfile
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -106,6 +107,25 @@ def test_first_the_full_state_then_each_append_once(query, table):
     table.compact("all")
     add(table, "d")
     assert stream.run() == [["c", "d", "y"]]
+
+
+def test_a_region_is_read_of_the_full_state_and_of_each_append(query, table):
+    add(table, "a", "n", "z")
+    stream = query(**{"scan.region": "key=[b,p)"})
+    assert stream.run() == [["n"]]
+    add(table, "c", "o", "y")
+    table.split_partitions(at="d")
+    add(table, "b", "p")
+    add(table, "zz")
+    assert stream.run() == [["b", "c", "o"]]
+
+
+def test_a_region_opens_no_file_of_other_partitions(query, table, tmp_path):
+    add(table, "a", "z")
+    for file in table.scan(keys="z").plan().files:
+        (found,) = tmp_path.rglob(Path(file.filename).name)
+        found.unlink()
+    assert query(**{"scan.region": "key=(,m)"}).run() == [["a"]]
 
 
 def test_a_stream_keeps_the_columns_that_it_was_started_with(session, table, tmp_path):
