@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -229,28 +229,35 @@ class DuckDBResult(QueryResult):
         A connection that can open only the files of the statement.
     rows
         The rows, on that connection.
+    has_common_tables
+        Whether the statement has a ``WITH``: DuckDB 2.0 can wait for ever when such rows are limited.
     free_rows
         Returns the same rows on a connection without limits, for the caller's program.
     spark
         Returns the Spark engine.
     """
 
-    __slots__ = ("_connection", "_free_rows", "_rows", "_spark")
+    __slots__ = ("_connection", "_free_rows", "_has_common_tables", "_rows", "_spark")
 
     def __init__(
         self,
         origin: QueryOrigin,
         connection: duckdb.DuckDBPyConnection,
         rows: duckdb.DuckDBPyRelation,
+        has_common_tables: bool,
         free_rows: Callable[[], duckdb.DuckDBPyRelation],
         spark: Callable[[], SparkEngine],
     ) -> None:
         super().__init__(origin)
         self._connection, self._rows, self._free_rows, self._spark = connection, rows, free_rows, spark
+        self._has_common_tables = has_common_tables
 
     def _first(self, rows: int) -> pa.Table:
         from sleeper_nb.engines.duckdb import relations
 
+        if self._has_common_tables:
+            with closing(self._batches(max(rows, 1))) as batches:
+                return next(batches).slice(0, rows)
         return self._run(lambda: relations.to_arrow(self._rows.limit(rows)))
 
     def _all(self) -> pa.Table:
@@ -263,7 +270,7 @@ class DuckDBResult(QueryResult):
 
         return self._run(lambda: relations.count(self._rows))
 
-    def _batches(self, rows: int) -> Iterator[pa.Table]:
+    def _batches(self, rows: int) -> Generator[pa.Table]:
         from sleeper_nb.engines.duckdb import relations
 
         with closing(relations.batches(self._rows, rows)) as batches:

@@ -308,7 +308,12 @@ class _Runner:
         is_eager = any(query.is_eager for query in queries.values())
         result = interruptible(confined, lambda: rows(confined)) if is_eager else rows(confined)
         origin = replace(self._origin(bound, note), engine=chosen)
-        return DuckDBResult(origin, confined, result, lambda: rows(self.engines.duckdb.connect()), self.engines.spark)
+        has_ctes = any("WITH" in each.words() for each in bound.statements)
+        return DuckDBResult(
+            *(origin, confined, result, has_ctes),
+            lambda: rows(self.engines.duckdb.connect()),
+            self.engines.spark,
+        )
 
     def _on_spark(self, bound: Bound, values: Mapping[str, Any], note: str = "") -> QueryResult:
         engine, size = self.engines.spark(), _expected_bytes(bound)

@@ -10,6 +10,8 @@ from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import Token, unquote
 
 _FUNCTIONS: Final = frozenset({"COUNT", "MIN", "MAX"})
+_VALUES: Final = frozenset({"NULL", "TRUE", "FALSE"})
+"""Words that are values, also where a column has such a name."""
 _DESCRIBES: Final = {"duckdb": {"DESCRIBE", "DESC", "SHOW"}, "spark": {"DESCRIBE", "DESC"}}
 
 
@@ -74,7 +76,7 @@ def _aggregate(tokens: Sequence[Token], statement: Statement) -> Aggregate | Non
     function, what = tokens[0].word.lower(), tokens[2]
     if what.symbol == "*" and function == "count":
         return Aggregate("count", None)
-    if what.kind not in {"word", "quoted"}:
+    if what.kind not in {"word", "quoted"} or what.word in _VALUES:
         return None
     return Aggregate(function, unquote(what, dialect=statement.dialect))  # type: ignore[arg-type]
 

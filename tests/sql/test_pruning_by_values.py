@@ -168,6 +168,16 @@ def test_every_other_aggregate_is_read(session: sl.Session, statement: str):
     assert files(result) == MONTHS
 
 
+def test_words_that_are_values_are_not_taken_for_columns(tmp_path: Path):
+    with sl.connect(tmp_path) as session:
+        schema = sl.Schema({"k": "int"}, {}, {"null": "int?", "true": "int?"})
+        table = session.create_table("t", schema, properties={STATISTICS: "null,true"})
+        table.ingest([{"k": 1, "null": 7, "true": 7}, {"k": 2, "null": None, "true": 9}])
+        for statement in ("SELECT count(null), min(null), count(true), max(true) FROM t", 'SELECT max("true") FROM t'):
+            read = session.sql(f"{statement} WHERE k < 9", engine="duckdb").to_arrow()
+            assert session.sql(statement, engine="duckdb").to_arrow() == read
+
+
 def test_a_column_that_is_not_there_is_the_engines_error(session: sl.Session):
     with pytest.raises(InvalidInput, match='column "nn" not found'):
         session.sql("SELECT min(nn) FROM t")

@@ -115,6 +115,7 @@ WHOLE = [
     "SELECT a.w FROM {big} a JOIN {few} b ON a.k = b.k OR a.v = b.v",
     "SELECT a.w FROM {big} a JOIN {few} b ON a.v = b.k",
     "SELECT a.w FROM (SELECT * FROM {big} ORDER BY w LIMIT 5) a JOIN {few} b USING (k)",
+    "SELECT a.w FROM {big} a JOIN {few} b ON TRY_CAST(a.k AS TINYINT) IS NOT DISTINCT FROM b.v",
     "SELECT n FROM (SELECT k, row_number() OVER (ORDER BY w) AS n FROM {big}) JOIN {few} USING (k)",
     "SELECT a.w FROM (SELECT * FROM {big} USING SAMPLE 5 ROWS) a JOIN {few} b USING (k)",
     "SELECT n FROM (SELECT k, 1 AS n FROM {big} GROUP BY ROLLUP (k)) a JOIN {few} b ON a.k IS NOT DISTINCT FROM b.v",
@@ -147,6 +148,14 @@ def test_the_answer_says_which_keys_were_read_and_a_dry_run_reads_none(inputs: I
     dry = inputs.answer(statement, params={"most": 30}, dry_run=True)
     assert "keys of few would be read first" in repr(dry.cost())
     assert partitions(dry) == {len(inputs.session.table("big").partitions.leaves)}
+
+
+def test_the_first_rows_of_a_common_table_that_is_used_twice_are_shown(inputs: Inputs):
+    result = inputs.answer("WITH c AS (SELECT k, w FROM {big}) SELECT a.w FROM c a JOIN c b ON a.w = b.w")
+    assert result.head(7).num_rows == 7
+    assert result.head(0).num_rows == 0
+    assert result.head(10**6) == result.to_arrow()
+    assert "more rows" in repr(result) or "rows ·" in repr(result)
 
 
 def test_more_keys_than_can_be_told_apart_are_ranges(inputs: Inputs):

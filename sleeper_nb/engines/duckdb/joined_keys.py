@@ -49,10 +49,14 @@ _EQUAL: Final = frozenset({"COMPARE_EQUAL", "COMPARE_NOT_DISTINCT_FROM"})
 """A value equals itself only, by both; a key that is read is never null."""
 
 _SAME_COLUMNS: Final = frozenset({"ORDER_BY", "LIMIT", "TOP_N", "DISTINCT", "FILTER", "SAMPLE"})
-_WHOLE: Final = frozenset({
-    "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
-})  # fmt: skip
-_COMPARED: Final = _WHOLE | {"VARCHAR", "BLOB"}
+_WHOLE: Final[Mapping[str, tuple[int, int]]] = {
+    **{name: (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for name, bits in (
+        ("TINYINT", 8), ("SMALLINT", 16), ("INTEGER", 32), ("BIGINT", 64), ("HUGEINT", 128))},
+    **{name: (0, 2**bits - 1) for name, bits in (
+        ("UTINYINT", 8), ("USMALLINT", 16), ("UINTEGER", 32), ("UBIGINT", 64))},
+}  # fmt: skip
+"""The types of whole numbers: the least and the greatest value of each."""
+_COMPARED: Final = _WHOLE.keys() | {"VARCHAR", "BLOB"}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -332,10 +336,18 @@ def _reference(expression: Mapping[str, Any]) -> int | None:
     inner: Sequence[Mapping[str, Any]] = (
         [expression["child"]] if "child" in expression else expression.get("children", ())
     )
-    is_cast = expression["type"] == "OPERATOR_CAST" and len(inner) == 1
-    if is_cast and kind in _WHOLE and inner[0]["expression_class"] == "BOUND_REF" and _type(inner[0]) in _WHOLE:
+    is_cast = expression["type"] == "OPERATOR_CAST" and len(inner) == 1 and inner[0]["expression_class"] == "BOUND_REF"
+    if is_cast and _holds(kind, _type(inner[0])):
         return int(inner[0]["index"])
     return None
+
+
+def _holds(kind: str, other: str) -> bool:
+    """Return whether a type of whole numbers has all values of another; then no cast fails, or makes a null."""
+    if kind not in _WHOLE or other not in _WHOLE:
+        return False
+    (low, high), (other_low, other_high) = _WHOLE[kind], _WHOLE[other]
+    return low <= other_low and other_high <= high
 
 
 def _type(expression: Mapping[str, Any]) -> str:

@@ -13,9 +13,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS, type_text
 from sleeper_nb.model.schema import Schema, quoted_name
@@ -104,7 +103,7 @@ class EmptyFrame:
 def necessary_in(frame: DataFrame, stand_ins: Mapping[str, EmptyFrame]) -> Necessary:
     """Return what the rows of each stand-in must meet, by its name; one that the plan does not read is left out."""
     try:
-        return _necessary(json.loads(_plan_of(frame)), stand_ins, _zone_of(frame.sparkSession))
+        return _necessary(json.loads(_plan_of(frame)), stand_ins, _PlanClock(frame.sparkSession._jvm))  # noqa: SLF001 - PySpark has no other way
     except RecursionError:
         return Necessary({}, "the conditions are nested too deeply")
     except Exception as error:  # noqa: BLE001 - of whatever kind: the statement itself runs after this, and may raise it
@@ -117,16 +116,14 @@ def _plan_of(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().optimizedPlan().toJSON())  # noqa: SLF001 - PySpark has no other way
 
 
-def _necessary(
-    plan: Sequence[Mapping[str, Any]], stand_ins: Mapping[str, EmptyFrame], zone: tzinfo | None
-) -> Necessary:
+def _necessary(plan: Sequence[Mapping[str, Any]], stand_ins: Mapping[str, EmptyFrame], clock: _PlanClock) -> Necessary:
     owners = {column: name for name, each in stand_ins.items() for column in each.columns}
     tests: dict[str, list[Test]] = {}
     for columns, conditions in (leaf for each in _plans(plan) for leaf in _leaves(_tree(iter(each)))):
         name = next((owners[column] for column in columns if column in owners), None)
         if name is not None:
             real = dict(zip(stand_ins[name].columns, stand_ins[name].schema.names, strict=True))
-            read = [_Reader(real, zone).test(_tree(iter(condition))) for condition in conditions]
+            read = [_Reader(real, clock).test(_tree(iter(condition))) for condition in conditions]
             tests.setdefault(name, []).append(AllOf(tuple(read)))
     return Necessary({name: AnyOf(tuple(each)) for name, each in tests.items()})
 
@@ -182,12 +179,12 @@ class _Reader:
     ----------
     columns
         The table's own names of the columns.
-    zone
-        In which plans show timestamps; None when it is not known.
+    clock
+        In which plans show timestamps.
     """
 
     columns: Mapping[str, str]
-    zone: tzinfo | None
+    clock: _PlanClock
 
     def test(self, node: _Node) -> Test:
         """Return the test of an expression; `ANY_ROW` for one that is not understood."""
@@ -234,26 +231,28 @@ class _Reader:
             if kind == "date":
                 return date.fromisoformat(value)
             if kind == "timestamp":
-                return _instant(datetime.fromisoformat(value), self.zone)
-        except ValueError:  # beyond the years 1 to 9999
+                return self.clock.instant(value)
+        except (ValueError, OverflowError):  # beyond the years 1 to 9999
             return _UNKNOWN
         return str(value) if kind == "string" else _UNKNOWN
 
 
-def _instant(local: datetime, zone: tzinfo | None) -> Any:
-    """Return the instant of a local time; `_UNKNOWN` when a clock shows it twice or never."""
-    first, second = (local.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
-    is_known = zone is not None and first.utcoffset() == second.utcoffset()
-    return first.astimezone(UTC) if is_known else _UNKNOWN
-
-
-def _zone_of(spark: SparkSession) -> tzinfo | None:
-    """Return the time zone in which plans show timestamps; None for one that Python does not know.
+@dataclass(frozen=True, slots=True)
+class _PlanClock:
+    """The time zone in which plans show timestamps, by the rules of Java: those of Python differ for many zones.
 
     It is that of the session that this thread used last, which need not be the session of the plan.
     """
-    jvm: Any = spark._jvm  # noqa: SLF001 - PySpark has no other way
-    try:
-        return ZoneInfo(str(jvm.org.apache.spark.sql.internal.SQLConf.get().sessionLocalTimeZone()))
-    except (ValueError, ZoneInfoNotFoundError):  # such as +02:00
-        return None
+
+    jvm: Any
+
+    def instant(self, shown: str) -> Any:
+        """Return the instant of a local time; `_UNKNOWN` when a clock shows it twice or never."""
+        local = datetime.fromisoformat(shown)
+        spark_sql = self.jvm.org.apache.spark.sql
+        name = spark_sql.internal.SQLConf.get().sessionLocalTimeZone()
+        zone = spark_sql.catalyst.util.DateTimeUtils.getZoneId(name)
+        offsets = zone.getRules().getValidOffsets(self.jvm.java.time.LocalDateTime.parse(shown.replace(" ", "T")))
+        if offsets.size() != 1:
+            return _UNKNOWN
+        return (local - timedelta(seconds=offsets.get(0).getTotalSeconds())).replace(tzinfo=UTC)

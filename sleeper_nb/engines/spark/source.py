@@ -150,7 +150,8 @@ class SleeperSource(DataSource):
     Filters, iterator and aggregations are those that the table has when a query runs.
 
     An append (`sleeper_nb.engines.spark.append`) has the options ``table``, those of another instance, ``message`` and
-    ``job-id``: an id that added rows before adds none again. It adds all rows in one commit, or none.
+    ``job-id``: an id that added rows before adds none again. It adds all rows in one commit, or none. Times without a
+    zone are UTC, as in an ingest, whatever the session's zone.
     """
 
     place: ClassVar[InstancePlace]

@@ -171,6 +171,11 @@ def _known(options: Mapping[str, str], accepted: Sequence[str], others: Sequence
 
 def _table(values: Mapping[str, str], last: str) -> str:
     table = values.get(TABLE, values.get(_PATH))
+    if values.get(_PATH, table) != table:
+        raise InvalidInput(
+            f"two tables are named: {table!r} and {values[_PATH]!r}",
+            hint=f'leave out .option("table", …), or write {last} without a name',
+        )
     if not table:
         raise InvalidInput(
             "the data source needs to know which table", hint=f'write .option("table", "flights") before {last}'

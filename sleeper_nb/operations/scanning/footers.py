@@ -61,19 +61,19 @@ def row_groups(filename: str, schema: Schema, storage: Storage) -> tuple[RowGrou
             reason = str(error).partition("\n")[0]
             hint = "the file may be truncated or not a Parquet file: restore it from a copy"
             raise StorageError(f"cannot read {storage.locate(filename)}: {reason}", hint=hint) from error
-    groups = []
+    groups, keys = [], [key.name for key in schema.row_keys]  # Python's dates do not reach as far as other columns'
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
         ends: dict[str, Ends] = {}
         sizes: dict[str, int] = {}
         for column in map(group.column, range(group.num_columns)):
             name = column.path_in_schema.partition(".")[0]
-            statistics = column.statistics
-            has_ends = statistics is not None and statistics.has_min_max
-            ends[name] = (statistics.min, statistics.max) if has_ends else None
+            if name in keys:
+                statistics = column.statistics
+                has_ends = statistics is not None and statistics.has_min_max
+                ends[name] = (statistics.min, statistics.max) if has_ends else None
             sizes[name] = sizes.get(name, 0) + column.total_compressed_size
-        keys = tuple(ends.get(key.name) for key in schema.row_keys)
-        groups.append(RowGroup(group.num_rows, keys, sizes))
+        groups.append(RowGroup(group.num_rows, tuple(ends.get(name) for name in keys), sizes))
     return tuple(groups)
 
 

@@ -209,6 +209,21 @@ def test_names_are_those_of_the_session_that_was_asked_last_until_it_is_closed(s
     assert count(session.spark_session, "flights") == 8
 
 
+def test_the_format_is_that_of_the_session_that_was_asked_last(spark_engine, tmp_path):
+    with (
+        sl.connect(tmp_path / "one", spark=spark_engine.session()) as one,
+        sl.connect(tmp_path / "two", spark=spark_engine.session()) as two,
+    ):
+        for session, key in ((one, "1"), (two, "2")):
+            session.create_table("u", SCHEMA).ingest(rows(key))
+        for session, key in ((one, "1"), (two, "2"), (one, "1")):
+            spark = session.spark_session
+            assert spark.table("u").collect()[0]["key"] == key
+            assert spark.read.format("sleeper").load("u").collect()[0]["key"] == key
+        one.spark_session.sql("SELECT 'new' AS key, 1 AS n, 1.5D AS x").write.format("sleeper").mode("append").save("u")
+        assert (one.table("u").scan().count(), two.table("u").scan().count()) == (2, 1)
+
+
 def test_names_work_in_the_batches_of_a_stream(spark, table, tmp_path):
     found = []
 

@@ -141,3 +141,9 @@ def test_an_offset_of_another_table_is_an_error():
 def test_what_is_no_offset_is_an_error(body):
     with pytest.raises(sl.StorageError, match="cannot read the stream's checkpoint"):
         Offset.of(body, "id", "t")
+
+
+def test_two_names_of_a_table_are_refused_and_the_same_name_twice_is_not():
+    with pytest.raises(sl.InvalidInput, match="two tables are named: 't' and 'u'"):
+        of("path", "u")
+    assert of("path", "t").table == "t"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sleeper_nb as sl
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.statistics import StatisticsColumns, StatisticsOfRows
@@ -108,3 +110,12 @@ def test_ends_are_not_known_where_rows_of_a_file_may_not_count_or_a_file_has_no_
     assert exact_ends(state_of([(one, True), (one, False)]), v) is None
     assert exact_ends(state_of([(one, True)], only_this_partition=False), v) is None
     assert exact_ends(state_of([(one, True)]), next(field for field in SCHEMA.fields if field.name == "other")) is None
+
+
+def test_a_plan_of_rows_whose_sort_keys_python_cannot_hold_is_shown(tmp_path: Path):
+    schema = Schema({"k": "int"}, {"st": "timestamp"}, {"v": "int?"})
+    far = pa.array([300_000 * 10**12], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    with sl.connect(tmp_path) as session:
+        table = session.create_table("t", schema)
+        table.ingest(pa.table({"k": pa.array([1], pa.int32()), "st": far, "v": pa.array([1], pa.int32())}))
+        assert "row groups" in repr(table.scan(where="v = 1").plan())
