@@ -187,12 +187,6 @@ def test_show_tables_of_an_empty_warehouse_shows_none(tmp_path):
         assert empty.sql("SHOW TABLES").to_arrow().num_rows == 0
 
 
-def test_show_all_tables_says_what_to_write(session):
-    with pytest.raises(sl.InvalidInput, match="lists only tables of DuckDB itself") as caught:
-        session.sql("show all tables")
-    assert caught.value.hint == "write SHOW TABLES"
-
-
 @pytest.mark.spark
 def test_a_statement_without_columns_is_not_said_to_have_rows(session):
     assert str(session.sql("CLEAR CACHE")).startswith("no rows · spark (auto: CLEAR is for Spark) · ")

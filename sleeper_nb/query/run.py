@@ -174,8 +174,6 @@ def _run(
     """Return the result of a statement on the engine of a runner."""
     if statement.words() == ("SHOW", "TABLES"):  # an engine knows only its own tables, and would list none
         return runner.own(_LIST_TABLES, {"tables": list(binder.tables())})
-    if statement.words() == ("SHOW", "ALL", "TABLES"):
-        raise InvalidInput("SHOW ALL TABLES lists only tables of DuckDB itself", hint="write SHOW TABLES")
     if dry_run and runner.engine == "spark" and changes_spark(statement):
         raise InvalidInput("the statement changes the Spark session and reads no rows", hint="run it without a dry run")
     references = table_references(statement)
