@@ -32,7 +32,6 @@ _LONGEST: Final = 256
 _COUNT: Final = pa.int32()
 _MOST_NULLS: Final = 2**31 - 1
 """A file with more has no statistics of the column: a million files are held in memory."""
-_UNKNOWN: Final = None
 
 StatisticsValue = int | str | bytes
 
@@ -274,12 +273,12 @@ def plain_value(value: Any, kind: pa.DataType) -> StatisticsValue | None:
     """Return a value of a condition as the statistics of a column hold it; None for a value of another type."""
     if pa.types.is_date32(kind):
         is_date = isinstance(value, date) and not isinstance(value, datetime)
-        return (value - _EPOCH.date()).days if is_date else _UNKNOWN
+        return (value - _EPOCH.date()).days if is_date else None
     if pa.types.is_timestamp(kind):
         has_zone = isinstance(value, datetime) and value.tzinfo is not None
-        return (value - _EPOCH) // timedelta(microseconds=1) if has_zone else _UNKNOWN
+        return (value - _EPOCH) // timedelta(microseconds=1) if has_zone else None
     if pa.types.is_integer(kind):
         is_number = isinstance(value, int) and not isinstance(value, bool)
-        return value if is_number and abs(value) < 2 ** (kind.bit_width - 1) else _UNKNOWN
+        return value if is_number and abs(value) < 2 ** (kind.bit_width - 1) else None
     wanted = str if pa.types.is_string(kind) else bytes
-    return value if isinstance(value, wanted) else _UNKNOWN
+    return value if isinstance(value, wanted) else None

@@ -530,7 +530,7 @@ class Session:
         answer, a warning names the setting that changes this: ``spark.sleeper.jit``.
         """
         spark = self.spark().handed_out()
-        self._register(spark)  # another session may have registered the format since
+        self._on_spark(spark, self.components.property_files.permissions)  # another session may have come in between
         self._offer_names(spark)
         return spark
 

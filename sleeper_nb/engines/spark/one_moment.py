@@ -1,7 +1,7 @@
 """The moment of a statement on Spark: its functions of the time get one value, however often its rows are read.
 
 Spark takes the time of each execution, when it optimizes a plan. Its own rule for this is applied here, once, to the
-analyzed plans of frames that shall have the same time: of a statement, and of the same statement over empty frames.
+analyzed plans of frames that need the same time: of a statement, and of the same statement over empty frames.
 """
 
 from __future__ import annotations

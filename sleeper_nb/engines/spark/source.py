@@ -144,10 +144,10 @@ class SleeperSource(DataSource):
     Options are those of `sleeper_nb.engines.spark.source_options.OPTIONS`: ``table``; at most one of
     ``scan.snapshot-id``, ``scan.savepoint-id`` (an id or a name), ``scan.timestamp``, ``scan.timestamp-millis`` (since
     1970) and ``version`` (the words of ``VERSION AS OF``); ``scan.region``, such as ``k=[6,9]``, for the rows of some
-    row keys, in a stream too; ``warehouse``, ``instance``, ``region`` and ``endpoint-url``
-    for another instance; and those of streams (`sleeper_nb.engines.spark.stream`). A DataFrame stays at the version of
-    the moment it was loaded, and has that version's schema; a stream keeps the columns that it was started with.
-    Filters, iterator and aggregations are those that the table has when a query runs.
+    row keys, in a stream too; ``warehouse``, ``instance``, ``region`` and ``endpoint-url`` for another instance; and
+    those of streams (`sleeper_nb.engines.spark.stream`). A DataFrame stays at the version of the moment it was loaded,
+    and has that version's schema; a stream keeps the columns that it was started with. Filters, iterator and
+    aggregations are those that the table has when a query runs.
 
     An append (`sleeper_nb.engines.spark.append`) has the options ``table``, those of another instance, ``message`` and
     ``job-id``: an id that added rows before adds none again. It adds all rows in one commit, or none. Times without a

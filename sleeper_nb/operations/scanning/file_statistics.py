@@ -101,9 +101,10 @@ def value_columns_used(test: Test, state: TableState) -> tuple[str, ...]:
 
 def with_files_that_can_meet(test: Test, state: TableState) -> TableState:
     """Return a version without the files that can have no row which meets a test, as far as statistics tell."""
-    if not value_columns_used(test, state):
+    ends = column_ends(state, columns_of(test))
+    if ends.keys() <= {key.name for key in state.schema.row_keys}:
         return state  # regions of row keys leave out as much
-    can_have = _mask(test, column_ends(state, columns_of(test)))
+    can_have = _mask(test, ends)
     if can_have is None or pc.all(can_have, min_count=0).as_py():
         return state
     return replace(state, files=FileReferences.of(state.files.active.filter(can_have)))
