@@ -420,6 +420,15 @@ class Schema(Report):
         """Whether the columns of data files may differ from the fields."""
         return bool(self.retired) or any(field.stored or field.late for field in self.fields)
 
+    @property
+    def as_new(self) -> Schema:
+        """The schema of a new table with the same fields, which has no older data files."""
+
+        def new(fields: Iterable[Field]) -> list[Field]:
+            return [dataclasses.replace(each, stored=None, late=False) for each in fields]
+
+        return Schema(new(self.row_keys), new(self.sort_keys), new(self.values))
+
     def role(self, name: str) -> str:
         """Return ``"row key"``, ``"sort key"`` or ``"value"``."""
         if any(field.name == name for field in self.row_keys):

@@ -66,10 +66,21 @@ class Transaction(ABC):
         """Return the state after the change."""
 
 
-def initial_state(schema: Schema, tree: PartitionTree, point: CommitPoint, processing: str | None = None) -> TableState:
-    """Return the first state of a table: partitions, and no files."""
+def initial_state(
+    schema: Schema,
+    tree: PartitionTree,
+    point: CommitPoint,
+    processing: str | None = None,
+    references: tuple[FileReference, ...] = (),
+) -> TableState:
+    """Return the first state of a table: its partitions, and the files that it is created with."""
     tree.check()
-    return TableState(point.snapshot_id, 1, schema, tree, FileReferences.none(schema), schema.checksum, processing)
+    empty = TableState(point.snapshot_id, 1, schema, tree, FileReferences.none(schema), schema.checksum, processing)
+    if not references:
+        return empty
+    add = AddFiles(references)
+    add.validate(empty)
+    return add.apply(empty, point)
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,6 +435,41 @@ class ClearTable(Transaction):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ReplaceTable(Transaction):
+    """Gives a table a new schema, new partitions and new rows in one snapshot; older snapshots keep theirs.
+
+    Parameters
+    ----------
+    schema_id, schema
+        The new schema, and its id: greater than the id of any earlier schema of the table.
+    tree
+        The new partitions.
+    references
+        The new files; no file of the table stays.
+    """
+
+    schema_id: int
+    schema: Schema
+    tree: PartitionTree
+    references: tuple[FileReference, ...] = ()
+    operation: ClassVar[str] = "replace"
+
+    @property
+    def _clear(self) -> ClearTable:
+        return ClearTable(self.tree, self.schema_id, self.schema)
+
+    def validate(self, state: TableState) -> None:
+        """The schema is newer than the table's, and the files are new and fit the new partitions."""
+        self._clear.validate(state)
+        _check_new(self.references, state)
+        _check_regions(self.references, self.tree)
+
+    def apply(self, state: TableState, point: CommitPoint) -> TableState:
+        """Mark every reference ready for garbage collection, and add the new ones."""
+        return AddFiles(self.references).apply(self._clear.apply(state, point), point)
+
+
 # Entries of the transaction log: a transaction and its time as bytes.
 
 _KINDS: Mapping[str, type[Transaction]] = {
@@ -434,6 +480,7 @@ _KINDS: Mapping[str, type[Transaction]] = {
         SplitPartitions,
         Rollback,
         ClearTable,
+        ReplaceTable,
         DeleteFiles,
         MigrateStateStore,
         SetSchema,

@@ -1,19 +1,15 @@
-"""Create, rename, delete, reinitialise, migrate and declare the tables of an instance."""
+"""Rename, delete, reinitialise, migrate and declare the tables of an instance."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, OutcomeUnknown, SleeperError, StorageError
-from sleeper_nb.model.checksums import checksum_of
-from sleeper_nb.model.partitions import PartitionTree
-from sleeper_nb.model.properties import STATE_STORE, TABLE_SCHEMA, TableProperties, schema_line
-from sleeper_nb.model.schema import Schema
+from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, StorageError
+from sleeper_nb.model.properties import STATE_STORE, TABLE_SCHEMA
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.administration import apply as declaring
 from sleeper_nb.operations.administration import delete as deletion
@@ -23,63 +19,15 @@ from sleeper_nb.operations.administration.apply import ApplyReport
 from sleeper_nb.operations.administration.delete import DeletionReport
 from sleeper_nb.operations.administration.instances import check_table_name
 from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
+from sleeper_nb.operations.loading.data_columns import SchemaChoice
 from sleeper_nb.operations.split import initial_split_points, with_splits
 from sleeper_nb.report import CONFIRM
+from sleeper_nb.session import creating
+from sleeper_nb.session.creating import NewTable, Wanted
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.table.configuring import check_fit, set_properties
 
 logger = logging.getLogger(__name__)
-
-
-def create(
-    tables: TableOpener,
-    name: str,
-    schema: Schema,
-    split_points: Iterable[Any] | None,
-    state_store: str | None,
-    properties: Mapping[str, str],
-) -> None:
-    """Create a table; parameters and errors are those of `Session.create_table`."""
-    settings, tree = _planned(tables, name, schema, split_points, state_store, properties)
-    components, table_id = tables.components, tables.components.clock.new_id()[:8]
-    store = tables.store(table_id, settings, settings[STATE_STORE])
-    content = settings.to_text()
-    components.property_files.add(table_id, content)
-    try:
-        store.create(
-            name,
-            schema,
-            tree,
-            author=components.author,
-            processing=settings.processing,
-            properties_checksum=checksum_of(content.encode()),
-        )
-    except OutcomeUnknown:
-        raise  # the table may exist, and needs the file
-    except SleeperError:
-        with contextlib.suppress(StorageError):  # the first error is the one to report
-            components.property_files.remove(table_id)
-        raise
-    logger.info("created table %s (%s) in %s", name, table_id, store.name)
-
-
-def _planned(
-    tables: TableOpener,
-    name: str,
-    schema: Schema,
-    split_points: Iterable[Any] | None,
-    state_store: str | None,
-    properties: Mapping[str, str],
-) -> tuple[TableProperties, PartitionTree]:
-    """Return the properties and the partitions of a new table; raise when it cannot be created."""
-    components = tables.components
-    files, clock = components.property_files, components.clock
-    check_table_name(name, components.catalog.tables())
-    kind = properties.get(STATE_STORE) or state_store or files.new({})[STATE_STORE]
-    settings = files.new({STATE_STORE: kind, **properties, TABLE_SCHEMA: schema_line(schema)})
-    check_fit(settings, schema, clock)
-    points = initial_split_points(schema, split_points, settings, tables.storage)
-    return settings, PartitionTree.from_split_points(schema, points, clock.new_id)
 
 
 def rename(tables: TableOpener, old: str, new: str) -> None:
@@ -173,7 +121,7 @@ def apply(
         declaring.plan_table(
             each,
             existing.get(each.name.casefold()),
-            lambda new: _planned(tables, new.name, new.schema, new.split_points, None, new.properties),
+            lambda new: creating.planned(tables, _declared_table(new), new.schema),
             lambda old, settings: check_fit(settings, old.schema, tables.components.clock),
         )
         for each in declaring.declarations_of(declared)
@@ -183,8 +131,12 @@ def apply(
     for each in () if dry_run else plans:
         new = each.declared
         if each.action == "create":
-            create(tables, new.name, new.schema, new.split_points, None, new.properties)
+            creating.make(tables, Wanted(_declared_table(new), new.schema, None, SchemaChoice()), dry_run=False)
         elif each.action == "change":
             set_properties(tables.named(new.name), each.changes)
     names = {each.declared.name.casefold() for each in plans}
     return ApplyReport(plans, tuple(old.name for key, old in existing.items() if key not in names), dry_run)
+
+
+def _declared_table(declared: declaring.TableDeclaration) -> NewTable:
+    return NewTable(declared.name, declared.split_points, properties=declared.properties)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import Catalog
@@ -22,17 +22,20 @@ from sleeper_nb.model.snapshots import Snapshot, VersionReference
 from sleeper_nb.operations import job_tracking
 from sleeper_nb.operations.administration import property_listing
 from sleeper_nb.operations.administration.apply import ApplyReport
+from sleeper_nb.operations.administration.create_plan import CreatePlan
 from sleeper_nb.operations.administration.delete import DeletionReport, finish_deletions
 from sleeper_nb.operations.administration.property_files import PropertyFiles
 from sleeper_nb.operations.administration.property_listing import PropertyValue
 from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
+from sleeper_nb.operations.loading.data_columns import SchemaChoice
+from sleeper_nb.operations.loading.source_files import CsvFormat
 from sleeper_nb.operations.system_tables import MARK, SystemRows
 from sleeper_nb.operations.upkeep.maintain import MaintenanceReport
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import BackgroundJobs, Progress
 from sleeper_nb.query import EngineChoice, QueryResult, run_query
 from sleeper_nb.report import Listing
-from sleeper_nb.session import administration
+from sleeper_nb.session import administration, creating
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.sql.binding import lookup_in
 from sleeper_nb.sql.statement import Statement
@@ -157,28 +160,92 @@ class Session:
         """Return the parts of an open table, for Spark processes that read and write it by themselves."""
         return self._tables.named(name)
 
-    @checked
+    @overload
     def create_table(
         self,
         name: str,
-        schema: Schema,
+        schema: Any = None,
         split_points: Iterable[Any] | None = None,
         *,
         state_store: str | None = None,
         properties: Mapping[str, str] | None = None,
-    ) -> Table:
-        """Create a table.
+        data: Any = None,
+        row_keys: Sequence[str] = (),
+        sort_keys: Sequence[str] = (),
+        types: Mapping[str, str] | None = None,
+        leaves: int | None = None,
+        like: str | None = None,
+        if_not_exists: bool = False,
+        or_replace: bool = False,
+        message: str | None = None,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
+        dry_run: Literal[False] = False,
+    ) -> Table: ...
+
+    @overload
+    def create_table(
+        self,
+        name: str,
+        schema: Any = None,
+        split_points: Iterable[Any] | None = None,
+        *,
+        state_store: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        data: Any = None,
+        row_keys: Sequence[str] = (),
+        sort_keys: Sequence[str] = (),
+        types: Mapping[str, str] | None = None,
+        leaves: int | None = None,
+        like: str | None = None,
+        if_not_exists: bool = False,
+        or_replace: bool = False,
+        message: str | None = None,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
+        dry_run: Literal[True],
+    ) -> CreatePlan: ...
+
+    @checked
+    def create_table(
+        self,
+        name: str,
+        schema: Any = None,
+        split_points: Iterable[Any] | None = None,
+        *,
+        state_store: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        data: Any = None,
+        row_keys: Sequence[str] = (),
+        sort_keys: Sequence[str] = (),
+        types: Mapping[str, str] | None = None,
+        leaves: int | None = None,
+        like: str | None = None,
+        if_not_exists: bool = False,
+        or_replace: bool = False,
+        message: str | None = None,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
+        dry_run: bool = False,
+    ) -> Table | CreatePlan:
+        """Create a table: empty with a schema, or with rows, from which it gets its schema and its partitions.
+
+        With rows, the table, its partitions and its rows are one commit: when a row does not fit, there is no table.
 
         Parameters
         ----------
         name
             Starts with a letter; then letters, digits, - and _.
         schema
-            Its row keys, sort keys and values.
+            Its row keys, sort keys and values. Anything that is no `Schema` is taken as `data`.
         split_points
             Values of the first row key at which the table is split into partitions, in increasing order; numbers may be
             given as text, and byte arrays in base64. They can be in a file instead, one a line: the properties
-            ``sleeper.table.splits.file`` and ``sleeper.table.splits.base64.encoded``. None gives one partition.
+            ``sleeper.table.splits.file`` and ``sleeper.table.splits.base64.encoded``. None gives one partition, or
+            as many as `leaves` says.
         state_store
             Where its metadata is kept: ``S3StateStore``, full metadata as Parquet with each commit;
             ``TransactionLogStateStore``, a log with full metadata now and then, for many files or frequent commits; or
@@ -187,16 +254,53 @@ class Session:
         properties
             Values of table properties (`sleeper_nb.model.properties`); the others are those that the instance sets
             for its tables (``sleeper.default.table.…``), or have their defaults.
+        data
+            Rows, as `Table.ingest` takes them. Without `schema`, the columns and their types are those of the data: of
+            CSV and JSON files, those that hold the first values.
+        row_keys, sort_keys
+            Columns of the data. The row keys are those by which most reads choose rows; order matters.
+        types
+            Types of columns, such as ``{"fare": "decimal(10,2)"}``, instead of those that the data suggests.
+        leaves
+            The number of leaf partitions, which get about equal shares of the data's rows; 1 to 10,000. None gives one
+            for each 2 million rows, up to 64.
+        like
+            A table whose schema, partitions and properties the new one gets, as far as they are not given.
+        if_not_exists
+            Return the table as it is when it exists; nothing is loaded then.
+        or_replace
+            When the table exists, give it this schema, these partitions and rows in a new version; older versions stay
+            as they are.
+        message
+            The first snapshot's message in history.
+        delimiter, null_text, header
+            The format of CSV files, as in `Table.ingest`.
+        dry_run
+            Only return what would be created: columns, rows, leaves, and everything that does not fit. Without
+            `row_keys`, the columns with their numbers of different values and of nulls, to choose from.
 
         Raises
         ------
         AlreadyExists
             When the name is taken. Nothing is changed by this or any other error.
         InvalidInput, NotFound
-            When a property has no such value, or one that does not fit the schema.
+            When a property has no such value, or one that does not fit the schema; when the data has no such column, or
+            values that no field can hold.
         """
-        administration.create(self._tables, name, schema, split_points, state_store, properties or {})
-        return self.table(name)
+        wanted = creating.Wanted(
+            creating.NewTable(name, split_points, state_store, properties or {}, message, or_replace),
+            schema if isinstance(schema, Schema) else None,
+            data if schema is None or isinstance(schema, Schema) else schema,
+            SchemaChoice(tuple(row_keys), tuple(sort_keys), types or {}),
+            leaves,
+            like,
+            CsvFormat(delimiter, null_text, header),
+        )
+        if if_not_exists and self._tables.find(name) is not None:
+            self.components.progress.finish(f"table {name} exists already; nothing was created or loaded")
+            return self.table(name)
+        made = creating.make(self._tables, wanted, dry_run=dry_run)
+        return made if isinstance(made, CreatePlan) else self.table(name)
 
     @checked
     def rename_table(self, old: str, new: str) -> Table:

@@ -26,6 +26,7 @@ from typing import ClassVar, TypeVar
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
 from sleeper_nb.clock import Clock, Retry
 from sleeper_nb.errors import HISTORY, AlreadyExists, ConflictError, NotFound, OutcomeUnknown, StorageError
+from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.savepoints import Savepoint
 from sleeper_nb.model.schema import Schema
@@ -208,6 +209,8 @@ class StateStore(ABC):
         author: str | None = None,
         processing: str | None = None,
         properties_checksum: str | None = None,
+        references: tuple[FileReference, ...] = (),
+        message: str | None = None,
     ) -> Snapshot:
         """Create the table: schema, metadata, and last its catalog entry, so that an incomplete table is never visible.
 
@@ -219,15 +222,20 @@ class StateStore(ABC):
             As in `TableState`.
         properties_checksum
             Checksum of the table's properties file.
+        references
+            Files that are written already, with the rows that the table has from the first snapshot on.
+        message
+            Of the first snapshot.
 
         Raises
         ------
         AlreadyExists
-            When the name is taken; everything that was written is deleted.
+            When the name is taken; everything that was written is deleted, but for the data files.
         """
         if self.catalog.has_table(self.table_id):  # its files must not be overwritten
             raise AlreadyExists(f"a table with id {self.table_id!r} already exists", hint="open it by its name")
-        state = initial_state(schema, tree, point := CommitPoint(1, self.clock.now()), processing)
+        point = CommitPoint(1, self.clock.now())
+        state = initial_state(schema, tree, point, processing, references)
         schema_path = paths.schema(state.schema_id)
         try:
             metadata_files.write_schema(self.storage, state.schema_id, schema)
@@ -235,7 +243,7 @@ class StateStore(ABC):
         except BaseException:
             self.storage.delete(schema_path)
             raise
-        described = snapshot_of(state, None, point, self.clock.new_id(), self.name, "create", None, author)
+        described = snapshot_of(state, None, point, self.clock.new_id(), self.name, "create", message, author)
         snapshot = metadata.on(described)
         entry = TableEntry(self.table_id, name, properties_checksum=properties_checksum)
         publish = partial(self.publish_first, entry, snapshot, state)

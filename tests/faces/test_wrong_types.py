@@ -79,7 +79,8 @@ def right(name, parameters):
     }  # fmt: skip
     if name == "create_table":
         known["name"] = "fresh"
-    return {p.name: known[p.name] for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL}
+    needed = {p.name: known[p.name] for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL}
+    return needed | {"schema": SCHEMA} if name == "create_table" else needed
 
 
 @pytest.mark.parametrize("holder", ["session", "table", "version", "scan", "changes", "result", "savepoint manager"])

@@ -19,7 +19,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 from functools import partial, reduce
 from itertools import chain, groupby, pairwise
 from operator import attrgetter
@@ -70,6 +69,7 @@ from sleeper_nb.operations.loading.ingest import (
     write_and_commit,
     write_sorted,
 )
+from sleeper_nb.operations.loading.key_sample import KeySample, some_of
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import (
     IngestSource,
@@ -115,6 +115,65 @@ def frame_of(spark: SparkSession, sources: Sequence[IngestSource], schema: Schem
         if isinstance(source, InMemory)
     ]
     return reduce(lambda left, right: left.unionAll(right), [*_by_tasks(spark, files, footers, schema), *frames])
+
+
+def schema_of_frame(sources: Sequence[IngestSource]) -> pa.Schema:
+    """Return the Arrow schema of a Spark DataFrame; no row is computed."""
+    (source,) = sources
+    assert isinstance(source, InMemory)  # noqa: S101 - callers ask `is_spark` first
+    return source.data.limit(0).toArrow().schema
+
+
+def first_rows(sources: Sequence[IngestSource], rows: int) -> tuple[InMemory, ...]:
+    """Return the first rows of a Spark DataFrame as an Arrow table."""
+    (source,) = sources
+    assert isinstance(source, InMemory)  # noqa: S101 - callers ask `is_spark` first
+    return (InMemory(source.data.limit(rows).toArrow()),)
+
+
+def sample_keys(engine: SparkEngine, sources: Sequence[IngestSource], schema: Schema, size: int) -> KeySample:
+    """Return a sample of the row keys of data that Spark reads, and count its rows, in one pass over the keys.
+
+    Each task keeps a share of the sample that is the same for all, and the driver weighs the shares by their rows.
+    """
+    keys_only, most = Schema(schema.row_keys), max(_LEAST_SHARE, size // 8)
+    reached = [source.storage for source in sources if isinstance(source, SourceFile)]
+
+    def action(spark: SparkSession) -> list[tuple[int, pa.Table]]:
+        hand_over_keys(spark, reached)
+        frame = _checked_frame(spark, sources, schema).select(*(f"`{name}`" for name in keys_only.names))
+
+        def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            rows, kept = 0, keys_only.arrow.empty_table()
+            for batch in batches:
+                rows += batch.num_rows
+                # a batch keeps as large a share as all batches before it, so that early rows have no more weight
+                part = some_of(
+                    conform(pa.Table.from_batches([batch]), keys_only), -(-most * batch.num_rows // max(rows, 1))
+                )
+                kept = some_of(pa.concat_tables([kept, part]), most)
+            yield pa.RecordBatch.from_pydict({"rows": [rows], "keys": [_as_stream(kept)]}, schema=_SAMPLED)
+
+        answers = frame.mapInArrow(task, "rows long, keys binary").collect()
+        return [(row["rows"], pa.ipc.open_stream(bytes(row["keys"])).read_all()) for row in answers]
+
+    parts = engine.run(action, "sampling keys", expected_bytes=bytes_of(sources))
+    total = sum(rows for rows, _ in parts)
+    shares = [some_of(keys, max(1, size * rows // total)) for rows, keys in parts if rows]
+    return KeySample(pa.concat_tables([keys_only.arrow.empty_table(), *shares]), total)
+
+
+_LEAST_SHARE = 2_000
+"""Keys that each task keeps at least."""
+_SAMPLED = pa.schema([("rows", pa.int64()), ("keys", pa.binary())])
+
+
+def _as_stream(rows: pa.Table) -> bytes:
+    """Return rows in Arrow's stream format."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return bytes(sink.getvalue())
 
 
 def cast_frame(frame: DataFrame, schema: Schema) -> DataFrame:
@@ -327,45 +386,73 @@ def bulk_import(
 
     The last line of the progress says how many rows a second were imported, and which leaf got far more than its share.
     """
-    run_id, began = store.clock.new_id(), store.clock.now()
-    reached = [store.storage, *(source.storage for source in sources if isinstance(source, SourceFile))]
-    references: list[FileReference] = []
-    crowded: set[str] = set()  # folders in which several attempts may have written
+    load = SparkLoad(engine, store, sources, settings)
+    return load.run(
+        lambda: write_and_commit(store, load.write, message=message, author=author, job_id=job_id), progress
+    )
 
-    def write(schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
+
+class SparkLoad:
+    """One load through Spark: tasks write the files, and files of failed and repeated attempts are deleted.
+
+    Parameters
+    ----------
+    engine
+        Runs the tasks.
+    store
+        The table's; the table need not exist yet.
+    sources
+        What is loaded.
+    settings
+        How files are written.
+    """
+
+    def __init__(
+        self, engine: SparkEngine, store: StateStore, sources: Sequence[IngestSource], settings: IngestSettings
+    ) -> None:
+        self._engine, self._store, self._sources, self._settings = engine, store, sources, settings
+        self._run_id, self._began = store.clock.new_id(), store.clock.now()
+        self._references: list[FileReference] = []
+        self._crowded: set[str] = set()  # folders in which several attempts may have written
+
+    def write(self, schema: Schema, tree: PartitionTree) -> Iterator[FileReference]:
+        """Write the rows to files of the leaves, and yield the references to them."""
+        storage, sources = self._store.storage, self._sources
+        reached = [storage, *(source.storage for source in sources if isinstance(source, SourceFile))]
+
         def action(spark: SparkSession) -> tuple[list[Any], bool]:
             hand_over_keys(spark, reached)
             frame = _checked_frame(spark, sources, schema)
-            rows = _write(spark, frame, schema, tree, store.storage, run_id, settings)
+            rows = _write(spark, frame, schema, tree, storage, self._run_id, self._settings)
             return rows, spark.conf.get("spark.speculation", "false") == "true"
 
-        rows, speculation = engine.run(action, "bulk import", expected_bytes=bytes_of(sources))
+        rows, speculation = self._engine.run(action, "bulk import", expected_bytes=bytes_of(sources))
         for reference, attempt in _references(rows, schema, tree):
-            references.append(reference)
+            self._references.append(reference)
             if speculation or attempt:
-                crowded.add(reference.filename.rpartition("/")[0])
+                self._crowded.add(reference.filename.rpartition("/")[0])
             yield reference
 
-    try:
-        made = write_and_commit(store, write, message=message, author=author, job_id=job_id)
-    except OutcomeUnknown:
-        raise  # the files may be in the table: they must stay
-    except BaseException:
-        discard_run(store, run_id, ["data"], keep=())
-        raise
-    discard_run(store, run_id, sorted(crowded), keep={reference.filename for reference in references})
-    progress.finish("; ".join(_summary(store, sources, references, began)))
-    return made
+    def run(self, publish: Callable[[], Snapshot], progress: Progress) -> Snapshot:
+        """Return what `publish` does with the references of `write`; say what was loaded, and delete what was not."""
+        store = self._store
+        try:
+            made = publish()
+        except OutcomeUnknown:
+            raise  # the files may be in the table: they must stay
+        except BaseException:
+            discard_run(store, self._run_id, ["data"], keep=())
+            raise
+        discard_run(store, self._run_id, sorted(self._crowded), keep={each.filename for each in self._references})
+        progress.finish("; ".join(self._summary()))
+        return made
 
-
-def _summary(
-    store: StateStore, sources: Sequence[IngestSource], references: Sequence[FileReference], began: datetime
-) -> Iterator[str]:
-    """Yield the summary of an import, and what it changed."""
-    state = store.load()
-    if line := load_summary(references, state.tree, state.schema, (store.clock.now() - began).total_seconds()):
-        yield line
-    yield from notes_of(sources, state.schema)
+    def _summary(self) -> Iterator[str]:
+        """Yield the summary of the load, and what it changed."""
+        state, seconds = self._store.load(), (self._store.clock.now() - self._began).total_seconds()
+        if line := load_summary(self._references, state.tree, state.schema, seconds):
+            yield line
+        yield from notes_of(self._sources, state.schema)
 
 
 def _checked_frame(spark: SparkSession, sources: Sequence[IngestSource], schema: Schema) -> DataFrame:

@@ -125,10 +125,13 @@ def open_parquet(file: SourceFile) -> parquet.ParquetFile:
         return parquet.ParquetFile(file.open())
 
 
-def read_parquet(file: SourceFile, opened: parquet.ParquetFile, column: str) -> pa.ChunkedArray:
-    """Return one column of an open Parquet file."""
+def read_parquet(
+    file: SourceFile, opened: parquet.ParquetFile, column: str, row_group: int | None = None
+) -> pa.ChunkedArray:
+    """Return one column of an open Parquet file, or of one of its row groups."""
     with _read_errors(file):
-        return opened.read([column]).column(column)
+        rows = opened.read([column]) if row_group is None else opened.read_row_group(row_group, [column])
+        return rows.column(column)
 
 
 @contextlib.contextmanager
@@ -181,7 +184,7 @@ def csv_parts(file: SourceFile, schema: Schema) -> Iterator[RawColumns]:
         When the file ends inside quotes, or a row has more or fewer values than there are columns.
     """
     csv_format = file.csv.for_file(file.path)
-    names = _csv_names(file, csv_format, schema)
+    names = _csv_names(file, csv_format, schema.names)
     first_record = names if csv_format.header else _first_record(file, csv_format)
     _check_delimiter(file, first_record, csv_format, schema)
     quotes = Quotes(csv_format.separator)
@@ -206,6 +209,36 @@ def csv_parts(file: SourceFile, schema: Schema) -> Iterator[RawColumns]:
         logger.debug("%s has irregular quotes: checking them with Python's parser", file.address)
         _check_quotes(file, csv_format)
     yield _typed(file, csv_format, last.slice(0, last.num_rows - 1), start, schema)
+
+
+def csv_sample(file: SourceFile) -> list[tuple[str, pa.Array]]:
+    """Return the names of the columns of a CSV file, each with the texts of its first rows, NULL where they mean it."""
+    csv_format = file.csv.for_file(file.path)
+    if not csv_format.header:
+        hint = "add a line with the names; or create the table first, and load the file with its columns"
+        raise InvalidInput(f"{file.address} has no names of columns", hint=hint)
+    with _read_errors(file):
+        names = _csv_names(file, csv_format, ())
+        _check_delimiter_of_sample(file, names, csv_format)
+        with (
+            file.open() as stream,
+            closing(_open_csv(stream, names, csv_format, Quotes(csv_format.separator))) as reader,
+        ):
+            texts = pa.Table.from_batches([next(iter(reader))])
+    rows = texts.num_rows - 1 if texts.num_rows and texts.column(0)[-1].as_py() == _END else texts.num_rows
+    null = csv_format.null  # between quotes it is a text, unless the column turns out to hold numbers
+    columns = [column.slice(0, rows).combine_chunks() for column in texts.columns]
+    return [
+        (name, pc.if_else(pc.equal(column, null), pa.scalar(None, pa.string()), column))
+        for name, column in zip(names, columns, strict=True)
+    ]
+
+
+def _check_delimiter_of_sample(file: SourceFile, names: Sequence[str], csv_format: CsvFormat) -> None:
+    """Raise `InvalidInput` if the header is one name, but another delimiter makes several of it."""
+    other = next((each for each in _DELIMITERS if each != csv_format.separator and each in names[0]), None)
+    if len(names) == 1 and other is not None:
+        raise _other_delimiter(file, names[0], other)
 
 
 def _open_csv(
@@ -276,10 +309,10 @@ def _check_quotes(file: SourceFile, csv_format: CsvFormat) -> None:
             ) from error
 
 
-def _csv_names(file: SourceFile, csv_format: CsvFormat, schema: Schema) -> tuple[str, ...]:
+def _csv_names(file: SourceFile, csv_format: CsvFormat, of_table: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the columns: those in the header, or the table's if the file has no header."""
     if not csv_format.header:
-        return tuple(schema.names)
+        return tuple(of_table)
     with _Records(file, csv_format) as records:
         for record in records.rows:
             if record:
@@ -304,12 +337,16 @@ def _check_delimiter(file: SourceFile, first: Sequence[str], csv_format: CsvForm
             continue
         fits = bool(set(parts) & set(schema.names)) if csv_format.header else len(parts) == len(schema.names)
         if fits:
-            word = "tab" if delimiter == "\t" else f"'{delimiter}'"
-            option = Action(f"--delimiter {word}", f"delimiter={delimiter!r}")
-            raise InvalidInput(
-                f"the first line of {file.address} is one value, {first[0]!r}",
-                hint=(f"if {word} separates its values, add ", option),
-            )
+            raise _other_delimiter(file, first[0], delimiter)
+
+
+def _other_delimiter(file: SourceFile, first: str, delimiter: str) -> InvalidInput:
+    word = "tab" if delimiter == "\t" else f"'{delimiter}'"
+    option = Action(f"--delimiter {word}", f"delimiter={delimiter!r}")
+    return InvalidInput(
+        f"the first line of {file.address} is one value, {first!r}",
+        hint=(f"if {word} separates its values, add ", option),
+    )
 
 
 class _Records:
@@ -476,6 +513,24 @@ def json_parts(file: SourceFile, schema: Schema) -> Iterator[RawColumns]:
             else:
                 yield _columns_of_objects(list(_objects(file, block, line)), schema)
             line += block.count(b"\n")
+
+
+def json_sample(file: SourceFile) -> list[dict[str, Any]]:
+    """Return the first objects of a JSON file; its numbers with fractions as doubles."""
+    with _read_errors(file), file.open() as opened:
+        stream = io.BufferedReader(opened)
+        block = next(_blocks(stream), b"")
+        is_array = block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
+        rows = _array(file, block + stream.read()) if is_array else _objects(file, block, 1)
+        return [_with_doubles(row) for _, row in rows]
+
+
+def _with_doubles(value: Any) -> Any:
+    if isinstance(value, NumberText):
+        return float(value)
+    if isinstance(value, dict):
+        return {name: _with_doubles(each) for name, each in value.items()}
+    return [_with_doubles(each) for each in value] if isinstance(value, list) else value
 
 
 def _blocks(stream: io.BufferedReader) -> Iterator[bytes]:

@@ -191,29 +191,43 @@ def write_and_commit(
     """
     head, state = store.current()
     schema = rows_schema or state.schema
+
+    def add_files(references: tuple[FileReference, ...]) -> Snapshot:
+        def change(newest: TableState) -> AddFiles:
+            if newest.schema != schema and not reads_files_of(schema, newest.schema):
+                raise StateRuleBroken(
+                    "the table's columns were changed while the rows were written", hint="run the ingest again"
+                )
+            return AddFiles(references)
+
+        return store.commit(change, message=message, author=author, job_id=job_id) if references else head
+
+    return published(store, write(schema, state.tree), add_files)
+
+
+def published(
+    store: StateStore,
+    files: Iterable[FileReference],
+    publish: Callable[[tuple[FileReference, ...]], Snapshot],
+) -> Snapshot:
+    """Write files, by iterating over the references to them, and make them part of a table with `publish`.
+
+    After an error or interrupt the files that were written are deleted. Only a crash leaves files, which no
+    snapshot references.
+    """
     references: list[FileReference] = []
-
-    def add_files(newest: TableState) -> AddFiles:
-        if newest.schema != schema and not reads_files_of(schema, newest.schema):
-            raise StateRuleBroken(
-                "the table's columns were changed while the rows were written", hint="run the ingest again"
-            )
-        return AddFiles(tuple(references))
-
     try:
-        for reference in write(schema, state.tree):
+        for reference in files:
             references.append(reference)  # noqa: PERF402 - after an error, the files listed so far are deleted
-        if not references:
-            return head
-        return store.commit(add_files, message=message, author=author, job_id=job_id)
+        return publish(tuple(references))
     except OutcomeUnknown:
         logger.warning(
-            "ingest into table %s: the outcome of the commit is unknown; its %d file references stay",
+            "load into table %s: the outcome of the commit is unknown; its %d file references stay",
             store.table_id, len(references),
         )  # fmt: skip
         raise  # the commit may have won: the files must stay
     except BaseException as error:
-        logger.info("ingest into table %s ended by %s; deleting its files", store.table_id, type(error).__name__)
+        logger.info("load into table %s ended by %s; deleting its files", store.table_id, type(error).__name__)
         discard_files(store, dict.fromkeys(reference.filename for reference in references))
         raise
 

@@ -39,6 +39,7 @@ from sleeper_nb.model.transactions import (
     DeleteFiles,
     MigrateStateStore,
     ReplaceFileReferences,
+    ReplaceTable,
     Rollback,
     SetProcessing,
     SetSchema,
@@ -56,7 +57,7 @@ from sleeper_nb.state_store.state_store_base import CommitStep
 
 logger = logging.getLogger(__name__)
 
-CHANGES_TREE = frozenset({SplitPartitions.operation, Rollback.operation, ClearTable.operation})
+CHANGES_TREE = frozenset({SplitPartitions.operation, Rollback.operation, ClearTable.operation, ReplaceTable.operation})
 """The operations whose commits add partition items."""
 
 
@@ -132,11 +133,12 @@ def difference(step: CommitStep) -> ItemChange:
             # the whole tree, even if unchanged: it shows readers that they see the commit
             tree = partition_items(step.after.tree.partitions, new.id, new.commit_id)
             return ItemChange(_added(references, step), ready, tree, leaving=[*ready])
-        case ClearTable():
+        case ClearTable() | ReplaceTable():
             ready = _leaving(files.active, step)
             # the whole tree, as for a rollback
             tree = partition_items(step.after.tree.partitions, new.id, new.commit_id)
-            return ItemChange(ready=ready, partitions=tree, leaving=[*ready])
+            references = getattr(step.transaction, "references", ())
+            return ItemChange(_added(references, step), ready, tree, leaving=[*ready])
         case DeleteFiles(filenames):
             gone = _named(files.ready_for_gc, filenames).select(KEY).to_pylist()
             return ItemChange(forgotten=[reference_key(**row) for row in gone])

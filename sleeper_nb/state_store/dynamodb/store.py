@@ -46,6 +46,7 @@ from sleeper_nb.state_store.dynamodb.reference_items import (
     Tables,
     partition_items,
     partition_tree,
+    reference_items,
     reference_row,
     statistics_of,
 )
@@ -229,16 +230,20 @@ class DynamoDBStateStore(StateStore):
         return (self._shared.max_items - CATALOG_ITEMS - 1) // 2
 
     def publish_first(self, entry: TableEntry, snapshot: Snapshot, state: TableState) -> None:
-        """Write the partitions, and only then publish the table."""
+        """Write the partitions and the references, and only then publish the table."""
         self._make()
-        rows = self._tables.partitions
-        items = partition_items(state.tree.partitions, snapshot.id, snapshot.commit_id)
-        self._staged[snapshot.commit_id] = {rows: [*items]}
-        for chunk in in_chunks(items.items(), self._shared.max_items):
-            if rows.db.transact([rows.put(key, item, new=True) for key, item in chunk]) is not None:
-                raise AlreadyExists(
-                    f"partitions of a table with id {self.table_id!r} already exist", hint="run it again"
-                )
+        tables, commit_id = self._tables, snapshot.commit_id
+        items = {
+            tables.partitions: partition_items(state.tree.partitions, snapshot.id, commit_id),
+            tables.active: reference_items(state.files.active, commit_id),
+        }
+        self._staged[commit_id] = {rows: [*of_rows] for rows, of_rows in items.items()}
+        for rows, of_rows in items.items():
+            for chunk in in_chunks(of_rows.items(), self._shared.max_items):
+                if rows.db.transact([rows.put(key, item, new=True) for key, item in chunk]) is not None:
+                    raise AlreadyExists(
+                        f"items of a table with id {self.table_id!r} already exist", hint="run it again"
+                    )
         self._shared.create_table(entry, snapshot)
         self._staged.pop(snapshot.commit_id, None)
 

@@ -1,0 +1,93 @@
+"""What creating a table from data makes: its columns, its partitions and their rows; and which columns may be keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sleeper_nb.errors import hint_text
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.operations.loading.conform import Difference
+from sleeper_nb.operations.loading.ingest import LeafRows
+from sleeper_nb.operations.loading.key_sample import KeyCandidate
+from sleeper_nb.report import Bytes, Grid, Report, counted
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CreatePlan(Report):
+    """What `Session.create_table` would create from data, or which columns could be its row keys.
+
+    Parameters
+    ----------
+    table
+        The table's name.
+    schema
+        Its schema; None while no row keys are chosen, or a column does not fit.
+    rows, bytes
+        Rows of the data, and the size of its files; 0 bytes for data in memory. None for rows that were not counted.
+    leaves
+        The rows that each leaf would get; estimated from a sample when `estimated`.
+    differences
+        Every column that no field can hold, and every value that does not fit its field.
+    candidates
+        The columns as possible row keys, when none were chosen.
+    replaces
+        Whether an existing table would be replaced.
+    notes
+        What a load changes although every value fits.
+    """
+
+    table: str
+    schema: Schema | None
+    rows: int | None
+    bytes: int
+    leaves: tuple[LeafRows, ...] = ()
+    estimated: bool = False
+    differences: tuple[Difference, ...] = ()
+    candidates: tuple[KeyCandidate, ...] = ()
+    replaces: bool = False
+    notes: tuple[str, ...] = ()
+    prefix: str = ""
+
+    def grid(self) -> Grid:
+        """Return the columns of the table; or what is wrong with the data, or the possible row keys."""
+        if self.differences:
+            return self._wrong()
+        if self.schema is None:
+            return self._keys()
+        schema, verb = self.schema, "replace" if self.replaces else "create"
+        rows = tuple((f.name, schema.role(f.name), str(f.type), _yes(f.nullable)) for f in schema.fields)
+        title = f"would {verb} {self.table} with {self._size()}"
+        footer = "; ".join(("nothing was changed", self._leaves_text(), *self.notes))
+        return Grid(("column", "role", "type", "nullable"), rows, title, footer)
+
+    def _size(self) -> str:
+        rows = "rows" if self.rows is None else counted(self.rows, "row")
+        return f"{rows} of {Bytes(self.bytes)} of files" if self.bytes else rows
+
+    def _leaves_text(self) -> str:
+        """Return how many leaves there would be, and how even they are."""
+        if not self.leaves:
+            return "1 leaf"
+        counts, about = [leaf.rows for leaf in self.leaves], "about " if self.estimated else ""
+        if len(counts) == 1:
+            return "1 leaf"
+        return f"{len(counts)} leaves of {about}{min(counts):,} to {max(counts):,} rows"
+
+    def _wrong(self) -> Grid:
+        title = f"would not create {self.table} ({counted(len(self.differences), 'difference')})"
+        cells = tuple((d.column, d.problem, hint_text(d.hint, self.prefix), d.source) for d in self.differences)
+        return Grid(("column", "what is wrong", "what to change", "file"), cells, title)
+
+    def _keys(self) -> Grid:
+        rows = tuple(
+            (each.column.name, str(each.column.type or ""), each.distinct, each.nulls, _yes(each.fits))
+            for each in self.candidates
+        )
+        looked_at = self.candidates[0].rows if self.candidates else 0
+        title = f"columns of the data, as row keys of {self.table}"
+        footer = f"judged by {counted(looked_at, 'row')}; choose with --keys, the most selective condition first"
+        return Grid(("column", "type", "distinct", "nulls", "can be a key"), rows, title, footer)
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"

@@ -1,0 +1,265 @@
+"""Find the columns of data before there is a table: their names, the field types that hold them, and why one has none.
+
+Arrow, Parquet and DuckDB data say their types. pandas columns of objects, JSON files and lists of dictionaries are
+judged by their first rows, and CSV files by their first texts: the load itself checks every value, and its error names
+the first one that the type does not hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound
+from sleeper_nb.model.schema import Field, FieldType, Schema, parse_type
+from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError, exactly
+from sleeper_nb.operations.loading.conform import Difference, first_line
+from sleeper_nb.operations.loading.file_formats import csv_sample, json_sample, open_parquet
+from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas
+from sleeper_nb.operations.loading.source_files import SourceFile
+from sleeper_nb.operations.loading.sources import IngestSource, InMemory
+
+FIRST_ROWS = 100_000
+"""Rows of Python objects that are looked at for a column's type."""
+_TEXT_TYPES = ("long", "double", "boolean", "date", "timestamp")
+"""The types that a column of texts may have, the narrowest first; any other text is a string."""
+_TIMES = ("date", "timestamp")
+_BOOLEAN = r"^\s*(?i:true|false)\s*$"
+_LEADING_ZERO = r"^\s*[+-]?0\d"
+_WIDER: Mapping[tuple[str, str], str] = {
+    ("int", "long"): "long",
+    ("int", "double"): "double",
+    ("float", "double"): "double",
+    ("date", "timestamp"): "timestamp",
+}
+"""The type that holds the values of two types, for files of which each has its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataColumn:
+    """A column of some data.
+
+    Parameters
+    ----------
+    name
+        Its name there.
+    type
+        The field type that holds its values; None when there is none.
+    nullable
+        Whether the data may have nulls in it.
+    problem, hint
+        Why no field can hold it, and what to do; "" for a column that a field can hold.
+    """
+
+    name: str
+    type: FieldType | None
+    nullable: bool = True
+    problem: str = ""
+    hint: HintParts = ()
+
+    @property
+    def difference(self) -> Difference:
+        """The problem, as a plan lists it."""
+        return Difference(self.name, self.problem, self.hint)
+
+    def joined(self, other: DataColumn) -> DataColumn:
+        """Return the column of two sources: with the wider type, and nullable if it is in one of them."""
+        nullable = self.nullable or other.nullable
+        if self.problem or other.problem or self.type == other.type:
+            return replace(self if self.problem else other, nullable=nullable)
+        names = sorted((str(self.type), str(other.type)), key=_place)
+        wider = _WIDER.get((names[0], names[1]))
+        if wider is not None:
+            return DataColumn(self.name, FieldType(wider), nullable)
+        problem = f"column {self.name!r} is {names[0]} in one source and {names[1]} in another"
+        return DataColumn(self.name, None, nullable, problem, _hint_to_type(self.name, "string"))
+
+
+def _place(name: str) -> int:
+    order = ("int", "long", "float", "double", "date", "timestamp")
+    return order.index(name) if name in order else len(order)
+
+
+def _hint_to_type(name: str, of_type: str) -> HintParts:
+    return "say its type: ", Action(f"--types {name}={of_type}", f"types={{{name!r}: {of_type!r}}}")
+
+
+def materialised(sources: Iterable[IngestSource]) -> tuple[IngestSource, ...]:
+    """Return the sources with data that can be read only once, or costs a query each time, as Arrow tables."""
+    return tuple(map(_materialised, sources))
+
+
+def _materialised(source: IngestSource) -> IngestSource:
+    if isinstance(source, SourceFile) or source.is_spark or is_pandas(source.data) or _is_rows(source.data):
+        return source
+    return InMemory(arrow_of(source.data))
+
+
+def _is_rows(data: Any) -> bool:
+    return isinstance(data, list) and all(isinstance(row, dict) for row in data)
+
+
+def columns_of(sources: Sequence[IngestSource]) -> tuple[DataColumn, ...]:
+    """Return the columns of all sources together, in the order in which they first occur.
+
+    Parameters
+    ----------
+    sources
+        As `materialised` returns them; no Spark DataFrame.
+    """
+    columns: dict[str, DataColumn] = {}
+    for number, source in enumerate(sources):
+        here = {each.name: each for each in _columns(source)}
+        for name, each in here.items():
+            if name in columns:
+                columns[name] = columns[name].joined(each)
+            else:
+                columns[name] = each if not number else replace(each, nullable=True)
+        for name in columns.keys() - here.keys():
+            columns[name] = replace(columns[name], nullable=True)
+    return tuple(columns.values())
+
+
+def _columns(source: IngestSource) -> Iterable[DataColumn]:
+    if isinstance(source, InMemory):
+        if is_pandas(source.data):
+            frame = source.data
+            return [_of_series(str(name), frame.iloc[:, i]) for i, name in enumerate(frame.columns)]
+        if _is_rows(source.data):
+            return _of_rows(source.data[:FIRST_ROWS], _of_values)
+        return columns_of_arrow(source.data.schema)
+    if source.format == "parquet":
+        with open_parquet(source) as opened:
+            return columns_of_arrow(opened.schema_arrow)
+    if source.format == "csv":
+        return [_of_texts(name, texts) for name, texts in csv_sample(source)]
+    return _of_rows(json_sample(source), _of_json)
+
+
+def columns_of_arrow(schema: pa.Schema) -> tuple[DataColumn, ...]:
+    """Return the columns that an Arrow schema describes."""
+    return tuple(_of_type(each.name, each.type, nullable=each.nullable) for each in schema)
+
+
+def _of_type(name: str, kind: pa.DataType, *, nullable: bool = True) -> DataColumn:
+    try:
+        return DataColumn(name, FieldType.from_arrow(kind), nullable)
+    except InvalidInput as error:
+        return DataColumn(name, None, nullable, f"column {name!r}: {error.message}", error.hint_parts)
+
+
+def _of_series(name: str, series: Any) -> DataColumn:
+    return _of_values(name, series.iloc[:FIRST_ROWS] if series.dtype == object else series)
+
+
+def _of_rows(
+    rows: Sequence[Mapping[Any, Any]], of_values: Callable[[str, list[Any]], DataColumn]
+) -> Iterable[DataColumn]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [of_values(str(name), [row.get(name) for row in rows]) for name in names]
+
+
+def _of_values(name: str, values: Any) -> DataColumn:
+    """Return the column of Python or pandas values."""
+    try:
+        found = pa.array(values, from_pandas=True)
+    except BAD_VALUE as error:
+        problem = f"column {name!r} has values of several types: {first_line(error)}"
+        return DataColumn(name, None, problem=problem, hint=("convert the column to one type first",))
+    return _of_type(name, found.type)
+
+
+def _of_json(name: str, values: list[Any]) -> DataColumn:
+    """Return the column of values of a JSON file, where dates and times are texts."""
+    column = _of_values(name, values)
+    if column.type == FieldType("string"):
+        return replace(column, type=_type_of_texts(pa.array(values, pa.string()), _TIMES))
+    return column
+
+
+def _of_texts(name: str, texts: pa.Array) -> DataColumn:
+    return DataColumn(name, _type_of_texts(texts, _TEXT_TYPES))
+
+
+def _type_of_texts(texts: pa.Array, types: Sequence[str]) -> FieldType:
+    """Return the narrowest type that holds every text exactly; numbers with leading zeros are texts."""
+    values = texts.unique().drop_null()
+    if not len(values):
+        return FieldType("string")
+    for name in types:
+        if name in {"long", "double"} and pc.any(pc.match_substring_regex(values, _LEADING_ZERO)).as_py():
+            continue
+        if name == "boolean" and not pc.all(pc.match_substring_regex(values, _BOOLEAN)).as_py():
+            continue
+        try:
+            exactly(values, FieldType(name))
+        except InexactValueError:
+            continue
+        return FieldType(name)
+    return FieldType("string")
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChoice:
+    """How a user wants a table's schema to be made of the columns of data.
+
+    Parameters
+    ----------
+    row_keys, sort_keys
+        Names of columns.
+    types
+        Field types as texts, by column, instead of those that the data suggests; a trailing ``?`` makes one nullable.
+    """
+
+    row_keys: tuple[str, ...] = ()
+    sort_keys: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
+
+    def schema(self, columns: Sequence[DataColumn]) -> Schema:
+        """Return the schema of a table for some columns.
+
+        Raises
+        ------
+        NotFound
+            When a key or a type is given for a column that the data lacks.
+        InvalidInput
+            For the first column that no field can hold, unless its type was given, and as `Schema` does.
+        """
+        self._check_names(columns)
+        fields = {each.name: self._field(each) for each in columns}
+        keys = {*self.row_keys, *self.sort_keys}
+        values = [each for each in fields.values() if each.name not in keys]
+        return Schema([fields[name] for name in self.row_keys], [fields[name] for name in self.sort_keys], values)
+
+    def problems(self, columns: Sequence[DataColumn]) -> tuple[Difference, ...]:
+        """Return every column that no field can hold, and what to do about each."""
+        problems = []
+        for each in columns:
+            try:
+                self._field(each)
+            except InvalidInput as error:
+                problems.append(Difference(each.name, error.message, error.hint_parts))
+        return tuple(problems)
+
+    def _check_names(self, columns: Sequence[DataColumn]) -> None:
+        names = [each.name for each in columns]
+        twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+        if twice is not None:
+            raise InvalidInput(f"column {twice!r} occurs twice", hint="rename one of the columns")
+        for name in (*self.row_keys, *self.sort_keys, *self.types):
+            if name not in names:
+                raise NotFound.of("column", name, names)
+
+    def _field(self, column: DataColumn) -> Field:
+        of_type, nullable = column.type, column.nullable
+        if given := self.types.get(column.name):
+            text = given.strip()
+            of_type, nullable = parse_type(text.removesuffix("?")), nullable or text.endswith("?")
+        elif of_type is None:
+            raise InvalidInput(column.problem, hint=column.hint)
+        is_key = column.name in self.row_keys or column.name in self.sort_keys
+        return Field(column.name, of_type, nullable and not is_key)

@@ -1,0 +1,198 @@
+"""Sample the row keys of data before it is loaded, for the partitions of a new table; and judge columns as keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sleeper_nb.model.even_partitions import MOST_LEAVES
+from sleeper_nb.model.schema import ROW_KEY_TYPES, Field, Schema
+from sleeper_nb.operations.loading.casts import BAD_VALUE
+from sleeper_nb.operations.loading.conform import Difference, compare_column
+from sleeper_nb.operations.loading.data_columns import DataColumn
+from sleeper_nb.operations.loading.file_formats import csv_sample, json_sample, open_parquet, read_parquet
+from sleeper_nb.operations.loading.in_memory import is_pandas
+from sleeper_nb.operations.loading.source_files import SourceFile
+from sleeper_nb.operations.loading.sources import IngestSource
+
+SAMPLED_KEYS = 100_000
+"""Keys in a sample; more for many leaves, so that each has at least `_KEYS_PER_LEAF`."""
+_KEYS_PER_LEAF = 1_000
+ROWS_PER_LEAF = 2_000_000
+"""About how many rows each leaf of a new table gets, where the user does not say."""
+_MOST_LEAVES_UNASKED = 64
+_MOST_READ = 50_000_000
+"""Of files with more rows, the keys of evenly spaced row groups are read."""
+LOOKED_AT = 1_000_000
+"""Rows that are looked at to propose keys."""
+_SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KeySample:
+    """Some of the row keys of data.
+
+    Parameters
+    ----------
+    keys
+        A column for each row key, with its field's type; nulls are left out.
+    rows
+        The number of rows of the data.
+    """
+
+    keys: pa.Table
+    rows: int
+
+
+def sample_size(leaves: int | None) -> int:
+    """Return how many keys are sampled for a number of leaves."""
+    return max(SAMPLED_KEYS, _KEYS_PER_LEAF * min(leaves or 1, MOST_LEAVES))
+
+
+def default_leaves(rows: int) -> int:
+    """Return the number of leaves of a new table that is created with some rows."""
+    return min(max(rows // ROWS_PER_LEAF, 1), _MOST_LEAVES_UNASKED)
+
+
+def sample_of(rows: pa.Table, schema: Schema, size: int) -> KeySample:
+    """Return a sample of the row keys of rows in memory; the same rows always give the same sample."""
+    keys = rows.select([key.name for key in schema.row_keys])
+    return KeySample(some_of(keys, size), rows.num_rows)
+
+
+def some_of(keys: pa.Table, size: int) -> pa.Table:
+    """Return at most `size` rows, chosen at random but always the same, in their order."""
+    if keys.num_rows <= size:
+        return keys
+    chosen = np.random.default_rng(_SEED).choice(keys.num_rows, size, replace=False, shuffle=False)
+    return keys.take(pa.array(np.sort(chosen)))
+
+
+def sample_of_parquet(files: Sequence[SourceFile], schema: Schema, size: int) -> KeySample:
+    """Return a sample of the row keys of Parquet files, of which only the columns of the keys are read.
+
+    Values that do not fit the schema are left out: the load refuses them.
+    """
+    groups: list[tuple[SourceFile, int, int]] = []
+    for file in files:
+        with open_parquet(file) as opened:
+            metadata = opened.metadata
+            groups += [(file, i, metadata.row_group(i).num_rows) for i in range(metadata.num_row_groups)]
+    rows = sum(count for *_, count in groups)
+    step = max(1, -(-rows // _MOST_READ))
+    read = groups[step // 2 :: step] or groups
+    share = size / max(1, sum(count for *_, count in read))
+    parts = [
+        some_of(part, max(1, round(share * part.num_rows)))
+        for file, of_file in _by_file(read)
+        for part in _keys_of(file, of_file, schema)
+        if part.num_rows
+    ]
+    empty = pa.schema([key.arrow for key in schema.row_keys]).empty_table()
+    return KeySample(pa.concat_tables([empty, *parts]), rows)
+
+
+def _by_file(groups: Sequence[tuple[SourceFile, int, int]]) -> Iterator[tuple[SourceFile, list[int]]]:
+    by_address: dict[str, tuple[SourceFile, list[int]]] = {}
+    for file, group, _ in groups:
+        by_address.setdefault(file.address, (file, []))[1].append(group)
+    yield from by_address.values()
+
+
+def _keys_of(file: SourceFile, groups: Sequence[int], schema: Schema) -> Iterator[pa.Table]:
+    """Yield the row keys of some row groups of a file, without rows whose keys do not fit."""
+    with open_parquet(file) as opened:
+        for group in groups:
+            columns = {}
+            for key in schema.row_keys:
+                column = compare_column(
+                    read_parquet(file, opened, key.name, group), Field(key.name, key.type, nullable=True)
+                )
+                if isinstance(column, Difference):
+                    return
+                columns[key.name] = column
+            yield pa.table(
+                columns, schema=pa.schema([key.arrow.with_nullable(nullable=True) for key in schema.row_keys])
+            ).drop_null()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCandidate:
+    """A column that may be a row key, judged by the first rows of the data.
+
+    Parameters
+    ----------
+    column
+        The column.
+    distinct, nulls
+        How many different values, and how many nulls, there are.
+    rows
+        The rows that were looked at.
+    """
+
+    column: DataColumn
+    distinct: int
+    nulls: int
+    rows: int
+
+    @property
+    def fits(self) -> bool:
+        """Whether the column can be a row key of these rows."""
+        return self.column.type is not None and self.column.type.name in ROW_KEY_TYPES and not self.nulls
+
+
+def key_candidates(sources: Sequence[IngestSource], columns: Sequence[DataColumn]) -> tuple[KeyCandidate, ...]:
+    """Return the columns as possible row keys: those that can be one first, then by the number of different values."""
+    first = _first_rows(sources[0])
+    found = []
+    for each in columns:
+        values = first.get(each.name)
+        if values is None:
+            continue
+        try:
+            distinct = pc.count_distinct(values).as_py()
+        except pa.ArrowException:  # lists, maps and structs are not compared
+            continue
+        found.append(KeyCandidate(each, distinct, values.null_count, len(values)))
+    return tuple(sorted(found, key=lambda each: (not each.fits, -each.distinct)))
+
+
+def _first_rows(source: IngestSource) -> dict[str, Any]:
+    """Return the columns of the first rows of a source, as far as Arrow has types for them."""
+    if isinstance(source, SourceFile):
+        if source.format == "parquet":
+            with open_parquet(source) as opened:
+                return _columns(next(iter(opened.iter_batches(LOOKED_AT)), None))
+        return dict(csv_sample(source)) if source.format == "csv" else _of_rows(json_sample(source))
+    if is_pandas(source.data):
+        head = source.data.head(LOOKED_AT)
+        return _converted((str(name), head.iloc[:, i]) for i, name in enumerate(head.columns))
+    return (
+        _of_rows(source.data[:LOOKED_AT])
+        if isinstance(source.data, list)
+        else _columns(source.data.slice(0, LOOKED_AT))
+    )
+
+
+def _columns(rows: pa.Table | pa.RecordBatch | None) -> dict[str, Any]:
+    return {} if rows is None else dict(zip(rows.schema.names, rows.columns, strict=True))
+
+
+def _of_rows(rows: Sequence[dict[Any, Any]]) -> dict[str, Any]:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return _converted((str(name), [row.get(name) for row in rows]) for name in names)
+
+
+def _converted(columns: Iterator[tuple[str, Any]]) -> dict[str, Any]:
+    converted = {}
+    for name, values in columns:
+        try:
+            converted[name] = pa.array(values, from_pandas=True)
+        except BAD_VALUE:
+            continue
+    return converted

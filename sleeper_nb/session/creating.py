@@ -1,0 +1,418 @@
+"""Create a table: empty, or with the rows, the schema and the partitions that data gives, in one commit."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from sleeper_nb.errors import (
+    Action,
+    InvalidInput,
+    OutcomeUnknown,
+    SleeperError,
+    StorageError,
+)
+from sleeper_nb.model.checksums import checksum_of
+from sleeper_nb.model.even_partitions import even_tree
+from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.partitions import PartitionTree
+from sleeper_nb.model.properties import (
+    DATA_PATH,
+    SPLITS_BASE64,
+    SPLITS_FILE,
+    STATE_STORE,
+    TABLE_SCHEMA,
+    TableProperties,
+    schema_line,
+)
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.state import CommitPoint
+from sleeper_nb.model.transactions import ReplaceTable, initial_state
+from sleeper_nb.operations.administration.create_plan import CreatePlan
+from sleeper_nb.operations.administration.instances import check_table_name
+from sleeper_nb.operations.administration.schema_commit import SchemaCommit
+from sleeper_nb.operations.loading import sources as loading
+from sleeper_nb.operations.loading.data_columns import (
+    DataColumn,
+    SchemaChoice,
+    columns_of,
+    columns_of_arrow,
+    materialised,
+)
+from sleeper_nb.operations.loading.ingest import IngestSettings, plan_ingest, published, write_rows
+from sleeper_nb.operations.loading.key_sample import (
+    LOOKED_AT,
+    KeySample,
+    default_leaves,
+    key_candidates,
+    sample_of,
+    sample_of_parquet,
+    sample_size,
+)
+from sleeper_nb.operations.loading.source_files import DEFAULT_CSV, CsvFormat, SourceFile
+from sleeper_nb.operations.loading.sources import IngestSource
+from sleeper_nb.operations.split import initial_split_points
+from sleeper_nb.progress import finishing
+from sleeper_nb.session.table_opener import TableOpener
+from sleeper_nb.state_store.state_store_base import StateStore
+from sleeper_nb.table.configuring import check_fit, set_properties
+from sleeper_nb.table.loading import SPARK_BYTES
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A table to create, without its rows; parameters as of `Session.create_table`."""
+
+    name: str
+    split_points: Iterable[Any] | None = None
+    state_store: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    message: str | None = None
+    replaces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a user wants to create; parameters as of `Session.create_table`.
+
+    Parameters
+    ----------
+    new
+        The table, without its rows.
+    schema
+        None when it is made of the data, or is that of another table.
+    data
+        The rows; None for an empty table.
+    choice
+        The keys and types, when the schema is made of the data.
+    leaves
+        How many leaves the table gets.
+    like
+        Another table, whose schema, partitions and properties apply where none are given.
+    csv
+        The format of CSV files.
+    """
+
+    new: NewTable
+    schema: Schema | None
+    data: Any
+    choice: SchemaChoice
+    leaves: int | None = None
+    like: str | None = None
+    csv: CsvFormat = DEFAULT_CSV
+
+    def check(self) -> None:
+        """Raise `InvalidInput` when parts of it exclude each other, or one is missing."""
+        name = self.new.name
+        if self.leaves is not None and self.new.split_points is not None:
+            raise InvalidInput(f"table {name!r} is given both leaves and split points", hint="give one of them")
+        if self.schema is not None and self.choice != SchemaChoice():
+            raise InvalidInput(f"table {name!r} is given both a schema and keys or types", hint="give one of them")
+        if self.like is not None and (self.schema is not None or self.choice != SchemaChoice()):
+            raise InvalidInput(f"table {name!r} is given a schema, and another by like", hint="leave one of them out")
+        if self.data is None and self.like is None and self.schema is None:
+            raise InvalidInput(
+                f"table {name!r} has neither columns nor data",
+                hint="give a schema, such as sl.Schema({'id': 'string'}), or data and row_keys",
+            )
+        if self.data is None and self.leaves is not None:
+            raise InvalidInput("leaves are estimated from data, but none is given", hint="give split_points instead")
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where a table goes: its store and settings, checked, and how its first version is published."""
+
+    store: StateStore
+    settings: TableProperties
+    publish: Callable[[PartitionTree, tuple[FileReference, ...]], Snapshot]
+
+
+def planned(tables: TableOpener, new: NewTable, schema: Schema) -> tuple[TableProperties, PartitionTree]:
+    """Return the properties and the partitions of a new table; raise when it cannot be created."""
+    settings = _settings(tables, new, schema)
+    points = initial_split_points(schema, new.split_points, settings, tables.storage)
+    return settings, PartitionTree.from_split_points(schema, points, tables.components.clock.new_id)
+
+
+def _settings(tables: TableOpener, new: NewTable, schema: Schema) -> TableProperties:
+    """Return the properties of a new table, or of the table that it replaces; raise when they do not fit."""
+    components = tables.components
+    files = components.property_files
+    if new.replaces and _exists(tables, new):
+        before = tables.named(new.name).properties
+        settings = replace(before, texts={**before.texts, **new.properties})
+        if new.state_store not in (None, before[STATE_STORE]):
+            hint = Action(f"migrate {new.name} --to {new.state_store}", f"session.migrate_state_store({new.name!r}, …)")
+            raise InvalidInput(f"table {new.name!r} has another state store, {before[STATE_STORE]}", hint=hint)
+    else:
+        check_table_name(new.name, components.catalog.tables())
+        kind = new.properties.get(STATE_STORE) or new.state_store or files.new({})[STATE_STORE]
+        settings = files.new({STATE_STORE: kind, **new.properties, TABLE_SCHEMA: schema_line(schema)})
+    check_fit(settings, schema, components.clock)
+    return settings
+
+
+def _target(tables: TableOpener, new: NewTable, schema: Schema, settings: TableProperties) -> _Target:
+    if new.replaces and _exists(tables, new):
+        return _replaced(tables, new, schema, settings)
+    components, table_id = tables.components, tables.components.clock.new_id()[:8]
+    store = tables.store(table_id, settings, settings[STATE_STORE])
+    content = settings.to_text()
+
+    def publish(tree: PartitionTree, references: tuple[FileReference, ...]) -> Snapshot:
+        components.property_files.add(table_id, content)
+        try:
+            made = store.create(
+                new.name,
+                schema,
+                tree,
+                author=components.author,
+                processing=settings.processing,
+                properties_checksum=checksum_of(content.encode()),
+                references=references,
+                message=new.message,
+            )
+        except OutcomeUnknown:
+            raise  # the table may exist, and needs the file
+        except SleeperError:
+            tables.forget(table_id)
+            with contextlib.suppress(StorageError):  # the first error is the one to report
+                components.property_files.remove(table_id)
+            raise
+        logger.info("created table %s (%s) in %s", new.name, table_id, store.name)
+        return made
+
+    return _Target(store, settings, publish)
+
+
+def _replaced(tables: TableOpener, new: NewTable, schema: Schema, settings: TableProperties) -> _Target:
+    """Return how a new version of an existing table, with another schema and other rows, is published."""
+    table = tables.named(new.name)
+    components = tables.components
+
+    def publish(tree: PartitionTree, references: tuple[FileReference, ...]) -> Snapshot:
+        change = SchemaCommit(
+            table.store, lambda *_: schema, lambda _, schema_id, made: ReplaceTable(schema_id, made, tree, references)
+        )
+        *_, snapshot = change.commit(author=components.author, message=new.message)
+        noted = {TABLE_SCHEMA: schema_line(schema)}
+        components.property_files.change(table.entry.id, noted, lambda _: None)
+        if new.properties:
+            set_properties(tables.named(new.name), new.properties)
+        logger.info("table %s: replaced in snapshot %d", new.name, snapshot.id)
+        return snapshot
+
+    return _Target(table.store, settings, publish)
+
+
+def make(tables: TableOpener, wanted: Wanted, *, dry_run: bool) -> CreatePlan | None:
+    """Create a table as a user wants it, or return what would be created."""
+    wanted.check()
+    tree = None
+    if wanted.like is not None:
+        wanted, tree = _like(tables, wanted)
+    if wanted.data is not None:
+        load = _Load.of(tables, wanted, tree)
+        if dry_run:
+            return load.plan()
+        load.run()
+        return None
+    assert wanted.schema is not None  # noqa: S101 - checked above
+    settings, new_tree = planned(tables, wanted.new, wanted.schema)
+    if dry_run:
+        return CreatePlan(wanted.new.name, wanted.schema, 0, 0, replaces=_exists(tables, wanted.new))
+    _target(tables, wanted.new, wanted.schema, settings).publish(tree or new_tree, ())
+    return None
+
+
+def _like(tables: TableOpener, wanted: Wanted) -> tuple[Wanted, PartitionTree | None]:
+    """Return what is wanted with the schema and properties of another table, and its partitions if none are given."""
+    assert wanted.like is not None  # noqa: S101 - the caller asked
+    other = tables.named(wanted.like)
+    state = other.store.load()
+    own = {TABLE_SCHEMA, STATE_STORE, DATA_PATH, SPLITS_FILE, SPLITS_BASE64}
+    texts = {
+        name: text for name, text in other.properties.processed_as(state.processing).texts.items() if name not in own
+    }
+    kind = wanted.new.state_store or other.properties[STATE_STORE]
+    new = replace(wanted.new, properties={**texts, **wanted.new.properties}, state_store=kind)
+    keeps_tree = new.split_points is None and wanted.leaves is None
+    return replace(wanted, schema=state.schema.as_new, new=new), state.tree if keeps_tree else None
+
+
+def _exists(tables: TableOpener, new: NewTable) -> bool:
+    return tables.components.catalog.find_table(new.name) is not None
+
+
+class _Load:
+    """Rows that become a table.
+
+    Parameters
+    ----------
+    tables, wanted
+        As of `make`.
+    tree
+        The table's partitions, when they are not made of the data.
+    sources
+        The data; what can be read only once is read.
+    columns
+        Its columns.
+    through_spark
+        Whether Spark writes the files.
+    """
+
+    def __init__(
+        self,
+        tables: TableOpener,
+        wanted: Wanted,
+        tree: PartitionTree | None,
+        sources: tuple[IngestSource, ...],
+        columns: tuple[DataColumn, ...],
+        *,
+        through_spark: bool,
+    ) -> None:
+        self._tables, self._wanted, self._given_tree = tables, wanted, tree
+        self._sources, self._columns, self._through_spark = sources, columns, through_spark
+
+    @classmethod
+    def of(cls, tables: TableOpener, wanted: Wanted, tree: PartitionTree | None) -> _Load:
+        """Find the data and its columns."""
+        sources = loading.find_sources(wanted.data, tables.storage, wanted.csv)
+        if loading.is_spark(sources):
+            from sleeper_nb.engines.spark import pipeline
+
+            columns = columns_of_arrow(pipeline.schema_of_frame(sources))
+            return cls(tables, wanted, tree, sources, columns, through_spark=True)
+        sources = materialised(sources)
+        is_large = loading.bytes_of(sources) >= SPARK_BYTES
+        return cls(tables, wanted, tree, sources, columns_of(sources), through_spark=is_large)
+
+    def plan(self) -> CreatePlan:
+        """Return what `run` would create; without row keys, the columns as possible keys."""
+        wanted, new = self._wanted, self._wanted.new
+        size = loading.bytes_of(self._sources)
+        problems = () if wanted.schema else wanted.choice.problems(self._columns)
+        if problems:
+            return CreatePlan(new.name, None, None, size, differences=problems)
+        if wanted.schema is None and not wanted.choice.row_keys:
+            return CreatePlan(new.name, None, None, size, candidates=self._candidates())
+        schema = self._schema()
+        settings = _settings(self._tables, new, schema)
+        sample = self._sample(schema)
+        tree = self._tree(schema, settings, sample)
+        state = initial_state(schema, tree, CommitPoint(0, self._tables.components.clock.now()))
+        if self._through_spark:
+            from sleeper_nb.engines.spark import pipeline
+
+            found = pipeline.plan_frame(
+                self._engine(), state, self._sources, strategy=IngestSettings.of(settings).strategy
+            )
+        else:
+            found = plan_ingest(
+                state, self._sources, strategy=IngestSettings.of(settings).strategy, through_spark=False
+            )
+        return CreatePlan(
+            new.name,
+            schema,
+            found.rows,
+            size,
+            found.leaves,
+            differences=found.differences,
+            replaces=_exists(self._tables, new),
+            notes=found.notes,
+        )
+
+    def run(self) -> None:
+        """Write the rows, and publish the table with them; after an error there is no table and no file."""
+        schema = self._schema()
+        target = _target(self._tables, self._wanted.new, schema, _settings(self._tables, self._wanted.new, schema))
+        if self._through_spark:
+            self._run_on_spark(schema, target)
+            return
+        with finishing(self._tables.components.progress) as progress:
+            progress.update("reading")
+            rows, notes = loading.read_sources_with_notes(self._sources, schema)
+            tree = self._tree(schema, target.settings, sample_of(rows, schema, sample_size(self._wanted.leaves)))
+            progress.update(f"writing {rows.num_rows:,} rows")
+            store = target.store
+            files = write_rows(
+                store.storage, rows, schema, tree, IngestSettings.of(target.settings), store.clock.new_id
+            )
+            published(store, files, lambda references: target.publish(tree, references))
+            if notes:
+                progress.finish("; ".join(notes))
+
+    def _run_on_spark(self, schema: Schema, target: _Target) -> None:
+        from sleeper_nb.engines.spark import pipeline
+
+        store = target.store
+        load = pipeline.SparkLoad(self._engine(), store, self._sources, IngestSettings.of(target.settings))
+        tree = self._tree(schema, target.settings, self._sample(schema))
+        load.run(
+            lambda: published(store, load.write(schema, tree), lambda references: target.publish(tree, references)),
+            self._tables.components.progress,
+        )
+
+    def _schema(self) -> Schema:
+        wanted = self._wanted
+        if wanted.schema is not None:
+            return wanted.schema
+        if not wanted.choice.row_keys:
+            raise self._without_keys()
+        return wanted.choice.schema(self._columns)
+
+    def _without_keys(self) -> InvalidInput:
+        """Return the error that proposes row keys."""
+        best = [each for each in self._candidates() if each.fits][:3]
+        proposed = ", ".join(f"{each.column.name} ({each.distinct:,} different values)" for each in best)
+        name = best[0].column.name if best else "NAME"
+        return InvalidInput(
+            f"table {self._wanted.new.name!r} needs row keys: the columns by which it is sorted",
+            hint=(
+                f"the columns with most values are {proposed}; choose with " if best else "choose with ",
+                Action(f"--keys {name}", f"row_keys=[{name!r}]"),
+                "; to see all: ",
+                Action("--dry-run", "dry_run=True"),
+            ),
+        )
+
+    def _candidates(self) -> Any:
+        if loading.is_spark(self._sources):
+            from sleeper_nb.engines.spark import pipeline
+
+            return key_candidates(pipeline.first_rows(self._sources, LOOKED_AT), self._columns)
+        return key_candidates(self._sources, self._columns)
+
+    def _sample(self, schema: Schema) -> KeySample:
+        size = sample_size(self._wanted.leaves)
+        files = [source for source in self._sources if isinstance(source, SourceFile) and source.format == "parquet"]
+        if len(files) == len(self._sources):
+            return sample_of_parquet(files, schema, size)
+        if self._through_spark:
+            from sleeper_nb.engines.spark import pipeline
+
+            return pipeline.sample_keys(self._engine(), self._sources, schema, size)
+        rows = [loading.read_source(source, schema) for source in self._sources]
+        fitting = [each.table(schema) for each in rows if not each.differences]
+        return sample_of(pa.concat_tables([schema.arrow.empty_table(), *fitting]), schema, size)
+
+    def _tree(self, schema: Schema, settings: TableProperties, sample: KeySample) -> PartitionTree:
+        if self._given_tree is not None:
+            return self._given_tree
+        new_id = self._tables.components.clock.new_id
+        if self._wanted.new.split_points is not None or settings[SPLITS_FILE]:
+            points = initial_split_points(schema, self._wanted.new.split_points, settings, self._tables.storage)
+            return PartitionTree.from_split_points(schema, points, new_id)
+        return even_tree(schema, sample.keys, self._wanted.leaves or default_leaves(sample.rows), new_id)
+
+    def _engine(self) -> Any:
+        return self._tables.components.engines.spark()
