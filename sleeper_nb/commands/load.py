@@ -37,7 +37,7 @@ CSV_OPTIONS = (
 )  # fmt: skip
 
 
-def _csv_options(arguments: Namespace) -> dict[str, Any]:
+def csv_options(arguments: Namespace) -> dict[str, Any]:
     """Return the CSV options as arguments of the Python methods."""
     return {
         "delimiter": arguments.delimiter,
@@ -70,9 +70,9 @@ def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | An
     from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved
 
     table = context.table(arguments.table)
-    sources = [_source(context, word) for word in arguments.source]
+    sources = [source_of(context, word) for word in arguments.source]
     data = sources[0] if len(sources) == 1 else sources  # several are one commit: all of their rows are added, or none
-    add = partial(table.bulk_import if arguments.spark else table.ingest, **_csv_options(arguments))
+    add = partial(table.bulk_import if arguments.spark else table.ingest, **csv_options(arguments))
     if arguments.dry_run:
         plan: Any = add(data, dry_run=True)
         return plan  # type: ignore[no-any-return]
@@ -85,7 +85,7 @@ def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | An
     return snapshot
 
 
-def _source(context: Context, word: str) -> Any:
+def source_of(context: Context, word: str) -> Any:
     """Return what one SRC names: a path as text, or the value of a variable."""
     if word in context.own_variables() and not Path(word).exists():
         raise NotFound(f"no data file {word!r}", hint=f"write ${word} for the variable")
@@ -113,5 +113,5 @@ def _source(context: Context, word: str) -> Any:
 )  # fmt: skip
 def export(context: Context, arguments: Namespace) -> ExportReport:
     at = context.table_at(arguments.table, arguments.schema)
-    columns, csv = split_names(arguments.columns), _csv_options(arguments)
+    columns, csv = split_names(arguments.columns), csv_options(arguments)
     return at.export(arguments.to, arguments.format, columns=columns, where=arguments.where, **csv)

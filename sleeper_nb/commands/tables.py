@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.commands.command import (
     COLUMNS,
@@ -25,12 +26,15 @@ from sleeper_nb.commands.command import (
 )
 from sleeper_nb.commands.confirm import delete_confirmed
 from sleeper_nb.commands.context import Context, split_names
+from sleeper_nb.commands.load import CSV_OPTIONS, csv_options, source_of
 from sleeper_nb.errors import Action, InvalidInput, StorageError
 from sleeper_nb.model.properties import SPLITS_BASE64, SPLITS_FILE, STATE_STORES
+from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
     from sleeper_nb.model.schema import Field, Schema
     from sleeper_nb.operations.administration.alter import AlterReport
+    from sleeper_nb.operations.administration.create_plan import CreatePlan
     from sleeper_nb.operations.administration.delete import DeletionReport
     from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
     from sleeper_nb.operations.column_profile import ColumnProfile
@@ -52,10 +56,28 @@ def tables(context: Context, _arguments: Namespace) -> Listing[Table]:
     return context.opened().tables()
 
 
+KEYS = option("--keys", text="the row keys: columns of the data, the one that most conditions are on first",
+              metavar="a,b", only_with="--from")  # fmt: skip
+LEAVES = option("--leaves", text="how many leaf partitions, with about equal shares of the rows; one for each "
+                "2 million rows if not given", kind="number", metavar="N", only_with="--from")  # fmt: skip
+
+
 @command(
     "create",
-    "create a table from column definitions: name TYPE [KEY|SORT] [NULL]",
+    "create a table: from data, or from column definitions: name TYPE [KEY|SORT] [NULL]",
     positional("table", "the table", "table", metavar="T", unless="form"),
+    option("--from", text="make the columns, the partitions and the rows of data: a path, a glob, or $name for a "
+           "variable; can be repeated", metavar="SRC", kind="source", many=True),
+    KEYS,
+    option("--sort", text="the sort keys, which order rows of equal row keys", metavar="c", only_with="--from"),
+    option("--types", text="types of columns, instead of those of the data", metavar="col=TYPE,…", only_with="--from"),
+    LEAVES,
+    option("--like", text="the columns, partitions and properties of another table", metavar="T2", kind="table"),
+    flag("--if-not-exists", "leave an existing table as it is, and load nothing"),
+    flag("--or-replace", "give an existing table a new version with these columns and rows; older ones stay"),
+    flag("--dry-run", "show the columns, leaves and rows, and what does not fit; without --keys, the possible keys"),
+    MESSAGE,
+    *(replace(each, only_with="--from") for each in CSV_OPTIONS),
     flag("--form", "fill in a form, which writes the cell; in a notebook"),
     SPLITS,
     SPLITS_FROM_FILE,
@@ -66,6 +88,8 @@ def tables(context: Context, _arguments: Namespace) -> Listing[Table]:
            choices=STATE_STORES, metavar="state-store"),
     option("--set", text="a property of the table; can be repeated", metavar="NAME=VALUE", many=True),
     examples=(
+        "create trips --from trips.parquet --keys city,pickup --leaves 16",
+        "create trips --from $df --dry-run",
         "create trips --splits g,n,t\ncity STRING KEY, pickup TIMESTAMP SORT, fare DOUBLE NULL",
         "create trips --splits g,n,t --schema trips.ddl",
         "create --form",
@@ -77,20 +101,60 @@ def tables(context: Context, _arguments: Namespace) -> Listing[Table]:
     warehouse="new",
     free="form",
 )  # fmt: skip
-def create(context: Context, arguments: Namespace) -> Table | CreateForm:
+def create(context: Context, arguments: Namespace) -> Table | CreatePlan | CreateForm | Answer:
     if arguments.form:
         return _create_form(context, arguments.table)
     from sleeper_nb.model.keys import typed_split_points  # heavy: it brings pyarrow
 
     session = context.opened()
-    points = typed_split_points(arguments.splits or "")
+    if arguments.if_not_exists and session.components.catalog.find_table(arguments.table):
+        text = f"table {arguments.table} exists already: nothing was created or loaded"
+        return Answer(Grid((), (), footer=text))
+    points = typed_split_points(arguments.splits) if arguments.splits else None
     properties = dict(map(parse_property, arguments.set))
     if arguments.splits_file:
         properties[SPLITS_FILE] = arguments.splits_file
     if arguments.base64:
         properties[SPLITS_BASE64] = "true"
-    schema, store = _new_schema(context, arguments), arguments.state_store
-    return session.create_table(arguments.table, schema, points, state_store=store, properties=properties)
+    made: Table | CreatePlan = session.create_table(
+        arguments.table,
+        _new_schema(context, arguments),
+        points,
+        state_store=arguments.state_store,
+        properties=properties,
+        data=_new_rows(context, arguments),
+        row_keys=split_names(arguments.keys) or (),
+        sort_keys=split_names(arguments.sort) or (),
+        types=_types(arguments.types or ""),
+        leaves=arguments.leaves,
+        like=arguments.like,
+        if_not_exists=arguments.if_not_exists,
+        or_replace=arguments.or_replace,
+        message=arguments.message,
+        dry_run=arguments.dry_run,
+        **csv_options(arguments),
+    )
+    return made
+
+
+def _new_rows(context: Context, arguments: Namespace) -> Any:
+    """Return the data after ``--from``; None without it."""
+    sources = [source_of(context, word) for word in getattr(arguments, "from") or ()]
+    return sources[0] if len(sources) == 1 else sources or None
+
+
+def _types(text: str) -> dict[str, str]:
+    """Read ``col=TYPE,…``; commas inside brackets belong to a type."""
+    types = {}
+    for part in filter(str.strip, _OUTSIDE_BRACKETS.split(text)):
+        name, equals, kind = part.partition("=")
+        if not equals or not kind.strip():
+            raise InvalidInput(f"cannot read {part.strip()!r} in --types", hint="write --types fare=double,note=string")
+        types[name.strip()] = kind.strip()
+    return types
+
+
+_OUTSIDE_BRACKETS = re.compile(r",(?![^<(]*[>)])")
 
 
 def _create_form(context: Context, name: str | None) -> CreateForm:
@@ -108,15 +172,17 @@ def parse_property(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _new_schema(context: Context, arguments: Namespace) -> Schema:
-    """Return the schema in the cell or in ``--schema FILE``."""
+def _new_schema(context: Context, arguments: Namespace) -> Schema | None:
+    """Return the schema in the cell or in ``--schema FILE``; None when it is that of data or of another table."""
     from sleeper_nb.model.schema import Schema
 
+    if arguments.body is None and arguments.schema is None and (getattr(arguments, "from") or arguments.like):
+        return None
     if (arguments.body is None) == (arguments.schema is None):
         line = "name TYPE [KEY|SORT] [NULL]"
-        hint = f"write lines below %%sleeper create: {line}; or give --schema FILE"
+        hint = f"write lines below %%sleeper create: {line}; or give --from DATA --keys a,b, or --schema FILE"
         if context.face == "console":
-            hint = f"give --schema FILE, a file of lines: {line}; --schema - reads them from standard input"
+            hint = f"give --from DATA --keys a,b; or --schema FILE, a file of lines: {line}; --schema - reads them"
         raise InvalidInput("create needs the columns of the table, once", hint=hint)
     text = arguments.body or _read_schema(arguments.schema)
     return Schema.from_json(text) if text.lstrip().startswith("{") else Schema.from_ddl(text)

@@ -301,10 +301,10 @@ class _Load:
         wanted, new = self._wanted, self._wanted.new
         size = loading.bytes_of(self._sources)
         problems = () if wanted.schema else wanted.choice.problems(self._columns)
-        if problems:
-            return CreatePlan(new.name, None, None, size, differences=problems)
-        if wanted.schema is None and not wanted.choice.row_keys:
-            return CreatePlan(new.name, None, None, size, candidates=self._candidates())
+        has_keys = wanted.schema is not None or bool(wanted.choice.row_keys)
+        if problems or not has_keys:
+            candidates = () if has_keys else self._candidates()
+            return CreatePlan(new.name, None, None, size, differences=problems, candidates=candidates)
         schema = self._schema()
         settings = _settings(self._tables, new, schema)
         sample = self._sample(schema)
@@ -412,7 +412,8 @@ class _Load:
         if self._wanted.new.split_points is not None or settings[SPLITS_FILE]:
             points = initial_split_points(schema, self._wanted.new.split_points, settings, self._tables.storage)
             return PartitionTree.from_split_points(schema, points, new_id)
-        return even_tree(schema, sample.keys, self._wanted.leaves or default_leaves(sample.rows), new_id)
+        leaves = default_leaves(sample.rows) if self._wanted.leaves is None else self._wanted.leaves
+        return even_tree(schema, sample.keys, leaves, new_id)
 
     def _engine(self) -> Any:
         return self._tables.components.engines.spark()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sleeper_nb.errors import hint_text
+from sleeper_nb.errors import Action, hint_text
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.loading.conform import Difference
 from sleeper_nb.operations.loading.ingest import LeafRows
@@ -50,10 +50,10 @@ class CreatePlan(Report):
 
     def grid(self) -> Grid:
         """Return the columns of the table; or what is wrong with the data, or the possible row keys."""
-        if self.differences:
-            return self._wrong()
-        if self.schema is None:
+        if self.candidates:
             return self._keys()
+        if self.schema is None or self.differences:
+            return self._wrong()
         schema, verb = self.schema, "replace" if self.replaces else "create"
         rows = tuple((f.name, schema.role(f.name), str(f.type), _yes(f.nullable)) for f in schema.fields)
         title = f"would {verb} {self.table} with {self._size()}"
@@ -85,7 +85,10 @@ class CreatePlan(Report):
         )
         looked_at = self.candidates[0].rows if self.candidates else 0
         title = f"columns of the data, as row keys of {self.table}"
-        footer = f"judged by {counted(looked_at, 'row')}; choose with --keys, the most selective condition first"
+        choose = Action("--keys a,b", "row_keys=['a', 'b']").text(self.prefix)
+        footer = f"judged by {counted(looked_at, 'row')}; choose with {choose}, first the column of most conditions"
+        for each in self.differences:
+            footer += f"\n{each.problem}: {hint_text(each.hint, self.prefix)}"
         return Grid(("column", "type", "distinct", "nulls", "can be a key"), rows, title, footer)
 
 

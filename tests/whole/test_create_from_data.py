@@ -1,0 +1,400 @@
+"""Tables created from data: the schema, the partitions and the rows come from it, in one commit or not at all."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sleeper_nb as sl
+from sleeper_nb.clock import ManualClock
+from sleeper_nb.model.even_partitions import even_tree
+from sleeper_nb.operations.administration.create_plan import CreatePlan
+from sleeper_nb.operations.loading.ingest import rows_by_leaf
+
+FRAME = pd.DataFrame({
+    "city": ["rome", "oslo", "bern"] * 40,
+    "n": range(120),
+    "at": pd.date_range("2026-01-01", periods=120, freq="h"),
+    "fare": [1.5, None, 2.5] * 40,
+})  # fmt: skip
+
+
+@pytest.fixture
+def session(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with sl.connect(tmp_path / "w", clock=ManualClock()) as opened:
+        yield opened
+
+
+def files_below(session):
+    """All files of the instance but the catalog's."""
+    return {str(path) for path in Path(session.location).rglob("*") if path.is_file() and "catalog" not in path.name}
+
+
+def rows_in(table):
+    return sorted(map(tuple, (row.values() for row in table.scan().to_arrow().to_pylist())), key=repr)
+
+
+def test_one_line_makes_a_table_of_a_frame(session):
+    table = session.create_table("trips", FRAME, row_keys=["city"], sort_keys=["at"], leaves=3, message="first")
+    assert table.schema.to_dict() == {
+        "row_keys": {"city": "string"},
+        "sort_keys": {"at": "timestamp"},
+        "values": {"n": "long?", "fare": "double?"},
+    }
+    (first,) = table.snapshots()
+    assert (first.id, first.operation, first.rows, first.files, first.message) == (1, "create", 120, 3, "first")
+    assert [leaf["rows"] for leaf in table.leaves()] == [40, 40, 40]
+    assert table.scan(keys="oslo").count() == 40
+    assert not table.check(deep=True).findings
+
+
+@pytest.mark.parametrize("kind", ["S3StateStore", "TransactionLogStateStore"])
+def test_tables_with_rows_go_on_as_any_other(session, kind):
+    table = session.create_table("t", FRAME, row_keys=["city", "n"], leaves=8, state_store=kind)
+    table.ingest(FRAME.assign(n=FRAME.n + 1000))
+    table.compact()
+    assert table.scan().count() == 240
+    assert table.at(1).scan().count() == 120
+    table.rollback(1)
+    assert rows_in(table) == rows_in(table.at(1))
+
+
+INPUTS = {
+    "pandas": lambda _: FRAME,
+    "polars": lambda _: pl.from_pandas(FRAME),
+    "a lazy frame": lambda _: pl.from_pandas(FRAME).lazy(),
+    "arrow": lambda _: pa.Table.from_pandas(FRAME, preserve_index=False),
+    "a reader": lambda _: pa.Table.from_pandas(FRAME, preserve_index=False).to_reader(),
+    "duckdb": lambda _: _relation(),
+    "rows": lambda _: FRAME.astype(object).where(FRAME.notna(), None).to_dict("records"),
+    "parquet": lambda folder: _file(folder, "x.parquet", FRAME.to_parquet),
+    "csv": lambda folder: _file(folder, "x.csv", lambda p: FRAME.to_csv(p, index=False)),
+    "json": lambda folder: _file(
+        folder, "x.jsonl", lambda p: FRAME.to_json(p, orient="records", lines=True, date_format="iso")
+    ),
+    "two files": lambda folder: [
+        _file(folder, "a.parquet", FRAME[:50].to_parquet), _file(folder, "b.parquet", FRAME[50:].to_parquet)
+    ],
+}  # fmt: skip
+
+
+def _relation():
+    connection = duckdb.connect()
+    connection.register("frame", FRAME)
+    return connection.sql("SELECT * FROM frame")
+
+
+def _file(folder, name, write):
+    write(folder / name)
+    return str(folder / name)
+
+
+@pytest.mark.parametrize("kind", INPUTS)
+def test_every_input_makes_the_same_table(session, tmp_path, kind):
+    of_frame = session.create_table("frame", FRAME, row_keys=["n"])
+    table = session.create_table("t", INPUTS[kind](tmp_path), row_keys=["n"], leaves=4)
+    assert {name: kind_.rstrip("?") for name, kind_ in table.schema.to_dict()["values"].items()} == {
+        "city": "string", "at": "timestamp", "fare": "double",
+    }  # fmt: skip
+    assert rows_in(table) == rows_in(of_frame)
+    assert [leaf["rows"] for leaf in table.leaves()] == [30, 30, 30, 30]
+
+
+def test_the_plan_shows_columns_leaves_and_rows_and_changes_nothing(session):
+    before = files_below(session)
+    plan = session.create_table("t", FRAME, row_keys=["city"], sort_keys=["n"], leaves=3, dry_run=True)
+    assert isinstance(plan, CreatePlan)
+    assert (plan.rows, [leaf.rows for leaf in plan.leaves], plan.differences) == (120, [40, 40, 40], ())
+    assert "3 leaves of 40 to 40 rows" in repr(plan)
+    assert files_below(session) == before
+    assert not session.tables()
+
+
+def test_without_keys_columns_are_proposed_with_their_numbers(session):
+    with pytest.raises(sl.InvalidInput, match="needs row keys") as caught:
+        session.create_table("t", FRAME)
+    assert "n (120 different values)" in str(caught.value)
+    plan = session.create_table("t", FRAME, dry_run=True)
+    by_name = {each.column.name: (each.distinct, each.nulls, each.fits) for each in plan.candidates}
+    assert by_name["n"] == (120, 0, True)
+    assert by_name["fare"] == (2, 40, False)
+    assert plan.candidates[0].fits
+
+
+WRONG = {
+    "nulls in a key": (pd.DataFrame({"k": ["a", None]}), "null"),
+    "two types": (pd.DataFrame({"k": ["a", "b"], "x": [1, "y"]}), "several types"),
+    "a name": (pd.DataFrame({"k": ["a"], "a b": [1]}), "not a valid field name"),
+    "two names": (pd.DataFrame([["a", 1, 2]], columns=["k", "x", "x"]), "occurs twice"),
+    "no such key": (pd.DataFrame({"q": ["a"]}), "no column 'k'"),
+    "unsigned": (pa.table({"k": ["a"], "x": pa.array([1], pa.uint64())}), "uint64"),
+    "no table": (5, "cannot ingest"),
+    "no file": ("nowhere-*.parquet", "no data file"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_wrong_data_leaves_no_table_no_file_and_no_name(session, what):
+    data, message = WRONG[what]
+    before = files_below(session)
+    with pytest.raises(sl.SleeperError, match=message) as caught:
+        session.create_table("t", data, row_keys=["k"])
+    assert len(str(caught.value).splitlines()) <= 3
+    assert files_below(session) == before
+    assert not session.tables()
+    session.create_table("t", FRAME, row_keys=["n"])
+
+
+def test_a_value_that_breaks_the_type_of_the_first_ones_is_named(session, tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("k,x\n" + "".join(f"{n},{n}\n" for n in range(2_000_000)) + "7,oops\n")
+    before = files_below(session)
+    with pytest.raises(sl.InvalidInput, match=r"'oops'.*is not a number"):
+        session.create_table("t", str(path), row_keys=["k"])
+    assert files_below(session) == before
+    assert session.create_table("t", str(path), row_keys=["k"], types={"x": "string"}).scan().count() == 2_000_001
+
+
+def test_csv_types_come_from_the_texts(session, tmp_path):
+    (tmp_path / "x.csv").write_text(
+        "id,zip,fare,at,day,ok,none\n1,01234,2.5,2026-01-01T05:00:00Z,2026-01-01,true,\n2,99999,,2026-01-01 06:00,"
+        "2026-01-02,false,\n"
+    )
+    table = session.create_table("t", "x.csv", row_keys=["id"], types={"fare": "decimal(10,2)"})
+    assert table.schema.to_dict()["values"] == {
+        "zip": "string?", "fare": "decimal(10,2)?", "at": "timestamp?", "day": "date?", "ok": "boolean?",
+        "none": "string?",
+    }  # fmt: skip
+    assert table.scan(keys=1).to_arrow().to_pylist() == [{
+        "id": 1, "zip": "01234", "fare": Decimal("2.50"), "at": dt.datetime(2026, 1, 1, 5, tzinfo=dt.UTC),
+        "day": dt.date(2026, 1, 1), "ok": True, "none": None,
+    }]  # fmt: skip
+
+
+def test_files_with_different_columns_and_types_are_joined(session, tmp_path):
+    pq.write_table(pa.table({"k": pa.array([1], pa.int32()), "a": ["x"]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"b": [1.5], "k": pa.array([2], pa.int64())}), tmp_path / "2.parquet")
+    table = session.create_table("t", "*.parquet", row_keys=["k"])
+    assert table.schema.to_dict()["values"] == {"a": "string?", "b": "double?"}
+    assert rows_in(table) == [(1, "x", None), (2, None, 1.5)]
+
+
+def test_nullability_is_that_of_the_data(session):
+    fields = [("k", pa.int64(), True), ("a", pa.string(), False), ("b", pa.string(), True)]
+    schema = pa.schema([pa.field(name, kind, nullable=nullable) for name, kind, nullable in fields])
+    rows = pa.table([[1], ["x"], ["y"]], schema)
+    table = session.create_table("t", rows, row_keys=["k"])
+    assert table.schema.to_dict()["values"] == {"a": "string", "b": "string?"}
+
+
+def test_a_table_is_replaced_by_a_new_version(session):
+    session.create_table("t", FRAME, row_keys=["city"], leaves=3)
+    table = session.create_table("t", FRAME[["n", "fare"]].head(5), row_keys=["n"], or_replace=True, message="again")
+    assert [s.operation for s in table.snapshots()] == ["replace", "create"]
+    assert (table.scan().count(), table.at(1).scan().count()) == (5, 120)
+    assert table.schema.names == ("n", "fare")
+    assert session.sql("SELECT count(*) AS c FROM t VERSION AS OF 1 WHERE city = 'oslo'").to_dict() == {"c": [40]}
+    table.ingest([{"n": 99, "fare": 1.0}])
+    assert not table.check(deep=True).findings
+    assert "sleeper.table.schema" in {each.name for each in table.property_values()}
+    with pytest.raises(sl.SleeperError):
+        session.create_table("t", pd.DataFrame({"k": ["a", None]}), row_keys=["k"], or_replace=True)
+    assert session.table("t").scan().count() == 6
+
+
+def test_an_existing_table_is_left_alone_when_asked(session):
+    table = session.create_table("t", FRAME, row_keys=["n"])
+    assert session.create_table("T", FRAME, row_keys=["city"], if_not_exists=True).schema == table.schema
+    assert [s.id for s in session.table("t").snapshots()] == [1]
+    with pytest.raises(sl.AlreadyExists):
+        session.create_table("t", FRAME, row_keys=["n"])
+
+
+def test_a_table_is_made_like_another(session):
+    session.create_table(
+        "t", FRAME, row_keys=["city"], leaves=3, properties={"sleeper.table.statistics.columns": "n"}
+    ).alter(rename_columns={"fare": "price"})
+    made = session.create_table("u", like="t")
+    assert made.schema == session.table("t").schema.as_new
+    assert made.partitions.split_points() == session.table("t").partitions.split_points()
+    assert (
+        made.properties["sleeper.table.statistics.columns"]
+        == session.table("t").properties["sleeper.table.statistics.columns"]
+    )
+    assert made.scan().count() == 0
+    filled = session.create_table("v", FRAME.rename(columns={"fare": "price"}), like="t")
+    assert [leaf["rows"] for leaf in filled.leaves()] == [40, 40, 40]
+
+
+CONTRADICTIONS = {
+    "leaves and split points": {"data": FRAME, "row_keys": ["city"], "leaves": 2, "split_points": ["m"]},
+    "a schema and keys": {"schema": sl.Schema({"city": "string"}), "data": FRAME, "row_keys": ["city"]},
+    "nothing": {},
+    "leaves without data": {"schema": sl.Schema({"city": "string"}), "leaves": 4},
+    "too many leaves": {"data": FRAME, "row_keys": ["n"], "leaves": 10_001},
+    "no leaf": {"data": FRAME, "row_keys": ["n"], "leaves": 0},
+    "like and a schema": {"schema": sl.Schema({"city": "string"}), "like": "t"},
+}
+
+
+@pytest.mark.parametrize("what", CONTRADICTIONS)
+def test_contradictions_are_named(session, what):
+    with pytest.raises(sl.InvalidInput):
+        session.create_table("t", **CONTRADICTIONS[what])
+    assert not session.tables()
+
+
+def _skewed(rows, rng):
+    return pa.table({
+        "k": np.where(rng.random(rows) < 0.5, "hot", np.char.add("k", rng.integers(0, 999, rows).astype(str))),
+        "n": rng.integers(0, 10**6, rows),
+    })  # fmt: skip
+
+
+KEYS = {
+    "numbers": (sl.Schema({"n": "long"}), lambda n, rng: pa.table({"n": rng.integers(-(2**62), 2**62, n)})),
+    "clustered numbers": (
+        sl.Schema({"n": "long"}), lambda n, rng: pa.table({"n": (rng.normal(0, 1000, n) ** 3).astype(int)})
+    ),
+    "a common prefix": (
+        sl.Schema({"s": "string"}),
+        lambda n, rng: pa.table({"s": np.char.add("https://example.org/", rng.integers(0, 10**7, n).astype(str))}),
+    ),
+    "a skewed key": (sl.Schema({"k": "string", "n": "long"}), _skewed),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("leaves", [2, 7, 16, 100])
+@pytest.mark.parametrize("kind", KEYS)
+def test_leaves_are_even(kind, leaves):
+    schema, make = KEYS[kind]
+    keys, new_id = make(50_000, np.random.default_rng(7)), ManualClock().new_id
+    tree = even_tree(schema, keys, leaves, new_id)
+    tree.check()
+    counts = rows_by_leaf(keys, tree, schema)
+    assert len(tree.leaves) == leaves
+    assert max(counts.values()) <= 1.5 * keys.num_rows / leaves
+
+
+def test_one_value_cannot_be_divided(session):
+    table = session.create_table("t", pa.table({"k": [1] * 90 + [2] * 10}), row_keys=["k"], leaves=8)
+    assert [leaf["rows"] for leaf in table.leaves()] == [90, 10]
+
+
+VALUES = {
+    pa.int32(): st.integers(-(2**31), 2**31 - 1),
+    pa.int64(): st.integers(-(2**63), 2**63 - 1),
+    pa.string(): st.text(max_size=5),
+    pa.float64(): st.floats(allow_nan=False),
+    pa.bool_(): st.booleans(),
+    pa.date32(): st.dates(),
+    pa.binary(): st.binary(max_size=5),
+    pa.decimal128(10, 2): st.decimals(-(10**7), 10**7, places=2),
+    pa.timestamp("us", "UTC"): st.datetimes(timezones=st.just(dt.UTC)),
+    pa.list_(pa.int64()): st.lists(st.integers(0, 9), max_size=3),
+}
+NAMES = st.from_regex(r"\A[a-z][a-z0-9_]{0,8}\Z")
+
+
+@st.composite
+def data_sets(draw):
+    """Tables of some rows with a key column ``key``, and columns of any types with nulls."""
+    size = draw(st.integers(0, 12))
+    types = draw(st.dictionaries(NAMES.filter(lambda name: name != "key"), st.sampled_from(list(VALUES)), max_size=4))
+    columns = {"key": pa.array(draw(st.lists(st.integers(0, 20), min_size=size, max_size=size)), pa.int64())}
+    for name, kind in types.items():
+        values = st.lists(st.none() | VALUES[kind], min_size=size, max_size=size)
+        columns[name] = pa.array(draw(values), kind)
+    return pa.table(columns)
+
+
+@given(rows=data_sets(), leaves=st.integers(1, 4))
+def test_any_data_makes_a_table_with_the_rows_of_duckdbs(tmp_path_factory, rows, leaves):
+    connection = duckdb.connect()
+    connection.register("given", rows)
+    connection.execute("SET TimeZone='UTC'; CREATE TABLE t AS SELECT * FROM given")
+    with sl.connect(tmp_path_factory.mktemp("w")) as session:
+        table = session.create_table("t", rows, row_keys=["key"], leaves=leaves)
+        names = ", ".join(f'"{name}"' for name in rows.column_names)
+        ours = session.sql(f"SELECT {names} FROM t", engine="duckdb").to_arrow().to_pylist()
+        theirs = connection.sql(f"SELECT {names} FROM t").to_arrow_table().to_pylist()
+        assert sorted(map(repr, ours)) == sorted(map(repr, theirs))
+        assert len(table.leaves()) == len(table.partitions.leaves)
+
+
+class TestThroughSpark:
+    pytestmark = pytest.mark.spark
+
+    @pytest.fixture
+    def session(self, tmp_path, spark_engine):
+        with sl.connect(tmp_path / "w", spark=spark_engine.session()) as opened:
+            yield opened
+
+    def test_a_spark_dataframe_makes_a_table(self, session):
+        frame = session.spark_session.createDataFrame(FRAME)
+        plan = session.create_table("t", frame, row_keys=["n"], leaves=4, dry_run=True)
+        assert plan.rows == 120
+        table = session.create_table("t", frame, row_keys=["n"], leaves=4)
+        assert rows_in(table) == rows_in(session.create_table("u", FRAME, row_keys=["n"]))
+        assert [s.operation for s in table.snapshots()] == ["create"]
+        counts = [leaf["rows"] for leaf in table.leaves()]
+        assert len(counts) == 4
+        assert max(counts) <= 45
+
+    def test_candidates_of_a_spark_dataframe(self, session):
+        plan = session.create_table("t", session.spark_session.range(100), dry_run=True)
+        assert [(each.column.name, each.distinct) for each in plan.candidates] == [("id", 100)]
+
+    def test_a_failing_task_leaves_nothing(self, session):
+        frame = session.spark_session.sql("SELECT id, CAST(NULL AS STRING) AS s FROM range(10)")
+        before = files_below(session)
+        with pytest.raises(sl.SleeperError):
+            session.create_table("t", frame, row_keys=["s"])
+        assert files_below(session) == before
+        assert not session.tables()
+
+    def test_large_files_go_through_spark(self, session, tmp_path, monkeypatch):
+        monkeypatch.setattr("sleeper_nb.session.creating.SPARK_BYTES", 1)
+        path = tmp_path / "x.csv"
+        FRAME.to_csv(path, index=False)
+        table = session.create_table("t", str(path), row_keys=["n"], leaves=3)
+        assert table.scan().count() == 120
+        assert len(table.leaves()) == 3
+
+
+def test_commands_create_from_variables_and_files(shell):
+    shell.run_cell("%sleeper use ./w").raise_error()
+    shell.user_ns["df"] = FRAME
+    plan = shell.run_line_magic("sleeper", "create trips --from $df --dry-run")
+    assert "can be a key" in repr(plan)
+    shell.run_line_magic("sleeper", "create trips --from $df --keys city --sort at --leaves 3 -m first")
+    FRAME.to_parquet("x.parquet")
+    shell.run_line_magic("sleeper", "create more --from x.parquet --keys n --types n=int,fare=decimal(10,2)")
+    rows = shell.run_cell("%sleeper sql SELECT count(*) AS n FROM trips JOIN more USING (n)").result
+    assert rows.to_dict() == {"n": [120]}
+    again = shell.run_line_magic("sleeper", "create trips --from $df --keys n --if-not-exists")
+    assert "exists already" in repr(again)
+    shell.run_line_magic("sleeper", "create trips --from $df --keys n --or-replace")
+    assert "replace" in repr(shell.run_line_magic("sleeper", "history trips"))
+    shell.run_line_magic("sleeper", "create empty --like trips")
+
+
+def test_three_cells_from_nothing_to_a_chart(shell):
+    shell.user_ns["df"] = FRAME
+    shell.run_cell("%load_ext sleeper_nb\n%sleeper use ./w").raise_error()
+    shell.run_cell("%sleeper create trips --from $df --keys city").raise_error()
+    chart = shell.run_cell("%sleeper sql --plot bar SELECT city, sum(fare) AS fare FROM trips GROUP BY city")
+    chart.raise_error()
+    assert "rome" in chart.result.to_dict()["city"]
