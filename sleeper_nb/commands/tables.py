@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Iterable
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from sleeper_nb.operations.administration.create_plan import CreatePlan
     from sleeper_nb.operations.administration.delete import DeletionReport
     from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
+    from sleeper_nb.operations.administration.split_points_estimate import SplitPointsEstimate
     from sleeper_nb.operations.column_profile import ColumnProfile
     from sleeper_nb.report import Listing
     from sleeper_nb.table import Table
@@ -88,7 +90,7 @@ LEAVES = option("--leaves", text="how many leaf partitions, with about equal sha
            choices=STATE_STORES, metavar="state-store"),
     option("--set", text="a property of the table; can be repeated", metavar="NAME=VALUE", many=True),
     examples=(
-        "create trips --from trips.parquet --keys city,pickup --leaves 16",
+        "create trips --from trips.parquet --keys city --sort pickup --leaves 16",
         "create trips --from $df --dry-run",
         "create trips --splits g,n,t\ncity STRING KEY, pickup TIMESTAMP SORT, fare DOUBLE NULL",
         "create trips --splits g,n,t --schema trips.ddl",
@@ -103,7 +105,7 @@ LEAVES = option("--leaves", text="how many leaf partitions, with about equal sha
 )  # fmt: skip
 def create(context: Context, arguments: Namespace) -> Table | CreatePlan | CreateForm | Answer:
     if arguments.form:
-        return _create_form(context, arguments.table)
+        return _create_form(context, arguments)
     from sleeper_nb.model.keys import typed_split_points  # heavy: it brings pyarrow
 
     session = context.opened()
@@ -157,11 +159,45 @@ def _types(text: str) -> dict[str, str]:
 _OUTSIDE_BRACKETS = re.compile(r",(?![^<(]*[>)])")
 
 
-def _create_form(context: Context, name: str | None) -> CreateForm:
+@command(
+    "split-points",
+    "estimate split points from data, so that leaf partitions get about equal shares of the rows",
+    positional("source", "a path, a glob, or $name for a variable", "source", metavar="SRC", many=True),
+    option("--keys", text="the row keys of the table; split points are values of the first", metavar="a,b"),
+    option("--leaves", text="how many leaf partitions; one for each 2 million rows if not given", kind="number",
+           metavar="N"),
+    option("--types", text="types of columns, instead of those of the data", metavar="col=TYPE,…"),
+    option("--to", text="a new file for them, as --splits-file reads it", metavar="FILE", kind="path"),
+    flag("--base64", "write strings in base64; byte arrays always are"),
+    *CSV_OPTIONS,
+    examples=(
+        "split-points trips.parquet --keys city --leaves 16",
+        "split-points $df --keys city --leaves 16 --to splits.txt",
+    ),
+    words=("estimate-split-points", "quantiles"),
+    reads_only=True,
+)  # fmt: skip
+def split_points(context: Context, arguments: Namespace) -> SplitPointsEstimate:
+    sources = [source_of(context, word) for word in arguments.source]
+    found: SplitPointsEstimate = context.opened().estimate_split_points(
+        sources[0] if len(sources) == 1 else sources,
+        split_names(arguments.keys) or (),
+        arguments.leaves,
+        types=_types(arguments.types or ""),
+        **csv_options(arguments),
+    )
+    if arguments.to:
+        found.write(arguments.to, strings_base64=arguments.base64)
+    return found
+
+
+def _create_form(context: Context, arguments: Namespace) -> CreateForm:
     context.check_shows_widgets("--form", Action("create T --schema FILE"))
     from sleeper_nb import widgets
 
-    return widgets.create_form(context.opened(), name)
+    sources = getattr(arguments, "from") or ()
+    words = " --from ".join(word if word.startswith("$") else shlex.quote(word) for word in sources)
+    return widgets.create_form(context.opened(), arguments.table, _new_rows(context, arguments), words)
 
 
 def parse_property(text: str) -> tuple[str, str]:

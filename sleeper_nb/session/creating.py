@@ -37,6 +37,7 @@ from sleeper_nb.model.transactions import ReplaceTable, initial_state
 from sleeper_nb.operations.administration.create_plan import CreatePlan
 from sleeper_nb.operations.administration.instances import check_table_name
 from sleeper_nb.operations.administration.schema_commit import SchemaCommit
+from sleeper_nb.operations.administration.split_points_estimate import SplitPointsEstimate
 from sleeper_nb.operations.loading import sources as loading
 from sleeper_nb.operations.loading.data_columns import (
     DataColumn,
@@ -253,6 +254,15 @@ def _exists(tables: TableOpener, new: NewTable) -> bool:
     return tables.components.catalog.find_table(new.name) is not None
 
 
+def estimated_split_points(tables: TableOpener, wanted: Wanted) -> SplitPointsEstimate:
+    """Return split points that cut data into even leaves; nothing is created."""
+    if not wanted.choice.row_keys:
+        raise InvalidInput(
+            "split points need a row key", hint=("choose it: ", Action("--keys NAME", "row_keys=[NAME]"))
+        )
+    return _Load.of(tables, wanted, None).split_points()
+
+
 class _Load:
     """Rows that become a table.
 
@@ -304,7 +314,9 @@ class _Load:
         has_keys = wanted.schema is not None or bool(wanted.choice.row_keys)
         if problems or not has_keys:
             candidates = () if has_keys else self._candidates()
-            return CreatePlan(new.name, None, None, size, differences=problems, candidates=candidates)
+            return CreatePlan(
+                new.name, None, None, size, differences=problems, candidates=candidates, columns=self._columns
+            )
         schema = self._schema()
         settings = _settings(self._tables, new, schema)
         sample = self._sample(schema)
@@ -327,9 +339,17 @@ class _Load:
             size,
             found.leaves,
             differences=found.differences,
+            columns=self._columns,
             replaces=_exists(self._tables, new),
             notes=found.notes,
         )
+
+    def split_points(self) -> SplitPointsEstimate:
+        """Return the split points of the first row key."""
+        schema = self._schema()
+        sample = self._sample(schema)
+        leaves = default_leaves(sample.rows) if self._wanted.leaves is None else self._wanted.leaves
+        return SplitPointsEstimate.of(schema, sample, leaves)
 
     def run(self) -> None:
         """Write the rows, and publish the table with them; after an error there is no table and no file."""

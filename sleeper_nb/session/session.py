@@ -27,6 +27,7 @@ from sleeper_nb.operations.administration.delete import DeletionReport, finish_d
 from sleeper_nb.operations.administration.property_files import PropertyFiles
 from sleeper_nb.operations.administration.property_listing import PropertyValue
 from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
+from sleeper_nb.operations.administration.split_points_estimate import SplitPointsEstimate
 from sleeper_nb.operations.loading.data_columns import SchemaChoice
 from sleeper_nb.operations.loading.source_files import CsvFormat
 from sleeper_nb.operations.system_tables import MARK, SystemRows
@@ -301,6 +302,41 @@ class Session:
             return self.table(name)
         made = creating.make(self._tables, wanted, dry_run=dry_run)
         return made if isinstance(made, CreatePlan) else self.table(name)
+
+    @checked
+    def estimate_split_points(
+        self,
+        data: Any,
+        row_keys: Sequence[str],
+        leaves: int | None = None,
+        *,
+        types: Mapping[str, str] | None = None,
+        delimiter: str | None = None,
+        null_text: str | None = None,
+        header: bool = True,
+    ) -> SplitPointsEstimate:
+        """Estimate the split points of a table from its data, as Sleeper's ``estimateSplitPoints`` does.
+
+        `create_table` does this by itself; this is for split points that are kept in a file.
+
+        Parameters
+        ----------
+        data, types, delimiter, null_text, header
+            As `create_table` takes them. Of Parquet files only the row keys are read.
+        row_keys
+            The row keys; split points are values of the first.
+        leaves
+            How many leaf partitions the points make; by the number of rows when None.
+
+        Raises
+        ------
+        InvalidInput, NotFound
+            When the data has no such column, or it cannot be a row key.
+        """
+        csv = CsvFormat(delimiter, null_text, header)
+        choice = SchemaChoice(tuple(row_keys), types=types or {})
+        wanted = creating.Wanted(creating.NewTable("table"), None, data, choice, leaves, csv=csv)
+        return creating.estimated_split_points(self._tables, wanted)
 
     @checked
     def rename_table(self, old: str, new: str) -> Table:

@@ -79,7 +79,7 @@ def timeline(session: Session, table: str) -> Timeline:
     return Timeline(session, table)
 
 
-def create_form(session: Session, name: str | None = None) -> CreateForm:
+def create_form(session: Session, name: str | None = None, data: Any = None, source: str = "") -> CreateForm:
     """Return a form for a new table: it shows the cell that creates the table, and any problems, but creates nothing.
 
     Parameters
@@ -88,6 +88,10 @@ def create_form(session: Session, name: str | None = None) -> CreateForm:
         The session to create the table in.
     name
         The name of the new table.
+    data
+        Rows that the table is created from, as `Session.create_table` takes them: the form begins with their columns.
+    source
+        The data as it is typed after ``--from``: ``$df``, or a path.
 
     Returns
     -------
@@ -104,10 +108,14 @@ def create_form(session: Session, name: str | None = None) -> CreateForm:
         from IPython import get_ipython
 
         from sleeper_nb.widgets.form import CreateForm
+        from sleeper_nb.widgets.table_draft import TableDraft
+    draft = TableDraft(name or TableDraft().name)
+    if data is not None:
+        draft = TableDraft.of_plan(session.create_table(draft.name, data=data, dry_run=True), source)
     shell = get_ipython()
     if not hasattr(shell, "kernel"):
-        return CreateForm(session, name)
-    return CreateForm(session, name, shell.set_next_input, partial(_after_next_cell, shell.events))
+        return CreateForm(session, draft)
+    return CreateForm(session, draft, shell.set_next_input, partial(_after_next_cell, shell.events))
 
 
 def pages(result: QueryResult, rows: int = 20) -> Pager:

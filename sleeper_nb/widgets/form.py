@@ -28,8 +28,8 @@ class CreateForm(LiveWidget):
     ----------
     session
         The session to create the table in.
-    name
-        The name of the new table.
+    draft
+        What the fields hold at first. In a draft with data, columns are neither added nor removed.
     write
         Puts a text into a new cell of the notebook; None outside a notebook.
     afterwards
@@ -50,7 +50,7 @@ class CreateForm(LiveWidget):
     def __init__(
         self,
         session: Session,
-        name: str | None = None,
+        draft: TableDraft | None = None,
         write: Callable[[str], object] | None = None,
         afterwards: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
@@ -75,8 +75,8 @@ class CreateForm(LiveWidget):
         self._add.on_click(lambda _: self._attempt(self._add_column))
         self._write.on_click(lambda _: self._attempt(self.write))
         self.observe(lambda _: self._show(), "draft")
-        if name is not None:
-            self.draft = replace(self.draft, name=name)
+        if draft is not None:
+            self.draft = draft
         self._show()
 
     def __repr__(self) -> str:
@@ -103,7 +103,7 @@ class CreateForm(LiveWidget):
         """Set the draft from the controls."""
         if not self._syncing:
             columns = tuple(row.column for row in self._columns)
-            self.draft = TableDraft(self._name.value.strip(), columns, self._splits.value)
+            self.draft = replace(self.draft, name=self._name.value.strip(), columns=columns, splits=self._splits.value)
 
     def _add_column(self) -> None:
         self.draft = replace(self.draft, columns=(*self.draft.columns, ColumnDraft(nullable=True)))
@@ -124,8 +124,9 @@ class CreateForm(LiveWidget):
             while len(self._columns) < len(self.draft.columns):
                 row = _ColumnRow(self._read, lambda row: self._attempt(lambda: self._remove(row)))
                 self._columns.append(row)
+            self._add.disabled = bool(self.draft.source)
             for number, (row, column) in enumerate(zip(self._columns, self.draft.columns, strict=True), 1):
-                row.show(number, column)
+                row.show(number, column, of_data=bool(self.draft.source))
             if self._rows.children != tuple(self._columns):
                 self._rows.children = tuple(self._columns)
 
@@ -166,8 +167,9 @@ class _ColumnRow(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets ships no 
         """The column as its fields say."""
         return ColumnDraft(self.name.value.strip(), self.type.value, self.role.value, self.nullable.value)
 
-    def show(self, number: int, column: ColumnDraft) -> None:
-        """Set the fields from a column, and number them."""
+    def show(self, number: int, column: ColumnDraft, *, of_data: bool) -> None:
+        """Set the fields from a column, and number them; the data says the name, and whether there are nulls."""
+        self.name.disabled = self.remove.disabled = of_data
         self.name.description = f"Column {number}"
         self.remove.tooltip = f"Remove column {number}"
         if column.type not in self.type.options:
@@ -176,4 +178,4 @@ class _ColumnRow(ipywidgets.HBox):  # type: ignore[misc]  # ipywidgets ships no 
             self.name.value, self.type.value = column.name, column.type
             self.role.value = column.role
         self.nullable.value = column.is_nullable
-        self.nullable.disabled = column.role != "value"
+        self.nullable.disabled = of_data or column.role != "value"

@@ -12,6 +12,7 @@ from sleeper_nb.errors import InvalidInput, SleeperError
 from sleeper_nb.model.keys import parse_key, typed_split_points
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import SIMPLE_TYPES, Field, Schema, parse_type
+from sleeper_nb.operations.administration.create_plan import CreatePlan
 from sleeper_nb.operations.administration.instances import check_table_name
 
 ColumnRole = Literal["row key", "sort key", "value"]
@@ -60,18 +61,52 @@ class TableDraft:
         Its columns, in their order.
     splits
         Values of the first row key, separated by commas, as ``--splits`` takes them.
+    source
+        The data that the table is created from, as it is typed after ``--from``; "" for an empty table.
+    of_data
+        The columns as the data has them.
     """
 
     name: str = "my_table"
     columns: tuple[ColumnDraft, ...] = _FIRST
     splits: str = ""
+    source: str = ""
+    of_data: tuple[ColumnDraft, ...] = ()
+
+    @classmethod
+    def of_plan(cls, plan: CreatePlan, source: str) -> TableDraft:
+        """Return the draft of a table with the columns of data; its row key is the best candidate."""
+        key = next((each.column.name for each in plan.candidates if each.fits), "")
+        columns = tuple(
+            ColumnDraft(
+                each.name,
+                str(each.type or "string"),
+                "row key" if each.name == key else "value",
+                each.nullable and each.name != key,
+            )
+            for each in plan.columns
+        )
+        return cls(plan.table, columns, source=source, of_data=columns)
 
     @property
     def cell(self) -> str:
         """The cell that creates the table."""
         # after an equals sign, as the first value may be less than zero
         splits = f" --splits={shlex.quote(self.splits.strip())}" if self.splits.strip() else ""
+        if self.source:
+            return f"%sleeper create {self.name} --from {self.source}{self._of_roles()}{splits}"
         return "\n".join([f"%%sleeper create {self.name}{splits}", *(column.line for column in self.columns)])
+
+    def _of_roles(self) -> str:
+        """Return the options that choose the keys, and the types that differ from those of the data."""
+        types = {column.name: column.type for column in self.of_data}
+        changed = [f"{each.name}={each.type}" for each in self.columns if types.get(each.name) != each.type]
+        chosen = {
+            "--keys": [each.name for each in self.columns if each.role == "row key"],
+            "--sort": [each.name for each in self.columns if each.role == "sort key"],
+            "--types": changed,
+        }
+        return "".join(f" {name} {shlex.quote(','.join(words))}" for name, words in chosen.items() if words)
 
     def unnamed(self) -> tuple[SleeperError, ...]:
         """Return an error for each column without a name."""

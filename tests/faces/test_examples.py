@@ -72,6 +72,7 @@ def template(tmp_path_factory):
     parquet.write_table(rows(A_TRIP), folder / "data" / "2026-07.parquet")
     csv.write_csv(rows(A_TRIP), folder / "data" / "2026-11-21.csv")
     csv.write_csv(rows(A_TRIP), folder / "data" / "2026.tsv", csv.WriteOptions(delimiter="\t"))
+    parquet.write_table(rows(A_TRIP), folder / "trips.parquet")
     (folder / "trips.ddl").write_text(DDL)
     (folder / "tables.toml").write_text(TOML)
     (folder / "points.txt").write_text("London\n")

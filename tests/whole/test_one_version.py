@@ -206,7 +206,16 @@ SESSION_WRITES = {
     "apply", "close", "create_table", "delete_table", "maintain", "migrate_state_store", "reinitialise_table",
     "rename_table", "set_properties",
 }  # fmt: skip
-SESSION_OTHERS = {"allow", "components", "duckdb_connection", "instance", "open_table", "spark", "spark_session"}
+SESSION_OTHERS = {
+    "allow",
+    "components",
+    "duckdb_connection",
+    "estimate_split_points",
+    "instance",
+    "open_table",
+    "spark",
+    "spark_session",
+}
 
 EXPLORED: dict[str, Callable[[Session], Any]] = {
     "versions": lambda s: ExploreModel(s).open("t").versions,

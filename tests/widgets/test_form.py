@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
+import pandas as pd
 import pytest
 from IPython.utils.capture import capture_output
 
@@ -71,7 +73,7 @@ def test_columns_come_and_go_and_a_key_is_not_nullable(session):
 
 
 def test_a_column_without_a_name_is_still_to_be_filled_in_and_not_wrong(session):
-    form = CreateForm(session, "visits", print)
+    form = CreateForm(session, TableDraft("visits"), print)
     form._add.click()
     assert messages(form) == ["column 3 has no name"]
     assert "column 3 has no name: give the column a name, or remove it" in form._messages.value
@@ -96,7 +98,7 @@ def test_the_box_of_a_key_says_that_it_is_not_nullable(session):
 
 
 def test_what_the_button_says_goes_with_the_next_cell_or_change(session, shell):
-    form = CreateForm(session, "visits", print, partial(_after_next_cell, shell.events))
+    form = CreateForm(session, TableDraft("visits"), print, partial(_after_next_cell, shell.events))
     shell.push({"form": form})
     form.write()
     assert "below the next cell that you run" in form._messages.value
@@ -168,7 +170,7 @@ def test_the_same_is_wrong_with_the_draft_and_with_its_table(session, draft, mes
 
 def test_the_button_writes_the_cell_and_the_form_makes_nothing(session):
     written = []
-    form = CreateForm(session, "visits", written.append)
+    form = CreateForm(session, TableDraft("visits"), written.append)
     assert form._write in form.children[4].children
     form._write.click()
     assert written == [form.cell]
@@ -218,3 +220,19 @@ def test_roles_and_types_are_the_schemas(session):
     assert ROLES == ("row key", "sort key", "value")
     for kind in TYPES:
         assert str(ColumnDraft("v", kind).field().type) == kind
+
+
+def test_a_form_begins_with_the_columns_of_data_and_its_cell_makes_the_table(shell):
+    shell.run_cell("%sleeper use ./w").raise_error()
+    shell.user_ns["df"] = pd.DataFrame({"city": ["rome", "oslo"], "n": [1, 2], "fare": [1.5, None]})
+    form = shell.run_line_magic("sleeper", "create trips --form --from $df")
+    assert form.cell == "%sleeper create trips --from $df --keys city"
+    city, n, fare = form.draft.columns
+    form.draft = replace(
+        form.draft, columns=(replace(city, role="sort key"), replace(n, role="row key", type="int"), fare)
+    )
+    assert form.cell == "%sleeper create trips --from $df --keys n --sort city --types n=int"
+    assert not form.problems
+    shell.run_cell(form.cell).raise_error()
+    rows = shell.run_cell("%sleeper sql SELECT n, city, fare FROM trips").result
+    assert rows.to_dict() == {"n": [1, 2], "city": ["rome", "oslo"], "fare": [1.5, None]}

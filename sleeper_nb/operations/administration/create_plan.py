@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sleeper_nb.errors import Action, hint_text
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.loading.conform import Difference
+from sleeper_nb.operations.loading.data_columns import DataColumn
 from sleeper_nb.operations.loading.ingest import LeafRows
 from sleeper_nb.operations.loading.key_sample import KeyCandidate
 from sleeper_nb.report import Bytes, Grid, Report, counted
@@ -30,6 +31,8 @@ class CreatePlan(Report):
         Every column that no field can hold, and every value that does not fit its field.
     candidates
         The columns as possible row keys, when none were chosen.
+    columns
+        The columns of the data, in its order.
     replaces
         Whether an existing table would be replaced.
     notes
@@ -44,6 +47,7 @@ class CreatePlan(Report):
     estimated: bool = False
     differences: tuple[Difference, ...] = ()
     candidates: tuple[KeyCandidate, ...] = ()
+    columns: tuple[DataColumn, ...] = ()
     replaces: bool = False
     notes: tuple[str, ...] = ()
     prefix: str = ""
