@@ -214,6 +214,19 @@ def test_a_region_of_dates_ends_at_the_last_day_that_there_is(session: sl.Sessio
         table.scan(region="day=(9999-12-31,]")
 
 
+@pytest.mark.parametrize("kind", ["date", "timestamp"])
+def test_partitions_of_a_table_that_is_made_from_a_time_series_are_even(session: sl.Session, kind: str):
+    hours = pa.array([n * n % 2**22 * 3600 for n in range(20_000)], pa.timestamp("s", "UTC"))  # more and more seldom
+    data = pa.table({"k": hours.cast(pa.date32()) if kind == "date" else hours, "n": range(20_000)})
+    table = session.create_table("t", data, row_keys=["k"], leaves=8)
+    assert str(table.at(1).schema.row_keys[0].type) == kind
+    rows = [leaf["rows"] for leaf in table.leaves()]
+    assert (len(rows), sum(rows)) == (8, 20_000)
+    assert max(rows) <= 1.5 * 20_000 / 8
+    table.split_partitions(threshold=1_000)  # at medians
+    assert max(leaf["rows"] for leaf in table.leaves()) < 1_000
+
+
 # What a key cannot be.
 
 
