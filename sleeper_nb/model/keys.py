@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sleeper_nb.arguments import described
 from sleeper_nb.errors import Action, InvalidInput, SleeperError
 from sleeper_nb.model.schema import Field
-from sleeper_nb.model.times import read_time
+from sleeper_nb.model.times import TIME_HINT, read_time
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -110,7 +110,8 @@ def check_key(field: Field, value: Any, *, what: str = "value") -> KeyValue:
 
 def _time(field: Field, value: str | date, what: str) -> date:
     """Return a date or an instant for a row key of that type."""
-    kind, problem = field.type.name, f"{what} {value!r} is not a value of row key {field.name!r}"
+    kind, shown = field.type.name, repr(value) if isinstance(value, str) else str(value)
+    problem = f"{what} {shown} is not a value of row key {field.name!r}"
     try:
         moment = _read_time(value, kind) if isinstance(value, str) else value
         if kind == "timestamp":
@@ -118,9 +119,9 @@ def _time(field: Field, value: str | date, what: str) -> date:
         if not isinstance(moment, datetime):
             return moment
     except OverflowError as error:
-        raise InvalidInput(f"{what} {value!r} is out of range for row key {field.name!r}", hint=OUT_OF_YEARS) from error
+        raise InvalidInput(f"{what} {shown} is out of range for row key {field.name!r}", hint=OUT_OF_YEARS) from error
     except InvalidInput as error:  # of a text; the hint may be about its zone
-        raise InvalidInput(problem, hint=error.hint_parts) from error
+        raise InvalidInput(problem, hint=_TIMES[kind] if error.hint == TIME_HINT else error.hint_parts) from error
     except (ValueError, TypeError) as error:  # a text that is no date; NaT of pandas, or its nanoseconds
         raise InvalidInput(problem, hint=_TIMES[kind]) from error
     raise InvalidInput(problem, hint=f"the row key is a date, not a {type(value).__name__}: {_TIMES[kind]}")

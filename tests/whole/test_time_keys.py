@@ -370,6 +370,25 @@ def test_keys_of_a_small_table_limit_a_large_one(session: sl.Session):
         assert max(each["partitions"] for each in result.cost().to_dict()["reads"]) == partitions, statement
 
 
+def test_old_rows_leave_a_table_that_is_partitioned_by_time(session: sl.Session):
+    year = int(timedelta(days=365).total_seconds() * 1000)
+    table = by_month(session, INSTANTS, properties={"sleeper.table.filters": f"ageOff(ts,{year})"})
+    now = session.components.clock.now()
+    table.ingest([{"ts": now, "n": -1}])
+    assert table.scan().to_arrow()["n"].to_pylist() == [-1]
+    assert session.sql("SELECT min(n) AS n, count(*) AS c FROM t").to_dict() == {"n": [-1], "c": [1]}
+    table.compact("all")
+    assert table.scan(region="ts=[,2014-01-01)").count() == 0
+
+
+def test_changes_of_a_span_of_time(session: sl.Session):
+    table = by_month(session, INSTANTS)
+    table.ingest([{"ts": instant(2013, 2, 2), "n": -1}, {"ts": instant(2013, 6, 2), "n": -2}])
+    assert table.changes(2, 3, region="ts=[2013-02-01,2013-03-01)").added.to_arrow()["n"].to_pylist() == [-1]
+    table.rollback(2)
+    assert table.changes(3, 4, keys=[date(2013, 6, 2)]).removed.to_arrow()["n"].to_pylist() == [-2]
+
+
 # Spark.
 
 
