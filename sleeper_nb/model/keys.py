@@ -1,7 +1,8 @@
 """Values of row keys: check them against their field, read them from text, write them as text; split points files.
 
 A split points file is Sleeper's: one value of the first row key per line, in ascending order. Numbers are decimal,
-strings are plain text or the base64 of their UTF-8, byte arrays are always base64.
+strings are plain text or the base64 of their UTF-8, byte arrays are always base64. Sleeper has no dates and timestamps
+as row keys; here they are ISO text, ``2013-01-31`` and ``2013-01-31T12:00:00Z``.
 """
 
 from __future__ import annotations
@@ -9,21 +10,37 @@ from __future__ import annotations
 import base64
 import binascii
 import csv
+import re
 import struct
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.arguments import described
 from sleeper_nb.errors import Action, InvalidInput, SleeperError
 from sleeper_nb.model.schema import Field
+from sleeper_nb.model.times import TIME_HINT, read_time
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-KeyValue = int | str | bytes
-"""A value of a row key. Python orders all three as Parquet and Arrow do: strings by their UTF-8, bytes unsigned."""
+KeyValue = int | str | bytes | date | datetime
+"""A value of a row key; a timestamp is a `datetime` in UTC.
+
+Python orders all of them as Parquet and Arrow do: strings by their UTF-8, bytes unsigned.
+"""
 
 _LIMITS = {"int": 2**31, "long": 2**63}
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_TICK: Final = timedelta(microseconds=1)
+_TIMES: Final = {
+    "date": "write 2013-01-31",
+    "timestamp": "write 2013-01-31T12:00:00Z; without a zone it is UTC",
+}
+"""The row keys that are times, and how to write them."""
+_BELOW_MICROSECONDS: Final = re.compile(r"[.,]\d{6}\d*[1-9]")
+OUT_OF_YEARS: Final = "a row key lies in the years 1 to 9999"
+"""Python, text and both engines have the same dates only in these years."""
 
 
 def arrow_value(value: KeyValue, kind: pa.DataType | None = None) -> pa.Scalar[Any]:
@@ -34,16 +51,35 @@ def arrow_value(value: KeyValue, kind: pa.DataType | None = None) -> pa.Scalar[A
     import pyarrow as pa
 
     kind = kind or pa.string()
+    if isinstance(value, date):
+        value = plain_time(value)
     if isinstance(value, int):
-        buffers = [None, pa.py_buffer(struct.pack("=i" if pa.types.is_int32(kind) else "=q", value))]
+        buffers = [None, pa.py_buffer(struct.pack("=i" if kind.bit_width == 32 else "=q", value))]
     else:
         data = value.encode() if isinstance(value, str) else value
         buffers = [None, pa.py_buffer(struct.pack("=ii", 0, len(data))), pa.py_buffer(data)]
     return pa.Array.from_buffers(kind, 1, buffers)[0]
 
 
+def plain_time(value: date) -> int:
+    """Return a date as days, or an instant as microseconds, since 1970."""
+    if isinstance(value, datetime):
+        return (value - _EPOCH) // _TICK
+    return (value - _EPOCH.date()).days
+
+
+def first_and_last(kind: str) -> tuple[date, date] | None:
+    """Return the least and the greatest value that a row key of a type can have; None where its type allows any."""
+    if kind == "date":
+        return date.min, date.max
+    return (datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)) if kind == "timestamp" else None
+
+
 def check_key(field: Field, value: Any, *, what: str = "value") -> KeyValue:
     """Return `value` if row key `field` can hold it.
+
+    A date or a timestamp may be ISO text; a timestamp may also be a date, whose midnight it is, and is UTC without a
+    zone.
 
     Raises
     ------
@@ -63,6 +99,8 @@ def check_key(field: Field, value: Any, *, what: str = "value") -> KeyValue:
         return value
     if kind == "bytearray" and isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
+    if kind in _TIMES and isinstance(value, str | date):
+        return _time(field, value, what)
     shown = repr(value) if isinstance(value, str | bytes) else described(value)
     raise InvalidInput(
         f"{what} {shown} is not a value of row key {field.name!r}",
@@ -70,13 +108,68 @@ def check_key(field: Field, value: Any, *, what: str = "value") -> KeyValue:
     )
 
 
+def _time(field: Field, value: str | date, what: str) -> date:
+    """Return a date or an instant for a row key of that type."""
+    kind, shown = field.type.name, repr(value) if isinstance(value, str) else str(value)
+    problem = f"{what} {shown} is not a value of row key {field.name!r}"
+    try:
+        moment = _read_time(value, kind) if isinstance(value, str) else value
+        if kind == "timestamp":
+            return _instant(moment)
+        if not isinstance(moment, datetime):
+            return moment
+    except OverflowError as error:
+        raise InvalidInput(f"{what} {shown} is out of range for row key {field.name!r}", hint=OUT_OF_YEARS) from error
+    except InvalidInput as error:  # of a text; the hint may be about its zone
+        raise InvalidInput(problem, hint=_TIMES[kind] if error.hint == TIME_HINT else error.hint_parts) from error
+    except (ValueError, TypeError) as error:  # a text that is no date; NaT of pandas, or its nanoseconds
+        raise InvalidInput(problem, hint=_TIMES[kind]) from error
+    raise InvalidInput(problem, hint=f"the row key is a date, not a {type(value).__name__}: {_TIMES[kind]}")
+
+
+def _read_time(text: str, kind: str) -> date:
+    if kind == "date":
+        return date.fromisoformat(text)
+    if _BELOW_MICROSECONDS.search(text):
+        raise InvalidInput(f"{text!r} has nanoseconds", hint="write microseconds at most: 2013-01-31T12:00:00.123456Z")
+    return read_time(text)
+
+
+def _instant(value: date) -> datetime:
+    """Return a moment in UTC as a plain `datetime`; `ValueError` when that has no room for its nanoseconds."""
+    if not isinstance(value, datetime):
+        return datetime(value.year, value.month, value.day, tzinfo=UTC)
+    if getattr(value, "nanosecond", 0):
+        raise ValueError("a Timestamp of pandas with nanoseconds")
+    clock = (value.hour, value.minute, value.second, value.microsecond)
+    moment = datetime(value.year, value.month, value.day, *clock, tzinfo=value.tzinfo, fold=value.fold)
+    return moment.replace(tzinfo=UTC) if moment.utcoffset() is None else moment.astimezone(UTC)
+
+
+def compared_key(field: Field, value: Any) -> KeyValue | None:
+    """Return a value with which an engine compares a row key, as a key; None when it may mean something else.
+
+    Engines cast texts, dates, and times without a zone by their own rules; no key has a value that is out of range.
+    """
+    kind = field.type.name
+    if kind in _TIMES:
+        has_zone = isinstance(value, datetime) and value.tzinfo is not None
+        is_date = isinstance(value, date) and not isinstance(value, datetime)
+        if not (has_zone if kind == "timestamp" else is_date):
+            return None
+    try:
+        return check_key(field, value)
+    except InvalidInput:
+        return None
+
+
 def parse_key(field: Field, text: str, *, what: str = "value") -> KeyValue:
     """Read a value of row key `field` from text: numbers in decimal, strings as they are, byte arrays in base64.
 
-    The rule is that of Sleeper's split points files.
+    The rule is that of Sleeper's split points files. Dates and timestamps are in ISO format.
     """
     kind = field.type.name
-    if kind == "string":
+    if kind == "string" or kind in _TIMES:
         return check_key(field, text, what=what)
     try:
         return check_key(field, base64.b64decode(text, validate=True) if kind == "bytearray" else int(text), what=what)
@@ -92,11 +185,45 @@ def key_text(value: KeyValue | None) -> str:
     """Return a key in readable form: bytes in hexadecimal, an unbounded end as ``∞``."""
     if value is None:
         return "∞"
-    return "0x" + value.hex() if isinstance(value, bytes) else str(value)
+    return "0x" + value.hex() if isinstance(value, bytes) else written_key(value)
+
+
+def written_key(value: KeyValue) -> str:
+    """Return a key as the text that `parse_key` reads."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def key_to_json(value: KeyValue) -> Any:
+    """Return a key as JSON: numbers and strings as they are, others as text under the name of what they are."""
+    if isinstance(value, bytes):
+        return {"base64": written_key(value)}
+    if isinstance(value, date):
+        return {"timestamp" if isinstance(value, datetime) else "date": written_key(value)}
+    return value
+
+
+def key_from_json(plain: Any) -> Any:
+    """Read what `key_to_json` wrote; anything that is not a mapping stays as it is."""
+    if not isinstance(plain, Mapping):
+        return plain
+    ((kind, text),) = plain.items()
+    return _OF_JSON[kind](text)
+
+
+_OF_JSON: Final[Mapping[str, Callable[[str], KeyValue]]] = {
+    "base64": base64.b64decode, "date": date.fromisoformat, "timestamp": datetime.fromisoformat,
+}  # fmt: skip
 
 
 def key_after(field: Field, value: KeyValue) -> KeyValue | None:
     """Return the next greater value that row key `field` can hold; None when there is none."""
+    if isinstance(value, date):
+        step = _TICK if isinstance(value, datetime) else timedelta(days=1)
+        return None if value in (first_and_last(field.type.name) or ())[1:] else value + step
     if isinstance(value, int):
         return None if value == _LIMITS[field.type.name] - 1 else value + 1
     return value + "\0" if isinstance(value, str) else value + b"\0"
@@ -207,7 +334,7 @@ def write_split_points(points: Iterable[KeyValue], field: Field, *, strings_base
             content = point.encode() if isinstance(point, str) else point
             lines.append(base64.b64encode(content).decode())
         else:
-            lines.append(str(point))
+            lines.append(written_key(point))
             if isinstance(point, str) and ("\n" in point or point.endswith("\r") or point.startswith("\ufeff")):
                 raise InvalidInput(
                     f"split point {point!r} of {field.name!r} does not fit on a line of text",

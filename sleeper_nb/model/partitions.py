@@ -10,7 +10,6 @@ As text, a region is a range for some of the row keys: ``carrier=[AA,DL) flight=
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.model.keys import KeyValue, check_key, key_after, key_text, parse_key
+from sleeper_nb.model.keys import KeyValue, check_key, key_after, key_text, parse_key, written_key
 from sleeper_nb.model.schema import Field, Schema
 
 ROOT_ID = "root"
@@ -335,9 +334,9 @@ def parse_region(schema: Schema, text: str) -> dict[str, Bounds]:
         The table's schema.
     text
         ``key=[a,b)`` for each: square brackets include the bound, round brackets exclude it, and an empty end is
-        unbounded; ``key=a`` is one value. Values are written like split points (byte arrays in base64). A value that
-        is empty, starts or ends with a blank, or has a comma or a bracket in it needs quotes; a quote inside is
-        doubled.
+        unbounded; ``key=a`` is one value. Values are written like split points (byte arrays in base64, times as ISO
+        text). A value that is empty, starts or ends with a blank, or has a comma or a bracket in it needs quotes; a
+        quote inside is doubled.
 
     Returns
     -------
@@ -377,7 +376,7 @@ def write_region(schema: Schema, region: Region) -> str:
 def _value_text(value: KeyValue | None) -> str:
     if value is None:
         return ""
-    text = base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+    text = written_key(value)
     return text if _BARE.fullmatch(text) else "'{}'".format(text.replace("'", "''"))
 
 

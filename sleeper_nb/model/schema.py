@@ -22,11 +22,11 @@ from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.checksums import checksum_of
 from sleeper_nb.report import Grid, Report
 
-ROW_KEY_TYPES = ("int", "long", "string", "bytearray")
-"""The types of row keys, as in Sleeper. Order: numbers by value, strings by UTF-8 bytes, bytes unsigned."""
+KEY_TYPES = ("int", "long", "string", "bytearray", "date", "timestamp")
+"""The types of row keys and sort keys. Order: numbers and times by value, strings by UTF-8 bytes, bytes unsigned.
 
-SORT_KEY_TYPES = (*ROW_KEY_TYPES, "date", "timestamp")
-"""The types of sort keys. These only order rows within a file, so dates and timestamps are allowed too."""
+Sleeper has no dates and timestamps, so it cannot read a schema with them.
+"""
 
 _SIMPLE: dict[str, tuple[pa.DataType, str]] = {
     "int": (pa.int32(), "IntType"),
@@ -324,9 +324,10 @@ class Schema(Report):
     Parameters
     ----------
     row_keys
-        At least one; ``{"carrier": "string", "flight": "int"}``. Types: int, long, string, bytearray.
+        At least one; ``{"carrier": "string", "flight": "int"}``. Types: int, long, string, bytearray; also date and
+        timestamp in the years 1 to 9999, which Sleeper does not have.
     sort_keys
-        Types: those of row keys, also date and timestamp.
+        Types: those of row keys.
     values
         Any type; a trailing ``?`` makes a value nullable: ``{"dep_delay": "double?"}``.
     retired
@@ -394,15 +395,12 @@ class Schema(Report):
                     f"two fields use column {name!r} of data files", hint="give each field a different column"
                 )
             columns.add(name.casefold())
-        for role, fields, types in (
-            ("row key", self.row_keys, ROW_KEY_TYPES),
-            ("sort key", self.sort_keys, SORT_KEY_TYPES),
-        ):
+        for role, fields in (("row key", self.row_keys), ("sort key", self.sort_keys)):
             for field in fields:
-                if field.type.name not in types:
+                if field.type.name not in KEY_TYPES:
                     raise InvalidInput(
                         f"{role} {field.name!r} cannot be a {field.type}",
-                        hint=f"a {role} is {', '.join(types[:-1])} or {types[-1]}",
+                        hint=f"a {role} is {', '.join(KEY_TYPES[:-1])} or {KEY_TYPES[-1]}",
                     )
                 if field.nullable:
                     raise InvalidInput(f"{role} {field.name!r} cannot be nullable", hint="only values can be null")

@@ -9,7 +9,6 @@ The end of the module writes transactions as entries of the transaction log, and
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import json
 from abc import ABC, abstractmethod
@@ -36,7 +35,7 @@ from sleeper_nb.errors import (
 from sleeper_nb.model.checksums import DIGITS, checksum_of
 from sleeper_nb.model.evolution import keeps_columns, reads_files_of
 from sleeper_nb.model.files import PAIR, FileReference, FileReferences, to_values
-from sleeper_nb.model.keys import KeyValue
+from sleeper_nb.model.keys import KeyValue, key_from_json, key_to_json
 from sleeper_nb.model.partitions import (
     Partition,
     PartitionSplit,
@@ -594,10 +593,10 @@ def _value(plain: Any) -> Any:
 def _plain_key(key: KeyValue | tuple[KeyValue, ...]) -> Any:
     if isinstance(key, tuple):
         return [_plain_key(each) for each in key]
-    return {"base64": base64.b64encode(key).decode()} if isinstance(key, bytes) else key
+    return key_to_json(key)
 
 
 def _key(plain: Any) -> Any:
     if isinstance(plain, list):
         return tuple(_key(each) for each in plain)
-    return base64.b64decode(plain["base64"]) if isinstance(plain, Mapping) else plain
+    return key_from_json(plain)

@@ -244,9 +244,9 @@ class Session:
             Its row keys, sort keys and values. Anything that is no `Schema` is taken as `data`.
         split_points
             Values of the first row key at which the table is split into partitions, in increasing order; numbers may be
-            given as text, and byte arrays in base64. They can be in a file instead, one a line: the properties
-            ``sleeper.table.splits.file`` and ``sleeper.table.splits.base64.encoded``. None gives one partition, or
-            as many as `leaves` says.
+            given as text, times as ISO text (UTC without a zone), and byte arrays in base64. They can be in a file
+            instead, one a line: the properties ``sleeper.table.splits.file`` and
+            ``sleeper.table.splits.base64.encoded``. None gives one partition, or as many as `leaves` says.
         state_store
             Where its metadata is kept: ``S3StateStore``, full metadata as Parquet with each commit;
             ``TransactionLogStateStore``, a log with full metadata now and then, for many files or frequent commits; or

@@ -7,7 +7,7 @@ import multiprocessing
 import sqlite3
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -95,14 +95,36 @@ def test_a_commit_is_the_next_snapshot_and_every_reader_sees_it(store: StateStor
 
 
 def test_a_state_comes_back_equal_whatever_its_keys(tables: Tables, clock: ManualClock):
-    schema = Schema({"i": "int", "l": "long", "b": "bytearray", "s": "string"})
-    points = [-(2**31) + 1, 0, 2**31 - 1]
+    names = {"i": "int", "l": "long", "b": "bytearray", "s": "string", "d": "date", "t": "timestamp"}
+    schema, points = Schema(names), [-(2**31) + 1, 0, 2**31 - 1]
     store = tables.opened(schema=schema, points=points, clock=clock)
-    least, most = (-(2**31), -(2**63), b"", ""), (-(2**31), 2**63 - 1, b"\xff\x80", "\U0010ffff\0")
+    first, last = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+    least = (-(2**31), -(2**63), b"", "", date.min, first)
+    most = (-(2**31), 2**63 - 1, b"\xff\x80", "\U0010ffff\0", date.max, last)
     file = dataclasses.replace(a_file("f", store.load().tree.leaves[0].id), min_key=least, max_key=most)
     store.commit(AddFiles((file,)))
     assert reopened(store).load().tree == store.load().tree
     assert reopened(store).load().files.active_in({file.partition_id}) == (file,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "points"),
+    [("date", [date(1500, 2, 28), date(2013, 1, 1), date.max]),
+     ("timestamp", [datetime(1500, 1, 1, 0, 0, 0, 1, UTC), datetime(2013, 1, 1, tzinfo=UTC),
+                    datetime.max.replace(tzinfo=UTC)])],
+)  # fmt: skip
+def test_partitions_that_are_split_by_times_come_back_equal(
+    tables: Tables, clock: ManualClock, kind: str, points: list[Any]
+):
+    store = tables.opened(schema=Schema({"k": kind}), points=points[1:], clock=clock)
+    first, middle = store.load().tree.leaves[0].id, points[:1]
+    store.commit(AddFiles((dataclasses.replace(a_file("f", first), min_key=tuple(middle), max_key=tuple(middle)),)))
+    file = dataclasses.replace(a_file("f", "b"), min_key=tuple(middle), max_key=tuple(middle))
+    store.commit(SplitPartitions((PartitionSplit(first, 0, middle[0], ("a", "b")),), (file,)))
+    state = reopened(store).load()
+    assert state.tree == store.load().tree
+    assert state.tree.split_points() == tuple(points)
+    assert state.files.active_in({"b"}) == (file,)
 
 
 def test_statistics_of_files_come_back_in_every_version(store: StateStore):

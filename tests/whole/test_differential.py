@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,16 @@ from hypothesis import strategies as st
 import sleeper_nb as sl
 from sleeper_nb.errors import InvalidInput
 from tests.support.builders import EMBEDDED
-from tests.support.value_pools import KEYS, SORT_KEYS, VALUES
+from tests.support.value_pools import KEYS, VALUES
 
 Row = dict[str, Any]
+SINCE: dict[str, tuple[Any, str]] = {
+    "date": (date(1969, 12, 31), "DATE '1969-12-31'"),
+    "timestamp": (
+        datetime(1582, 10, 4, 23, 59, 59, 999999, tzinfo=UTC), "TIMESTAMPTZ '1582-10-05 00:59:59.999999+01'",
+    ),
+}  # fmt: skip
+"""A time of each type, and how both engines read it."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ def schemas(draw: st.DrawFn) -> sl.Schema:
         chosen = draw(st.lists(st.sampled_from(sorted(types)), min_size=least, max_size=most))
         return {f"{prefix}{i}": f"{name}{end}" for i, name in enumerate(chosen)}
 
-    return sl.Schema(fields("k", KEYS, 1, 3), fields("s", SORT_KEYS, 0, 2), fields("v", VALUES, 0, 3, "?"))
+    return sl.Schema(fields("k", KEYS, 1, 3), fields("s", KEYS, 0, 2), fields("v", VALUES, 0, 3, "?"))
 
 
 def values_of(schema: sl.Schema) -> dict[str, st.SearchStrategy[Any]]:
@@ -93,6 +101,14 @@ def conditions(schema: sl.Schema) -> list[tuple[str, Callable[[Row], bool]]]:
             found.append((f"{name} > 0", lambda row, name=name: row[name] is not None and row[name] > 0))
         if kind == "string":
             found.append((f"{name} >= 'a'", lambda row, name=name: row[name] is not None and row[name] >= "a"))
+        if kind in SINCE:
+            since, literal = SINCE[kind]
+            found.append(
+                (
+                    f"{name} >= {literal}",
+                    lambda row, name=name, since=since: row[name] is not None and row[name] >= since,
+                )
+            )
         if kind == "boolean":
             found.append((f"NOT {name}", lambda row, name=name: row[name] is False))
     return found or [("1 = 1", lambda _row: True)]

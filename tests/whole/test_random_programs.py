@@ -38,7 +38,7 @@ from sleeper_nb.model.processing import AGGREGATIONS, FILTERS
 from sleeper_nb.model.snapshots import SavepointReference, SnapshotReference
 from sleeper_nb.progress import BackgroundJob
 from tests.support.builders import EMBEDDED, START
-from tests.support.value_pools import KEYS, SORT_KEYS
+from tests.support.value_pools import KEYS
 from tests.whole.program_inputs import INPUTS
 from tests.whole.program_model import (
     COMPARED,
@@ -92,7 +92,7 @@ def tables(draw: st.DrawFn) -> tuple[tuple[Column, ...], bool]:
     of_values = [*SUMMED, *COMPARED] if summed else [f"{kind}?" for kind in POOLS] + list(POOLS)
     made = (
         *columns(some(sorted(KEYS), 1, 2), "row", "k", 0),
-        *columns(some(sorted(SORT_KEYS), 0, 1), "sort", "s", 10),
+        *columns(some(sorted(KEYS), 0, 1), "sort", "s", 10),
         *columns(some(of_values, 0, 3), "value", "v", 20),
     )
     return made, summed

@@ -9,9 +9,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -108,6 +108,9 @@ class TableMachine(RuleBasedStateMachine):
 
     saved = Bundle("saved")
     kinds: ClassVar = ("S3StateStore", "TransactionLogStateStore")
+    schema: ClassVar = SCHEMA
+    keys: ClassVar[Mapping[str, Any]] = {word: word for word in WORDS}
+    """The value of the first row key for each word."""
 
     def open_catalog(self) -> Catalog:
         return SqliteCatalog(self.folder / "catalog.sqlite")
@@ -124,7 +127,9 @@ class TableMachine(RuleBasedStateMachine):
         self.catalog = self.open_catalog()
         storage = Storage(self.folder / "id")
         self.store = open_state_store(kind, "id", self.catalog, storage, self.clock, Retry())
-        self.store.create("table", SCHEMA, PartitionTree.from_split_points(SCHEMA, sorted(points), self.clock.new_id))
+        cuts = sorted(self.keys[point] for point in points)
+        tree = PartitionTree.from_split_points(self.schema, cuts, self.clock.new_id)
+        self.store.create("table", self.schema, tree)
         self.history: dict[int, Rows] = {1: Counter()}
         self.times = {1: self.store.head().time}
         self.retained = {1}
@@ -146,7 +151,8 @@ class TableMachine(RuleBasedStateMachine):
     @rule(data=st.lists(rows, max_size=12))
     def ingest(self, data: list[dict[str, Any]]) -> None:
         self.clock.advance(timedelta(seconds=1))
-        table = sources.read_sources(sources.find_sources(data), SCHEMA)
+        data = [{**row, "word": self.keys[row["word"]]} for row in data]
+        table = sources.read_sources(sources.find_sources(data), self.schema)
         if not data:
             assert ingest_arrow(self.store, table).id == self.head
             return
@@ -173,7 +179,7 @@ class TableMachine(RuleBasedStateMachine):
     @rule(word=words.filter(bool), number=st.integers(1, 4), by_number=st.booleans())
     def split_at(self, word: str, number: int, by_number: bool) -> None:
         self.clock.advance(timedelta(seconds=1))
-        at, key = (number, "n") if by_number else (word, "word")
+        at, key = (number, "n") if by_number else (self.keys[word], "word")
         try:
             planned = split(self.store, at=at, key=key, dry_run=True)
         except InvalidInput:
@@ -346,10 +352,10 @@ class TableMachine(RuleBasedStateMachine):
 
     @rule(word=words, low=words, high=words)
     def read_a_part(self, word: str, low: str, high: str) -> None:
-        now = self.history[self.head]
-        assert counted(scan(self.store, keys=[word])) == Counter({r: c for r, c in now.items() if r[0] == word})
-        between = Counter({r: c for r, c in now.items() if low <= r[0] < high})
-        assert counted(scan(self.store, region={"word": (low, high)})) == between
+        now, key, least, most = self.history[self.head], self.keys[word], self.keys[low], self.keys[high]
+        assert counted(scan(self.store, keys=[key])) == Counter({r: c for r, c in now.items() if r[0] == key})
+        between = Counter({r: c for r, c in now.items() if least <= r[0] < most})
+        assert counted(scan(self.store, region={"word": (least, most)})) == between
 
     @rule()
     def clean_up_quietly(self) -> None:
@@ -392,7 +398,7 @@ class TableMachine(RuleBasedStateMachine):
         state = self.store.load()
         state.tree.check()
         assert all(
-            sum((word, 0) in leaf.region for leaf in state.tree.leaves) == 1 for word in WORDS
+            sum((key, 0) in leaf.region for leaf in state.tree.leaves) == 1 for key in self.keys.values()
         )  # each key is in one leaf
         for leaf in state.tree.leaves:
             held = counted(scan(self.store, region=bounds(leaf))).total()
@@ -414,6 +420,27 @@ class DynamoDBTableMachine(TableMachine):
 
     def open_catalog(self) -> Catalog:
         return memory_catalog(self.folder, max_items=7)
+
+
+INSTANTS = [
+    datetime.min.replace(tzinfo=UTC), datetime(1582, 10, 4, 23, 59, 59, 999999, tzinfo=UTC),
+    datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=UTC),
+    datetime(2013, 3, 31, 1, tzinfo=UTC), datetime(2013, 10, 27, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC),
+]  # fmt: skip
+
+
+class InstantsMachine(TableMachine):
+    """A table that is partitioned by instants."""
+
+    schema: ClassVar = Schema({"word": "timestamp", "n": "int"}, {"s": "long"}, {"v": "double?"})
+    keys: ClassVar = dict(zip(WORDS, INSTANTS, strict=True))
+
+
+class DynamoDBDaysMachine(DynamoDBTableMachine):
+    """A table in DynamoDB that is partitioned by days."""
+
+    schema: ClassVar = Schema({"word": "date", "n": "int"}, {"s": "long"}, {"v": "double?"})
+    keys: ClassVar = {word: instant.date() for word, instant in zip(WORDS, INSTANTS, strict=True)}
 
 
 class EveryEngineMachine(TableMachine):
@@ -447,3 +474,7 @@ def test_every_engine_reads_each_version_as_it_was(spark_engine: SparkEngine):
 TestTable = TableMachine.TestCase
 TestDynamoDBTable = DynamoDBTableMachine.TestCase
 TestDynamoDBTable.settings = settings(settings.default, max_examples=settings.default.max_examples // 4)
+TestInstants = InstantsMachine.TestCase
+TestInstants.settings = TestDynamoDBTable.settings
+TestDynamoDBDays = DynamoDBDaysMachine.TestCase
+TestDynamoDBDays.settings = TestDynamoDBTable.settings

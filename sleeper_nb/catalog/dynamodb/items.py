@@ -66,6 +66,8 @@ def encode(value: Any) -> dict[str, Any]:
             return {"NS" if numbers else "SS": sorted(map(str, value))}
         case list() | tuple():
             return {"L": [encode(one) for one in value]}
+        case dict():
+            return {"M": {name: encode(one) for name, one in value.items()}}
     raise TypeError(f"an item cannot hold {value!r}")
 
 
@@ -81,6 +83,8 @@ def decode(typed: Mapping[str, Any]) -> Any:
             return frozenset(map(int, value))
         case "L":
             return [decode(one) for one in value]
+        case "M":
+            return {name: decode(one) for name, one in value.items()}
     return value
 
 

@@ -56,7 +56,7 @@ _WHOLE: Final[Mapping[str, tuple[int, int]]] = {
         ("UTINYINT", 8), ("USMALLINT", 16), ("UINTEGER", 32), ("UBIGINT", 64))},
 }  # fmt: skip
 """The types of whole numbers: the least and the greatest value of each."""
-_COMPARED: Final = _WHOLE.keys() | {"VARCHAR", "BLOB"}
+_COMPARED: Final = _WHOLE.keys() | {"VARCHAR", "BLOB", "DATE", "TIMESTAMP WITH TIME ZONE"}
 
 
 @dataclass(frozen=True, slots=True, order=True)

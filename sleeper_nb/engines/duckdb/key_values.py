@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from functools import reduce
 from itertools import pairwise
 from operator import and_, eq, ge, gt, le, lt, or_
@@ -23,8 +24,7 @@ from sleeper_nb.engines.duckdb.database import Database, interruptible
 from sleeper_nb.engines.duckdb.duckdb_reads import Query
 from sleeper_nb.engines.duckdb.joined_keys import ScanKeys, TableColumn, joined_keys
 from sleeper_nb.engines.duckdb.pushed_filters import planning, variable_table
-from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.keys import check_key
+from sleeper_nb.model.keys import compared_key, first_and_last
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.operations.scanning.reach import (
     ANY_ROW,
@@ -221,13 +221,18 @@ class _Source:
 
     def _values_in(self, rows: duckdb.DuckDBPyRelation) -> _Values:
         column = relations.column(self.column)
-        distinct = rows.filter(column.isnotnull()).select(column.alias("key")).distinct()
+        ends = _ENDS.get(str(rows.select(column).types[0]))
+        met = column.isnotnull() if ends is None else column.between(*map(duckdb.ConstantExpression, ends))
+        distinct = rows.filter(met).select(column.alias("key")).distinct()
         found = relations.to_arrow(distinct.limit(_MOST_VALUES + 1))["key"]
         if len(found) <= _MOST_VALUES:
             return _Values(tuple(sorted(found.to_pylist())), is_complete=True)
-        ends = relations.to_arrow(distinct.aggregate("min(key) AS low, max(key) AS high"))
-        return _Values((ends["low"][0].as_py(), ends["high"][0].as_py()), is_complete=False)
+        extremes = relations.to_arrow(distinct.aggregate("min(key) AS low, max(key) AS high"))
+        return _Values((extremes["low"][0].as_py(), extremes["high"][0].as_py()), is_complete=False)
 
+
+_ENDS: Final = {"DATE": first_and_last("date"), "TIMESTAMP WITH TIME ZONE": first_and_last("timestamp")}
+"""The times that keys can have, by types of DuckDB; Python cannot read others."""
 
 _KeysOfScan = tuple[tuple[Field, tuple[_Source, ...]], ...]
 """The row keys that a scan of a large table needs only with values of some small columns."""
@@ -268,12 +273,13 @@ def _test_of_scan(keys: _KeysOfScan, values: Mapping[_Source, _Values], most: in
 
 def _test_of_key(key: Field, found: Sequence[_Values], most: int) -> Test:
     """Return the test that a row key has one of the values, in at most so many parts, which may have more values."""
-    if not all(isinstance(value, _KINDS[key.type.name]) for each in found for value in each.values):
+    if not all(_is_of(key, value) for each in found for value in each.values):
         return ANY_ROW
     parts: list[Test] = []
     for each in found:
         if each.is_complete:
-            values = [value for value in each.values if _fits(key, value)]
+            # a whole number can be too large, and then equals no key
+            values = [value for value in each.values if compared_key(key, value) is not None]
             parts += [_between(key, run[0], run[-1]) for run in _runs(values, most // len(found) or 1)]
         else:
             parts.append(_between(key, *each.values))
@@ -281,8 +287,8 @@ def _test_of_key(key: Field, found: Sequence[_Values], most: int) -> Test:
 
 
 def _runs(values: Sequence[Any], most: int) -> list[Sequence[Any]]:
-    """Return values, which are in order, in at most so many runs; numbers are parted where they are far apart."""
-    if isinstance(next(iter(values), ""), int):
+    """Return sorted values in at most so many runs; numbers and times are parted where they are far apart."""
+    if isinstance(next(iter(values), ""), int | date):
         gaps = sorted(range(1, len(values)), key=lambda at: values[at] - values[at - 1], reverse=True)
         cuts = sorted(gaps[: most - 1])
     else:
@@ -294,17 +300,15 @@ def _between(key: Field, least: Any, greatest: Any) -> Test:
     return AllOf((Compared(key.name, ">=", least), Compared(key.name, "<=", greatest)))
 
 
-def _fits(key: Field, value: Any) -> bool:
-    """Return whether a key can have a value: a whole number can be too large, and then equals no key."""
-    try:
-        check_key(key, value)
-    except InvalidInput:
-        return False
-    return True
-
-
-_KINDS: Final[Mapping[str, type]] = {"int": int, "long": int, "string": str, "bytearray": bytes}
+_KINDS: Final[Mapping[str, type]] = {
+    "int": int, "long": int, "string": str, "bytearray": bytes, "date": date, "timestamp": datetime,
+}  # fmt: skip
 """The fields whose values a test compares as DuckDB does."""
+
+
+def _is_of(compared: Field, value: Any) -> bool:
+    """Return whether a value has the type of a field; a time without a zone has not that of a timestamp."""
+    return type(value) is _KINDS.get(compared.type.name) and (type(value) is not datetime or value.tzinfo is not None)
 
 
 def _expression(test: Test, schema: Schema) -> duckdb.Expression | None:
@@ -321,8 +325,7 @@ def _expression(test: Test, schema: Schema) -> duckdb.Expression | None:
         return relations.column(test.column).isnull()
     compared = next(each for each in schema.fields if each.name == test.column)
     values = test.values if isinstance(test, OneOf) else (test.value,)
-    kind = _KINDS.get(compared.type.name)
-    if kind is None or not values or not all(type(value) is kind for value in values):
+    if not values or not all(_is_of(compared, value) for value in values):
         return None
     column, constants = relations.column(test.column), [duckdb.ConstantExpression(value) for value in values]
     if isinstance(test, OneOf):

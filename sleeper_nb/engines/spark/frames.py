@@ -17,6 +17,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,6 +27,7 @@ from pyarrow import parquet
 from sleeper_nb.engines.spark.jvm import is_local
 from sleeper_nb.engines.spark.spark_reads import check_reads
 from sleeper_nb.errors import InvalidInput, StorageError
+from sleeper_nb.model.keys import KeyValue, plain_time
 from sleeper_nb.model.partitions import Region
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, FieldType, Schema, quoted_name
@@ -324,9 +326,20 @@ def plan_of(frame: DataFrame) -> str:
     return output.getvalue().strip()
 
 
+def key_literal(value: KeyValue) -> Column:
+    """Return a row key as Spark's literal; PySpark would move times before 1582 into another calendar."""
+    from pyspark.sql import functions as f
+
+    if isinstance(value, datetime):
+        return f.timestamp_micros(f.lit(plain_time(value)))
+    return f.date_from_unix_date(f.lit(plain_time(value))) if isinstance(value, date) else f.lit(value)
+
+
 def _inside(region: Region, schema: Schema) -> Column:
     """Return the condition of the rows whose keys are inside a region."""
     from pyspark.sql import functions as f
 
-    tests = region.comparisons(schema, lambda key: f.col(quoted_name(key.name, "`")), lambda _, value: f.lit(value))
+    tests = region.comparisons(
+        schema, lambda key: f.col(quoted_name(key.name, "`")), lambda _, value: key_literal(value)
+    )
     return reduce(operator.and_, tests, f.lit(True))  # noqa: FBT003 - the constant of an expression

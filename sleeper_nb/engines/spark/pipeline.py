@@ -15,6 +15,7 @@ How a bulk import works:
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial, reduce
 from itertools import chain, groupby, pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,9 +36,11 @@ from sleeper_nb.engines.spark.frames import (
     exact_reader,
     hand_over_keys,
     jvm_opens,
+    key_literal,
 )
 from sleeper_nb.errors import OutcomeUnknown
 from sleeper_nb.model.files import FileReference
+from sleeper_nb.model.keys import KeyValue, key_from_json, key_to_json
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.model.snapshots import Snapshot
@@ -317,29 +320,24 @@ def _pieces(file: SourceFile, footers: dict[str, tuple[pa.Schema, int]]) -> Iter
 # How a Spark task reports to the driver the data file that it wrote: one row for each leaf with rows in it.
 
 
-def _fields(schema: Schema) -> list[Field]:
+def _result_fields() -> list[Field]:
     whole = [Field(name, FieldType("long")) for name in ("leaf", "leaf_rows", "attempt", "rows", "bytes")]
-    keys = [Field(f"{end}_{key.name}", key.type) for end in ("min", "max") for key in schema.row_keys]
-    texts = [Field(name, FieldType("string")) for name in ("filename", "checksum", "statistics")]
-    return [*whole, *texts, *keys]
+    texts = [Field(name, FieldType("string")) for name in ("filename", "checksum", "statistics", "min_key", "max_key")]
+    return [*whole, *texts]
 
 
-def result_ddl(schema: Schema) -> str:
-    """Return Spark's columns of `result`."""
-    return columns_text(_fields(schema))
+_RESULT_FIELDS: Final = _result_fields()
+RESULT_DDL: Final = columns_text(_RESULT_FIELDS)
+"""Spark's columns of `result`; keys are JSON, as PySpark returns timestamps in the time zone of this process."""
 
 
-def result(
-    file: DataFile | None, schema: Schema, leaf_rows: Mapping[int, int] | None = None, attempt: int = 0
-) -> pa.RecordBatch:
+def result(file: DataFile | None, leaf_rows: Mapping[int, int] | None = None, attempt: int = 0) -> pa.RecordBatch:
     """Return the report of a task: its file, None when it had no rows, and how many rows of which leaf it has.
 
     Parameters
     ----------
     file
         What the task wrote.
-    schema
-        The table's schema.
     leaf_rows
         By the index of each leaf in the tree's leaves; None where the driver knows it.
     attempt
@@ -349,23 +347,26 @@ def result(
     if file is not None:
         row |= {"filename": file.filename, "rows": file.rows, "bytes": file.bytes, "checksum": file.checksum}
         row["statistics"] = to_text(file.statistics)
-        row |= {f"min_{key.name}": value for key, value in zip(schema.row_keys, file.min_key, strict=True)}
-        row |= {f"max_{key.name}": value for key, value in zip(schema.row_keys, file.max_key, strict=True)}
-    columns = pa.schema([pa.field(field.name, field.type.arrow) for field in _fields(schema)])
+        row |= {"min_key": _key_text(file.min_key), "max_key": _key_text(file.max_key)}
+    columns = pa.schema([pa.field(field.name, field.type.arrow) for field in _RESULT_FIELDS])
     rows = [{**row, "leaf": leaf, "leaf_rows": count} for leaf, count in (leaf_rows or {0: 0}).items()]
     return pa.RecordBatch.from_pylist(rows, schema=columns)
 
 
-def data_file(row: Any, schema: Schema) -> DataFile | None:
+def _key_text(key: Sequence[KeyValue]) -> str:
+    return json.dumps([key_to_json(value) for value in key])
+
+
+def _key(text: str) -> tuple[KeyValue, ...]:
+    return tuple(map(key_from_json, json.loads(text)))
+
+
+def data_file(row: Any) -> DataFile | None:
     """Return the file that a row of `result` reports; None when the task had no rows."""
     if not row["rows"]:
         return None
-    least, greatest = (
-        tuple(bytes(v) if isinstance(v := row[f"{end}_{key.name}"], bytearray) else v for key in schema.row_keys)
-        for end in ("min", "max")
-    )
-    statistics = from_text(row["statistics"])
-    return DataFile(row["filename"], row["rows"], row["bytes"], least, greatest, row["checksum"], statistics)
+    ends, statistics = (_key(row["min_key"]), _key(row["max_key"])), from_text(row["statistics"])
+    return DataFile(row["filename"], row["rows"], row["bytes"], *ends, row["checksum"], statistics)
 
 
 _LEAF = "__sleeper_leaf"
@@ -427,7 +428,7 @@ class SparkLoad:
             return rows, spark.conf.get("spark.speculation", "false") == "true"
 
         rows, speculation = self._engine.run(action, "bulk import", expected_bytes=bytes_of(sources))
-        for reference, attempt in _references(rows, schema, tree):
+        for reference, attempt in _references(rows, tree):
             self._references.append(reference)
             if speculation or attempt:
                 self._crowded.add(reference.filename.rpartition("/")[0])
@@ -493,11 +494,11 @@ def _compacted(
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            yield result(run_job(job, schema, storage, writing, process=process), schema)
+            yield result(run_job(job, schema, storage, writing, process=process))
 
     hand_over_keys(spark, [storage])
-    (row,) = spark.range(1, numPartitions=1).mapInArrow(task, result_ddl(schema)).collect()
-    made = data_file(row, schema)
+    (row,) = spark.range(1, numPartitions=1).mapInArrow(task, RESULT_DDL).collect()
+    made = data_file(row)
     check_written(spark, storage, [made.filename] if made else ())
     return job, made
 
@@ -528,12 +529,12 @@ def _write(
         rows = (_conformed(batch, schema, counts) for batch in chain([first], batches))
         file = write_sorted(storage, name, schema, rows, settings.writing)
         context = TaskContext.get()
-        yield result(file, schema, counts, context.attemptNumber() if context else 0)
+        yield result(file, counts, context.attemptNumber() if context else 0)
 
     order = [f"`{name}`" for name in schema.sort_order]
     numbered = frame.withColumn(_LEAF, _leaf_number(tree, schema))
     parted = numbered.repartitionById(len(leaves), _LEAF) if settings.file_per_leaf else numbered.repartition(1)
-    reports = parted.sortWithinPartitions(*order).mapInArrow(task, result_ddl(schema)).collect()
+    reports = parted.sortWithinPartitions(*order).mapInArrow(task, RESULT_DDL).collect()
     check_written(spark, storage, {row["filename"] for row in reports if row["rows"]})
     return reports
 
@@ -556,17 +557,17 @@ def _leaf_number(tree: PartitionTree, schema: Schema) -> Column:
             return f.lit(places[node.id])
         left, right = (number(tree[child]) for child in node.child_ids)
         key = f.col(f"`{schema.row_keys[node.dimension].name}`")
-        return f.when(key < f.lit(tree.split_point(node)), left).otherwise(right)
+        return f.when(key < key_literal(tree.split_point(node)), left).otherwise(right)
 
     return number(tree.root)
 
 
-def _references(rows: Sequence[Any], schema: Schema, tree: PartitionTree) -> Iterator[tuple[FileReference, int]]:
+def _references(rows: Sequence[Any], tree: PartitionTree) -> Iterator[tuple[FileReference, int]]:
     """Yield the reference that each leaf gets, and how often the task that wrote its file was started before."""
     of_file = attrgetter("filename")
     for _, group in groupby(sorted(rows, key=of_file), of_file):
         reports = list(group)
-        file = data_file(reports[0], schema)
+        file = data_file(reports[0])
         assert file is not None  # noqa: S101 - a task without rows reports nothing
         for reference in references_to(file, {tree.leaves[row["leaf"]].id: row["leaf_rows"] for row in reports}):
             yield reference, reports[0]["attempt"]

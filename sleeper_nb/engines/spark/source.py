@@ -41,8 +41,7 @@ from sleeper_nb.engines.spark.source_options import AppendOptions, InstancePlace
 from sleeper_nb.engines.spark.source_table import Opener, SourceTable
 from sleeper_nb.engines.spark.spark_errors import without_stack
 from sleeper_nb.engines.spark.spark_settings import PUSHDOWN
-from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.keys import KeyValue, check_key, key_after
+from sleeper_nb.model.keys import KeyValue, compared_key, key_after
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.snapshots import SnapshotReference
@@ -97,13 +96,12 @@ def regions_of(filters: Sequence[Filter], schema: Schema) -> list[Region] | None
 def _ranges(each: Filter, key: Field) -> list[Range] | None:
     """Return the ranges of a key in which a filter can be met, in order; None when it sets no bounds."""
     value: Any = getattr(each, "value", None)
-    try:
-        if isinstance(each, In):
-            values = {check_key(key, one) for one in value if one is not None}
-            return [_exactly(key, one) for one in sorted(values)]
-        return None if value is None else _range(each, key, check_key(key, value))
-    except InvalidInput:  # a value of another type, which Spark compares by its own rules
-        return None
+    if not isinstance(each, In):
+        bound = compared_key(key, value)  # None for a value of another type, which Spark compares by its own rules
+        return None if bound is None else _range(each, key, bound)
+    values = {compared_key(key, one) for one in value if one is not None}
+    keys = [one for one in values if one is not None]
+    return [_exactly(key, one) for one in sorted(keys)] if len(keys) == len(values) else None
 
 
 def _range(each: Filter, key: Field, value: KeyValue) -> list[Range] | None:

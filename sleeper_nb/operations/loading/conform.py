@@ -14,8 +14,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput, hint_text
+from sleeper_nb.model.keys import OUT_OF_YEARS, KeyValue, arrow_value, first_and_last
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.operations.loading.casts import InexactValueError, exactly, fit, kind_of
 from sleeper_nb.report import counted
@@ -183,7 +185,7 @@ def compare_parts(parts: Sequence[RawColumns], schema: Schema) -> Conformed:
     for each in schema.fields:
         if each.name not in names:
             continue
-        column = _column_of_parts(parts, each)
+        column = _column_of_parts(parts, each, is_row_key=each in schema.row_keys)
         if isinstance(column, Difference):
             differences.append(column)
         else:
@@ -203,7 +205,7 @@ def null_notes(names: Container[str], rows: int, schema: Schema) -> tuple[str, .
     return (f"NULL in every row, as the data has no values for it: {', '.join(absent)}",)
 
 
-def _column_of_parts(parts: Sequence[RawColumns], target: Field) -> pa.ChunkedArray | Difference:
+def _column_of_parts(parts: Sequence[RawColumns], target: Field, *, is_row_key: bool) -> pa.ChunkedArray | Difference:
     """Return one column of all parts, cast to its field, or its first difference."""
     notes = ", ".join(part.notes[target.name] for part in parts if target.name in part.notes)
     if not target.nullable:
@@ -217,7 +219,7 @@ def _column_of_parts(parts: Sequence[RawColumns], target: Field) -> pa.ChunkedAr
         if unread is not None:
             return unread
         if target.name in part.columns:
-            column = cast_column(part.columns[target.name], target, part.place)
+            column = cast_column(part.columns[target.name], target, part.place, is_row_key=is_row_key)
         else:
             column = pa.chunked_array([pa.nulls(part.rows, target.type.arrow)])
         if isinstance(column, Difference):
@@ -288,14 +290,16 @@ def nulls_refused(name: str, nulls: int, note: str = "") -> Difference:
     return Difference(name, f"column {name!r} has {counted(nulls, 'null')}{reason}", change)
 
 
-def compare_column(column: pa.ChunkedArray, target: Field) -> pa.ChunkedArray | Difference:
+def compare_column(column: pa.ChunkedArray, target: Field, *, is_row_key: bool) -> pa.ChunkedArray | Difference:
     """Return a column cast to its field, or the difference."""
     if column.null_count and not target.nullable:
         return nulls_refused(target.name, column.null_count)
-    return cast_column(column, target, row_number)
+    return cast_column(column, target, row_number, is_row_key=is_row_key)
 
 
-def cast_column(column: pa.ChunkedArray, target: Field, place: Callable[[int], str]) -> pa.ChunkedArray | Difference:
+def cast_column(
+    column: pa.ChunkedArray, target: Field, place: Callable[[int], str], *, is_row_key: bool
+) -> pa.ChunkedArray | Difference:
     """Return a column cast to its field, or the first difference; nulls are not checked."""
     if fit(kind_of(column.type), target.type.name) == "refused" and not len(column):
         return inexact(InexactValueError(kind_of(column.type), target.type), target, place)
@@ -307,7 +311,23 @@ def cast_column(column: pa.ChunkedArray, target: Field, place: Callable[[int], s
             here = error if error.index is None else error.at(start + error.index)
             return inexact(here, target, place)
         start += len(chunk)
-    return pa.chunked_array(chunks, target.type.arrow)
+    cast = pa.chunked_array(chunks, target.type.arrow)
+    ends = first_and_last(target.type.name) if is_row_key else None
+    return cast if ends is None else _within_years(cast, ends, target, place)
+
+
+def _within_years(
+    column: pa.ChunkedArray, ends: tuple[KeyValue, KeyValue], target: Field, place: Callable[[int], str]
+) -> pa.ChunkedArray | Difference:
+    """Return the column of a row key, or the difference of its first time that Python does not have."""
+    first, last = (arrow_value(end, column.type) for end in ends)
+    at = pc.index(pc.or_(pc.less(column, first), pc.greater(column, last)), pa.scalar(True)).as_py()  # noqa: FBT003
+    if at < 0:
+        return column
+    row = place(at)
+    where = f"column {target.name!r}, {row}" if row else f"column {target.name!r}"
+    problem = f"{where}: the {target.type} is out of range"
+    return Difference(target.name, problem, f"{OUT_OF_YEARS}; nothing was ingested")
 
 
 def inexact(error: InexactValueError, target: Field, place: Callable[[int], str]) -> Difference:

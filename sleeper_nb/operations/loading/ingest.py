@@ -476,7 +476,7 @@ def _inspect_parquet(file: SourceFile, schema: Schema) -> Conformed:
             if nulls:
                 differences.append(nulls_refused(field.name, nulls))
             elif field.name in keys or nulls is None or types[field.name] != field.type.arrow:
-                column = compare_column(read_parquet(file, opened, field.name), field)
+                column = compare_column(read_parquet(file, opened, field.name), field, is_row_key=field.name in keys)
                 if isinstance(column, Difference):
                     differences.append(column)
                 else:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.model.even_partitions import MOST_LEAVES
-from sleeper_nb.model.schema import ROW_KEY_TYPES, Field, Schema
+from sleeper_nb.model.schema import KEY_TYPES, Field, Schema
 from sleeper_nb.operations.loading.casts import BAD_VALUE
 from sleeper_nb.operations.loading.conform import Difference, compare_column
 from sleeper_nb.operations.loading.data_columns import DataColumn
@@ -110,9 +110,8 @@ def _keys_of(file: SourceFile, groups: Sequence[int], schema: Schema) -> Iterato
         for group in groups:
             columns = {}
             for key in schema.row_keys:
-                column = compare_column(
-                    read_parquet(file, opened, key.name, group), Field(key.name, key.type, nullable=True)
-                )
+                read = read_parquet(file, opened, key.name, group)
+                column = compare_column(read, Field(key.name, key.type, nullable=True), is_row_key=True)
                 if isinstance(column, Difference):
                     return
                 columns[key.name] = column
@@ -143,7 +142,7 @@ class KeyCandidate:
     @property
     def fits(self) -> bool:
         """Whether the column can be a row key of these rows."""
-        return self.column.type is not None and self.column.type.name in ROW_KEY_TYPES and not self.nulls
+        return self.column.type is not None and self.column.type.name in KEY_TYPES and not self.nulls
 
 
 def key_candidates(sources: Sequence[IngestSource], columns: Sequence[DataColumn]) -> tuple[KeyCandidate, ...]:

@@ -77,7 +77,7 @@ def column_ends(state: TableState, names: Iterable[str]) -> dict[str, ColumnEnds
     found = {}
     for name in names:
         if name in keys:
-            low, high = active[f"min_{name}"], active[f"max_{name}"]
+            low, high = (plain_column(active[f"{end}_{name}"]) for end in ("min", "max"))
             found[name] = ColumnEnds(keys[name].type.arrow, low, high, None)
         elif name in fields and (column := fields[name].column) in with_statistics:
             low, high = (plain_column(active[f"{prefix}{column}"]) for prefix in (MIN, MAX))

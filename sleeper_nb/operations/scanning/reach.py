@@ -13,8 +13,7 @@ from functools import reduce
 from itertools import product
 from typing import Any, Final, Literal
 
-from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.keys import check_key, key_after
+from sleeper_nb.model.keys import compared_key, key_after
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Field, Schema
 
@@ -202,9 +201,8 @@ def _ranges(test: Compared | OneOf | IsNull, key: Field) -> list[Range] | None:
 
 
 def _range(sign: Sign, value: Any, key: Field) -> Range | None:
-    try:
-        checked = check_key(key, value)
-    except InvalidInput:  # the value is of another type, or beyond what the key's type can hold
+    checked = compared_key(key, value)
+    if checked is None:
         return None
     after = key_after(key, checked)
     if sign == ">":

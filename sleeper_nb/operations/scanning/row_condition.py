@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.keys import check_key, key_after
+from sleeper_nb.model.keys import compared_key, key_after
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.operations.scanning.reach import Test
@@ -94,9 +93,8 @@ def regions_of_rows(
 def _matching_range(each: KeyComparison, schema: Schema) -> Range | None:
     """Return the keys for which a comparison holds; None if they are not a range."""
     key = next(key for key in schema.row_keys if key.name == each.column)
-    try:
-        value = check_key(key, each.value)
-    except InvalidInput:  # the value is beyond what the key's type can hold
+    value = compared_key(key, each.value)
+    if value is None:  # it is beyond what the key's type can hold
         return None
     next_value = key_after(key, value)
     if each.sign == ">":

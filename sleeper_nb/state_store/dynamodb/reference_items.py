@@ -20,7 +20,7 @@ from sleeper_nb.catalog.dynamodb.catalog import DynamoDBCatalog
 from sleeper_nb.catalog.dynamodb.items import Item, KeyedTable
 from sleeper_nb.catalog.dynamodb.rows import Rows
 from sleeper_nb.model.files import ACTIVE, READY_FOR_GC, key_names, without_statistics
-from sleeper_nb.model.keys import KeyValue
+from sleeper_nb.model.keys import KeyValue, key_from_json, key_to_json
 from sleeper_nb.model.partitions import Partition, PartitionTree, Range, Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import from_micros, to_micros
@@ -195,10 +195,10 @@ def _region(item: Item) -> Region:
     return Region(tuple(Range(low, high) for low, high in bounds))
 
 
-def _cells(values: Iterable[KeyValue | None]) -> list[list[KeyValue]]:
+def _cells(values: Iterable[KeyValue | None]) -> list[list[Any]]:
     """Return values for a list in an item: each as a list of one value, or an empty list for None."""
-    return [[] if value is None else [value] for value in values]
+    return [[] if value is None else [value if isinstance(value, bytes) else key_to_json(value)] for value in values]
 
 
-def _values(cells: Iterable[Sequence[KeyValue]]) -> list[KeyValue | None]:
-    return [cell[0] if cell else None for cell in cells]
+def _values(cells: Iterable[Sequence[Any]]) -> list[KeyValue | None]:
+    return [key_from_json(cell[0]) if cell else None for cell in cells]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
 from itertools import combinations
 
 import pytest
@@ -22,10 +23,16 @@ from pyspark.sql.datasource import (
 from sleeper_nb.engines.spark.source import MOST_REGIONS, regions_of
 from sleeper_nb.model.schema import Schema
 
-SCHEMA = Schema({"word": "string", "n": "int", "b": "bytearray"}, values={"x": "int?"})
+KEYS = {"word": "string", "n": "int", "b": "bytearray", "day": "date", "ts": "timestamp"}
+SCHEMA = Schema(KEYS, values={"x": "int?"})
 WORDS = ["", "a", "a\0", "ab", "b", "\ud7ff", "\ue000", "\uffff", "\U0010ffff", "\U0010ffff\U0010ffff"]
 NUMBERS = [-(2**31), -1, 0, 1, 2**31 - 1]
 BYTES = [b"", b"\0", b"a", b"\xff", b"\xff\xff"]
+DAYS = [date.min, date(1582, 10, 4), date(2013, 1, 1), date.max]
+INSTANTS = [
+    datetime.min.replace(tzinfo=UTC), datetime(1582, 10, 4, 23, 59, 59, 999999, UTC), datetime(2013, 1, 1, tzinfo=UTC),
+    datetime.max.replace(tzinfo=UTC),
+]  # fmt: skip
 COMPARE = {
     EqualTo: lambda key, value: key == value,
     EqualNullSafe: lambda key, value: key == value,
@@ -54,7 +61,7 @@ def meets(filters, row):
     return True
 
 
-values = {"word": st.sampled_from(WORDS), "n": st.sampled_from(NUMBERS), "b": st.sampled_from(BYTES)}
+values = {name: st.sampled_from(some) for name, some in zip(KEYS, (WORDS, NUMBERS, BYTES, DAYS, INSTANTS), strict=True)}
 comparisons = st.sampled_from(sorted(values)).flatmap(
     lambda name: st.builds(lambda kind, value: kind((name,), value), st.sampled_from(list(COMPARE)), values[name])
 )
@@ -72,7 +79,7 @@ def test_regions_hold_every_row_that_meets_the_filters_and_do_not_overlap(filter
         assert not filters
         return
     for row in found:
-        inside = [region for region in regions if (row["word"], row["n"], row["b"]) in region]
+        inside = [region for region in regions if tuple(row[name] for name in KEYS) in region]
         assert len(inside) <= 1
         assert inside or not meets(filters, row)
     assert all(one.intersect(other) is None for one, other in combinations(regions, 2))
@@ -86,6 +93,11 @@ def test_regions_hold_every_row_that_meets_the_filters_and_do_not_overlap(filter
         EqualTo(("n",), "1"),  # of another type
         EqualTo(("n",), 2**31),
         EqualTo(("n",), None),
+        EqualTo(("day",), INSTANTS[2]),
+        EqualTo(("day",), "2013-01-01"),
+        EqualTo(("ts",), DAYS[2]),
+        EqualTo(("ts",), datetime(2013, 1, 1)),  # noqa: DTZ001 - of another type, TIMESTAMP_NTZ
+        In(("ts",), (INSTANTS[2], datetime(2013, 1, 1))),  # noqa: DTZ001
         IsNotNull(("word",)),
         Not(EqualTo(("word",), "a")),
         StringContains(("word",), "a"),
@@ -97,7 +109,7 @@ def test_what_says_nothing_of_keys_prunes_nothing(unusable):
 
 def test_a_comparison_leaves_exactly_its_keys():
     (region,) = regions_of([EqualTo(("word",), "a"), GreaterThan(("n",), 3)], SCHEMA)
-    assert [(r.min, r.max) for r in region.ranges] == [("a", "a\0"), (4, None), (None, None)]
+    assert [(r.min, r.max) for r in region.ranges] == [("a", "a\0"), (4, None), *((None, None),) * 3]
 
 
 def test_contradictions_leave_nothing_to_read():
