@@ -46,9 +46,9 @@ from sleeper_nb.operations.loading.source_files import CsvFormat
 from sleeper_nb.operations.scanning.arrow_dataset import dataset_of
 from sleeper_nb.operations.scanning.export import ExportReport, export
 from sleeper_nb.operations.scanning.footers import with_row_groups
-from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Compared, Reach, Test
+from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Reach, Test, parts_met
 from sleeper_nb.operations.scanning.read_rows import read, stream
-from sleeper_nb.operations.scanning.row_condition import Condition, regions_of_rows
+from sleeper_nb.operations.scanning.row_condition import Condition
 from sleeper_nb.operations.scanning.scan_plan import (
     ScanPlan,
     TableRows,
@@ -476,9 +476,9 @@ class TableAt(Report):
         sources.check_columns(chosen, schema)
         condition = None if where is None else c.engines.condition(where, schema)
         if condition is not None:
-            regions = regions_of_rows(regions, condition.necessary, schema)
+            regions = parts_met(regions, condition.necessary, schema)
         processing = self._processing(schema)
-        necessary = () if condition is None else (condition.reach, *(Compared(*each) for each in condition.necessary))
+        necessary = () if condition is None else (condition.reach, *condition.necessary)
 
         def planned(test: Test) -> ScanPlan:
             return plan_scan(state, regions, processing, Reach.of(AllOf((*necessary, test)), schema))
