@@ -188,7 +188,8 @@ class Scan(Report, Tabular):
     def to_dataset(self) -> Dataset:
         """Return a `pyarrow.dataset.Dataset`, for libraries that read one; the files are read when it is.
 
-        A filter on row keys leaves out files, and other filters row groups: ``to_table(filter=ds.field("k") == 5)``.
+        A filter on row keys, or on columns with statistics, leaves out files: ``to_table(filter=ds.field("k") == 5)``.
+        Other filters leave out row groups.
         Only of files of which some rows count, the rows are read now: those beyond ``keys`` or ``region``, or left to a
         leaf by a split. Rows are in no order. The files are kept until the session is closed.
 
