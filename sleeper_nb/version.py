@@ -470,38 +470,46 @@ class TableAt(Report):
         NotFound, InvalidInput
             When there is no such column, or the condition does not fit the schema; before any row is read.
         """
-        c, state = self._opened.components, self.state
-        schema, began = state.schema, c.clock.now()
-        regions: Sequence[Region] | None = regions_of(schema, keys, region)
+        state, began = self.state, self._opened.components.clock.now()
+        regions = regions_of(state.schema, keys, region)
         chosen = None if columns is None else tuple(columns)
-        sources.check_columns(chosen, schema)
-        condition = None if where is None else c.engines.condition(where, schema)
+        sources.check_columns(chosen, state.schema)
+        condition = None if where is None else self._opened.components.engines.condition(where, state.schema)
+        planned = self._planner(state, regions, condition)
+        return replace(
+            self._scan(state, planned, began), columns=chosen, where=where, limit=limit, _condition=condition
+        )
+
+    def _planner(
+        self, state: TableState, regions: Sequence[Region] | None, condition: Condition | None
+    ) -> Callable[[Test], ScanPlan]:
+        """Return what plans the rows of some regions that can meet a condition and another test."""
+        processing, necessary = self._processing(state.schema), list[Test]()
         if condition is not None:
-            regions = parts_met(regions, condition.necessary, schema)
-        processing = self._processing(schema)
-        necessary = () if condition is None else (condition.reach, *condition.necessary)
+            regions = parts_met(regions, condition.necessary, state.schema)
+            necessary = [condition.reach, *condition.necessary]
 
         def planned(test: Test) -> ScanPlan:
-            return plan_scan(state, regions, processing, Reach.of(AllOf((*necessary, test)), schema))
+            return plan_scan(state, regions, processing, Reach.of(AllOf((*necessary, test)), state.schema))
 
-        plan = planned(ANY_ROW)
+        return planned
+
+    def _scan(self, state: TableState, planned: Callable[[Test], ScanPlan], began: datetime) -> Scan:
+        """Return the scan of all rows that are planned."""
+        components, plan, storage = self._opened.components, planned(ANY_ROW), self._store.storage
         return Scan(
             table=self.name,
             resolved=self.resolved,
             _plan=plan,
-            _storage=self._store.storage,
-            _engines=c.engines,
+            _storage=storage,
+            _engines=components.engines,
             _guard=self._guard(plan.bytes),
-            _clock=c.clock,
+            _clock=components.clock,
             _began=began,
-            columns=chosen,
-            where=where,
-            limit=limit,
-            _condition=condition,
             _planned_first=partial(plan_first_rows, plan, state),
             _narrowed=planned,
-            _dataset=partial(dataset_of, plan, state, self._store.storage),
-            _progress=c.progress,
+            _dataset=partial(dataset_of, plan, state, storage),
+            _progress=components.progress,
         )
 
     @checked
