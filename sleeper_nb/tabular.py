@@ -25,7 +25,8 @@ class Tabular:
     """Base class of values with rows and columns.
 
     ``pa.table(value)``, ``pl.DataFrame(value)``, ``pd.DataFrame.from_arrow(value)`` and ``duckdb.sql("FROM value")``
-    read it through the Arrow stream that it offers. ``for row in value`` gives a dictionary for each row, and
+    read it through the Arrow stream that it offers; of whole numbers with NULLs, pandas then makes floats, which
+    `to_pandas` does not. ``for row in value`` gives a dictionary for each row, and
     ``len(value)`` counts the rows. The value itself is true, also without rows: a test must not read a table.
     """
 

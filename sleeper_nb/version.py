@@ -46,9 +46,9 @@ from sleeper_nb.operations.loading.source_files import CsvFormat
 from sleeper_nb.operations.scanning.arrow_dataset import dataset_of
 from sleeper_nb.operations.scanning.export import ExportReport, export
 from sleeper_nb.operations.scanning.footers import with_row_groups
-from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Compared, Reach, Test
+from sleeper_nb.operations.scanning.reach import ANY_ROW, AllOf, Reach, Test, parts_met
 from sleeper_nb.operations.scanning.read_rows import read, stream
-from sleeper_nb.operations.scanning.row_condition import Condition, regions_of_rows
+from sleeper_nb.operations.scanning.row_condition import Condition
 from sleeper_nb.operations.scanning.scan_plan import (
     ScanPlan,
     TableRows,
@@ -188,7 +188,8 @@ class Scan(Report, Tabular):
     def to_dataset(self) -> Dataset:
         """Return a `pyarrow.dataset.Dataset`, for libraries that read one; the files are read when it is.
 
-        A filter on row keys leaves out files, and other filters row groups: ``to_table(filter=ds.field("k") == 5)``.
+        A filter on row keys, or on columns with statistics, leaves out files: ``to_table(filter=ds.field("k") == 5)``.
+        Other filters leave out row groups.
         Only of files of which some rows count, the rows are read now: those beyond ``keys`` or ``region``, or left to a
         leaf by a split. Rows are in no order. The files are kept until the session is closed.
 
@@ -470,38 +471,46 @@ class TableAt(Report):
         NotFound, InvalidInput
             When there is no such column, or the condition does not fit the schema; before any row is read.
         """
-        c, state = self._opened.components, self.state
-        schema, began = state.schema, c.clock.now()
-        regions: Sequence[Region] | None = regions_of(schema, keys, region)
+        state, began = self.state, self._opened.components.clock.now()
+        regions = regions_of(state.schema, keys, region)
         chosen = None if columns is None else tuple(columns)
-        sources.check_columns(chosen, schema)
-        condition = None if where is None else c.engines.condition(where, schema)
+        sources.check_columns(chosen, state.schema)
+        condition = None if where is None else self._opened.components.engines.condition(where, state.schema)
+        planned = self._planner(state, regions, condition)
+        return replace(
+            self._scan(state, planned, began), columns=chosen, where=where, limit=limit, _condition=condition
+        )
+
+    def _planner(
+        self, state: TableState, regions: Sequence[Region] | None, condition: Condition | None
+    ) -> Callable[[Test], ScanPlan]:
+        """Return what plans the rows of some regions that can meet a condition and another test."""
+        processing, necessary = self._processing(state.schema), list[Test]()
         if condition is not None:
-            regions = regions_of_rows(regions, condition.necessary, schema)
-        processing = self._processing(schema)
-        necessary = () if condition is None else (condition.reach, *(Compared(*each) for each in condition.necessary))
+            regions = parts_met(regions, condition.necessary, state.schema)
+            necessary = [condition.reach, *condition.necessary]
 
         def planned(test: Test) -> ScanPlan:
-            return plan_scan(state, regions, processing, Reach.of(AllOf((*necessary, test)), schema))
+            return plan_scan(state, regions, processing, Reach.of(AllOf((*necessary, test)), state.schema))
 
-        plan = planned(ANY_ROW)
+        return planned
+
+    def _scan(self, state: TableState, planned: Callable[[Test], ScanPlan], began: datetime) -> Scan:
+        """Return the scan of all rows that are planned."""
+        components, plan, storage = self._opened.components, planned(ANY_ROW), self._store.storage
         return Scan(
             table=self.name,
             resolved=self.resolved,
             _plan=plan,
-            _storage=self._store.storage,
-            _engines=c.engines,
+            _storage=storage,
+            _engines=components.engines,
             _guard=self._guard(plan.bytes),
-            _clock=c.clock,
+            _clock=components.clock,
             _began=began,
-            columns=chosen,
-            where=where,
-            limit=limit,
-            _condition=condition,
             _planned_first=partial(plan_first_rows, plan, state),
             _narrowed=planned,
-            _dataset=partial(dataset_of, plan, state, self._store.storage),
-            _progress=c.progress,
+            _dataset=partial(dataset_of, plan, state, storage),
+            _progress=components.progress,
         )
 
     @checked

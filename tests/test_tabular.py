@@ -95,6 +95,17 @@ def test_a_value_with_rows_is_a_table_for_every_library(value_of: Callable[[str]
         assert cells(found) == cells(rows), protocol
 
 
+@pytest.mark.skipif(not hasattr(pd.DataFrame, "from_arrow"), reason="pandas has DataFrame.from_arrow from version 3 on")
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_with_rows_is_a_table_for_pandas_itself(value_of: Callable[[str], Any], name: str):
+    value = value_of(name)
+    frame = pd.DataFrame.from_arrow(value)  # type: ignore[attr-defined]
+    rows = value.to_arrow()
+    assert list(frame.columns) == rows.column_names
+    # pandas makes numbers with a fraction of whole numbers where some are NULL: here they are whole again
+    assert cells(pa.Table.from_pandas(frame, rows.schema, preserve_index=False)) == cells(rows)
+
+
 @pytest.mark.parametrize("name", VALUES)
 def test_a_value_with_rows_has_a_length_and_can_be_iterated(value_of: Callable[[str], Any], name: str):
     value = value_of(name)

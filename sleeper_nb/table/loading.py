@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import EngineError, InvalidInput
@@ -26,6 +26,9 @@ from sleeper_nb.operations.loading.source_files import CsvFormat
 from sleeper_nb.operations.loading.sources import IngestSource
 from sleeper_nb.operations.versioning.periodic_savepoints import saved_if_due
 from sleeper_nb.progress import finishing
+
+if TYPE_CHECKING:
+    from sleeper_nb.engines.spark.source_table import WrittenLoad
 
 logger = logging.getLogger(__name__)
 
@@ -120,28 +123,24 @@ def _bulk_import(table: OpenTable, data: Sequence[IngestSource], message: str | 
     return _once(table, "bulk-import", job_id, add)
 
 
-def add_written(
-    table: OpenTable,
-    write: Callable[[], Iterable[FileReference]],
-    *,
-    schema: Schema,
-    run_id: str,
-    began: datetime,
-    message: str | None,
-    job_id: str | None,
-) -> Snapshot:
-    """Add files that tasks of Spark wrote; parameters as `sleeper_nb.engines.spark.source_table.AddWritten`."""
+def add_written(table: OpenTable, load: WrittenLoad, write: Callable[[], Iterable[FileReference]]) -> Snapshot:
+    """Add files that tasks of Spark wrote: `sleeper_nb.engines.spark.source_table.AddWritten` for a table."""
     author = table.components.author
 
     def add() -> Snapshot:
         return ingest.write_and_commit(
-            table.store, lambda *_: write(), message=message, author=author, job_id=job_id, rows_schema=schema
+            table.store,
+            lambda *_: write(),
+            message=load.message,
+            author=author,
+            job_id=load.job_id,
+            rows_schema=load.schema,
         )
 
-    if job_id is None:
-        loaded = _tracked(table, "bulk-import", run_id, add, began)
+    if load.job_id is None:
+        loaded = _tracked(table, "bulk-import", load.run_id, add, load.began)
     else:
-        loaded = _once(table, "bulk-import", job_id, add, began)
+        loaded = _once(table, "bulk-import", load.job_id, add, load.began)
     return saved_if_due(table.store, loaded, table.properties[SAVEPOINT_INTERVAL], author)
 
 

@@ -11,32 +11,24 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
 from sleeper_nb.engines.duckdb.database import connect_anew, interruptible
-from sleeper_nb.engines.duckdb.pushed_filters import reach_of
+from sleeper_nb.engines.duckdb.pushed_filters import SIGNS, reach_of
 from sleeper_nb.engines.duckdb.syntax_tree import syntax_tree, tree_nodes
 from sleeper_nb.errors import Action, Hint, InvalidInput, NotFound
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.scanning.reach import ANY_ROW, Test
+from sleeper_nb.operations.scanning.reach import ANY_ROW, Compared, Test, swapped
 from sleeper_nb.operations.scanning.read_rows import coalesced
-from sleeper_nb.operations.scanning.row_condition import KeyComparison
 from sleeper_nb.sql.tokens import DEEPEST, DUCKDB_RESERVED, depth_of, tokenize
 
 _ROWS: Final = "rows of the scan"
 _NUMBER: Final = "number of the row"
 """Names with spaces, so that no column has them."""
-
-_Sign = Literal["=", "<", "<=", ">", ">="]
-_SIGNS: Final[Mapping[str, _Sign]] = {
-    "COMPARE_EQUAL": "=", "COMPARE_LESSTHAN": "<", "COMPARE_LESSTHANOREQUALTO": "<=", "COMPARE_GREATERTHAN": ">",
-    "COMPARE_GREATERTHANOREQUALTO": ">=",
-}  # fmt: skip
-_SWAPPED: Final[Mapping[str, _Sign]] = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 _SEPARATE: Final = {
     "SUBQUERY": "a subquery",
@@ -87,7 +79,7 @@ class DuckDBCondition:
     columns: frozenset[str]
     schema: pa.Schema
     names: tuple[str, ...]
-    necessary: tuple[KeyComparison, ...]
+    necessary: tuple[Compared, ...]
     connect: Callable[[], duckdb.DuckDBPyConnection] = field(compare=False, repr=False)
     is_understood: bool = False
     reach: Test = field(default=ANY_ROW, compare=False, repr=False)
@@ -208,7 +200,7 @@ def _check_depth(text: str) -> None:
         raise _condition_error(text, message, "join its parts by AND and OR, or use IN")
 
 
-def _comparisons(tree: Mapping[str, Any], schema: pa.Schema) -> list[KeyComparison | None]:
+def _comparisons(tree: Mapping[str, Any], schema: pa.Schema) -> list[Compared | None]:
     """Return each part of a condition that is joined by AND; None for one that is no plain comparison.
 
     A plain comparison is one of a column with a literal, both whole numbers or both texts.
@@ -218,18 +210,18 @@ def _comparisons(tree: Mapping[str, Any], schema: pa.Schema) -> list[KeyComparis
     return [_comparison(node, columns) for node in nodes]
 
 
-def _comparison(node: Mapping[str, Any], columns: Mapping[str, pa.Field]) -> KeyComparison | None:
-    left, right, sign = node.get("left", {}), node.get("right", {}), _SIGNS.get(node["type"])
+def _comparison(node: Mapping[str, Any], columns: Mapping[str, pa.Field]) -> Compared | None:
+    left, right, sign = node.get("left", {}), node.get("right", {}), SIGNS.get(node["type"])
     if "literal" in left:
-        left, right, sign = right, left, _SWAPPED.get(sign or "")
+        left, right, sign = right, left, sign and swapped(sign)
     field, literal = columns.get(".".join(left.get("column_names", ())).casefold()), right.get("literal", {})
     if sign is None or field is None:
         return None
     if pa.types.is_integer(field.type) and literal.get("kind") == "INTEGER":
         value = int(literal["text"])
-        return KeyComparison(field.name, sign, value) if -(2**63) <= value < 2**63 else None
+        return Compared(field.name, sign, value) if -(2**63) <= value < 2**63 else None
     if pa.types.is_string(field.type) and literal.get("kind") == "STRING":
-        return KeyComparison(field.name, sign, literal["text"])
+        return Compared(field.name, sign, literal["text"])
     return None
 
 

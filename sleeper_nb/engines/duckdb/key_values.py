@@ -1,6 +1,7 @@
 """The keys of small inputs that limit what is read of a large table: which are worth reading, and their values.
 
-`joined_keys` says of which columns a row of a large table needs a value. Where these are columns of small tables or of
+DuckDB reads them, whichever engine then runs the statement. The plan of that engine says of which columns a row of a
+large table needs a value (`sleeper_nb.operations.scanning.join_rules`). Where these are columns of small tables or of
 variables, their values are read first. Too many to tell apart become ranges that cover them. All rows count that the
 statement may read of the small input, so that too much of the large table may be read, but never too little.
 """
@@ -22,10 +23,11 @@ import duckdb
 from sleeper_nb.engines.duckdb import relations
 from sleeper_nb.engines.duckdb.database import Database, interruptible
 from sleeper_nb.engines.duckdb.duckdb_reads import Query
-from sleeper_nb.engines.duckdb.joined_keys import ScanKeys, TableColumn, joined_keys
+from sleeper_nb.engines.duckdb.joined_keys import joined_keys
 from sleeper_nb.engines.duckdb.pushed_filters import planning, variable_table
 from sleeper_nb.model.keys import compared_key, first_and_last
 from sleeper_nb.model.schema import Field, Schema
+from sleeper_nb.operations.scanning.join_rules import ScanKeys, TableColumn
 from sleeper_nb.operations.scanning.reach import (
     ANY_ROW,
     AllOf,
@@ -81,6 +83,15 @@ class KeyLookups:
         texts = {table: f"keys of {_names(found)} would be read first" for table, found in self.of_tables.items()}
         return necessary.also({}, texts)
 
+    def narrowed(self, bound: Bound, necessary: Necessary, database: Database, *, dry_run: bool) -> tuple[Bound, str]:
+        """Return a statement that reads less by the keys, and how many they are, for users; a dry run reads none."""
+        if not self.of_tables:
+            return bound, ""
+        if dry_run:
+            return bound.narrowed(self.planned(necessary)), ""
+        necessary, note = self.read(necessary, database)
+        return bound.narrowed(necessary), note
+
     def read(self, necessary: Necessary, database: Database) -> tuple[Necessary, str]:
         """Return what is necessary with the keys, which are read now, and how many they are, for users."""
         values: dict[_Source, _Values] = {}
@@ -95,6 +106,9 @@ class KeyLookups:
         return necessary.also(tests, texts), _counts(list(sources), values)
 
 
+NO_LOOKUPS: Final = KeyLookups({}, {})
+
+
 def key_lookups(
     bound: Bound,
     queries: Mapping[str, Query],
@@ -103,7 +117,7 @@ def key_lookups(
     moment: Mapping[str, str],
     necessary: Necessary,
 ) -> KeyLookups:
-    """Return which keys of small inputs limit the large tables of a statement; none where it does not pay.
+    """Return which keys of small inputs limit the large tables of a statement that DuckDB runs, as `lookups_of`.
 
     Parameters
     ----------
@@ -114,28 +128,43 @@ def key_lookups(
     necessary
         What the rows of its tables must meet.
     """
-    inputs = bound.by_name
-    plans = {name: rows.plan for name, rows in bound.tables.items() if name in necessary.tests}
-    large = {name: plan for name, plan in plans.items() if _files(plan) >= MANY_FILES}
-    nothing = KeyLookups({}, {})
-    if not large or len(inputs) < 2:
-        return nothing
+    if not large_tables(bound, necessary):
+        return NO_LOOKUPS
     statement = Statement.of(queries[bound.statement.text].asked, dialect="duckdb")
     try:
         with planning(bound, queries, database, moment) as (connection, stand_ins):
             mark = bound.unused_mark
             names = {
-                stand_ins[name].table if name in stand_ins else variable_table(mark, name): name for name in inputs
+                stand_ins[name].table if name in stand_ins else variable_table(mark, name): name
+                for name in bound.by_name
             }
             found = joined_keys(connection, statement, values, names)
     except (duckdb.Error, RecursionError) as error:
         logger.debug("no keys are read first, as DuckDB does not serialize the plan: %s", error)
-        return nothing
-    found_by_name = {names[table]: scans for table, scans in found.items()}
-    small = _SmallInputs(inputs, names, necessary)
+        return NO_LOOKUPS
+    return lookups_of(bound, found, necessary)
+
+
+def large_tables(bound: Bound, necessary: Necessary) -> dict[str, ScanPlan]:
+    """Return the tables, by generated name, of which it pays to leave out files by the keys of the other inputs."""
+    plans = {name: rows.plan for name, rows in bound.tables.items() if name in necessary.tests}
+    return {name: plan for name, plan in plans.items() if _files(plan) >= MANY_FILES} if len(bound.by_name) > 1 else {}
+
+
+def lookups_of(bound: Bound, joined: Mapping[str, tuple[ScanKeys, ...]], necessary: Necessary) -> KeyLookups:
+    """Return which keys of small inputs limit the large tables of a statement; none where it does not pay.
+
+    Parameters
+    ----------
+    bound, necessary
+        As of `key_lookups`.
+    joined
+        What the rows of each scan of a table must meet, by generated name, as the plan of an engine says it.
+    """
+    small = _SmallInputs(bound.by_name, necessary)
     alternatives = {
-        name: tuple(small.keys_of(scan, bound.tables[name].state.schema, plan) for scan in found_by_name.get(name, ()))
-        for name, plan in large.items()
+        name: tuple(small.keys_of(scan, bound.tables[name].state.schema, plan) for scan in joined.get(name, ()))
+        for name, plan in large_tables(bound, necessary).items()
     }
     kept = {name: scans for name, scans in alternatives.items() if scans and all(scans)}
     return KeyLookups(kept, {name: bound.tables[name] for name in kept})
@@ -147,10 +176,9 @@ def _files(plan: ScanPlan) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _SmallInputs:
-    """Finds the columns of small inputs: `inputs` by generated name, which `names` has by the name in the plan."""
+    """Finds the columns of small inputs: `inputs` by generated name."""
 
     inputs: Mapping[str, BoundSource | BoundVariable]
-    names: Mapping[str, str]
     necessary: Necessary
 
     def keys_of(self, scan: ScanKeys, schema: Schema, plan: ScanPlan) -> _KeysOfScan:
@@ -166,7 +194,7 @@ class _SmallInputs:
         return tuple(found)
 
     def _source(self, column: TableColumn, large: ScanPlan) -> _Source | None:
-        name = self.names[column.table]
+        name = column.table
         what = self.inputs[name]
         if isinstance(what, BoundVariable):
             is_small = what.spark_frame is None and what.to_arrow().num_rows <= _SMALL_ROWS

@@ -47,7 +47,7 @@ from sleeper_nb.sql.variables import BoundVariable
 
 logger = logging.getLogger(__name__)
 
-_SIGNS: Final[Mapping[str, Sign]] = {
+SIGNS: Final[Mapping[str, Sign]] = {
     "COMPARE_EQUAL": "=", "COMPARE_LESSTHAN": "<", "COMPARE_LESSTHANOREQUALTO": "<=", "COMPARE_GREATERTHAN": ">",
     "COMPARE_GREATERTHANOREQUALTO": ">=",
 }  # fmt: skip
@@ -277,8 +277,8 @@ def _read(node: Mapping[str, Any], columns: Mapping[str, str]) -> Test:
         return AllOf(tuple(_read(child, columns) for child in node["children"]))
     if kind == "CONJUNCTION_OR":
         return AnyOf(tuple(_read(child, columns) for child in node["children"]))
-    if kind in _SIGNS:
-        return _compared(node, _SIGNS[kind], columns)
+    if kind in SIGNS:
+        return _compared(node, SIGNS[kind], columns)
     children: Sequence[dict[str, Any]] = node.get("children") or ()
     if kind == "COMPARE_BETWEEN":
         low, high = ({"left": node["input"], "right": node[end]} for end in ("lower", "upper"))

@@ -25,6 +25,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.spark.frames import check_seen
+from sleeper_nb.engines.spark.source_table import WrittenLoad
 from sleeper_nb.engines.spark.spark_errors import without_stack
 from sleeper_nb.errors import InvalidInput, OutcomeUnknown, SleeperError, StorageError
 from sleeper_nb.model.files import FileReference
@@ -180,14 +181,8 @@ class AppendWriter(DataSourceArrowWriter):
     def _commit(self, table: SourceTable, reports: Sequence[TaskReport]) -> None:
         plan, store = self.plan, table.store
         try:
-            made = table.add_written(
-                lambda: self._references(reports, table.name),
-                schema=plan.schema,
-                run_id=plan.run_id,
-                began=plan.began,
-                message=self.options.message,
-                job_id=self.options.job_id,
-            )
+            load = WrittenLoad(plan.run_id, plan.began, plan.schema, self.options.message, self.options.job_id)
+            made = table.add_written(load, lambda: self._references(reports, table.name))
         except OutcomeUnknown:
             raise  # the files may be in the table: they must stay
         except BaseException:

@@ -7,9 +7,7 @@ own, so that a name in a condition is that column and no alias. Whatever is not 
 
 from __future__ import annotations
 
-import json
 import logging
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS, type_text
+from sleeper_nb.engines.spark.plan_json import JsonNode, plans_of, tree
 from sleeper_nb.model.schema import Schema, quoted_name
 from sleeper_nb.operations.scanning.reach import (
     ANY_ROW,
@@ -44,11 +43,10 @@ _SIGNS: Final[Mapping[str, Sign]] = {
     "GreaterThanOrEqual": ">=",
 }  # fmt: skip
 _NUMBERS: Final = frozenset({"integer", "long"})
-_SUBQUERY: Final = re.compile(r"\.expressions\.(\w*Subquery\w*|Exists|ListQuery)$")
 _UNKNOWN: Final = object()
 
 _LONGEST_IN: Final = "spark.sql.optimizer.inSetConversionThreshold"
-_CONDITIONS: Final = frozenset({"WHERE", "HAVING", "ON", "QUALIFY"})
+_CONDITIONS: Final = frozenset({"WHERE", "HAVING", "ON", "USING", "NATURAL", "QUALIFY"})
 
 
 def why_not_planned(statements: Iterable[Statement]) -> str:
@@ -76,34 +74,52 @@ def with_whole_lists(spark: SparkSession) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class EmptyFrame:
-    """The names of an empty frame that stands in for a table, in the order of the schema."""
+    """An empty frame that stands in for a table or a variable.
+
+    Parameters
+    ----------
+    columns
+        Its own names of the columns, which occur nowhere else.
+    names, types
+        The real names, and the types in Spark's words.
+    """
 
     columns: tuple[str, ...]
-    schema: Schema
+    names: tuple[str, ...]
+    types: tuple[str, ...]
 
     @classmethod
     def of(cls, number: int, schema: Schema, mark: str) -> EmptyFrame:
-        """Return the names for the stand-in with a number; each begins with `mark`."""
-        return cls(tuple(f"{mark}{number}_{i}" for i in range(len(schema.names))), schema)
+        """Return the stand-in with a number for a table; its own names begin with `mark`."""
+        return cls._made(number, mark, schema.names, [type_text(field.type) for field in schema.fields])
+
+    @classmethod
+    def like(cls, number: int, frame: DataFrame, mark: str) -> EmptyFrame:
+        """Return the stand-in with a number for rows that Spark has."""
+        fields = frame.schema.fields
+        return cls._made(number, mark, frame.columns, [field.dataType.simpleString() for field in fields])
+
+    @classmethod
+    def _made(cls, number: int, mark: str, names: Sequence[str], types: Sequence[str]) -> EmptyFrame:
+        return cls(tuple(f"{mark}{number}_{i}" for i in range(len(names))), tuple(names), tuple(types))
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """Return the frame, with the names of the real columns."""
         from pyspark.sql import DataFrame
 
-        fields = zip(self.columns, self.schema.fields, strict=True)
-        ddl = ", ".join(f"{name} {type_text(field.type)}" for name, field in fields)
+        ddl = ", ".join(f"{name} {kind}" for name, kind in zip(self.columns, self.types, strict=True))
         jvm: Any = spark
         struct = jvm._jvm.org.apache.spark.sql.types.StructType.fromDDL(ddl)  # noqa: SLF001 - PySpark has no other way
         # rows that the optimizer does not know to be empty: it would leave them out
         rows = DataFrame(jvm._jsparkSession.createDataFrame(jvm._jsc.emptyRDD(), struct), spark)  # noqa: SLF001
-        names = zip(self.columns, self.schema.names, strict=True)
+        names = zip(self.columns, self.names, strict=True)
         return rows.selectExpr(*[f"{own} AS {quoted_name(real, '`')}" for own, real in names])
 
 
 def necessary_in(frame: DataFrame, stand_ins: Mapping[str, EmptyFrame]) -> Necessary:
     """Return what the rows of each stand-in must meet, by its name; one that the plan does not read is left out."""
     try:
-        return _necessary(json.loads(_plan_of(frame)), stand_ins, _PlanClock(frame.sparkSession._jvm))  # noqa: SLF001 - PySpark has no other way
+        return _necessary(plans_of(frame), stand_ins, _PlanClock(frame.sparkSession._jvm))  # noqa: SLF001 - PySpark has no other way
     except RecursionError:
         return Necessary({}, "the conditions are nested too deeply")
     except Exception as error:  # noqa: BLE001 - of whatever kind: the statement itself runs after this, and may raise it
@@ -111,58 +127,21 @@ def necessary_in(frame: DataFrame, stand_ins: Mapping[str, EmptyFrame]) -> Neces
         return Necessary({}, "the plan of Spark cannot be read")
 
 
-def _plan_of(frame: DataFrame) -> str:
-    """Return the optimized plan of a frame as Spark's JSON."""
-    return str(frame._jdf.queryExecution().optimizedPlan().toJSON())  # noqa: SLF001 - PySpark has no other way
-
-
-def _necessary(plan: Sequence[Mapping[str, Any]], stand_ins: Mapping[str, EmptyFrame], clock: _PlanClock) -> Necessary:
+def _necessary(plans: Sequence[JsonNode], stand_ins: Mapping[str, EmptyFrame], clock: _PlanClock) -> Necessary:
     owners = {column: name for name, each in stand_ins.items() for column in each.columns}
     tests: dict[str, list[Test]] = {}
-    for columns, conditions in (leaf for each in _plans(plan) for leaf in _leaves(_tree(iter(each)))):
+    for columns, conditions in (leaf for each in plans for leaf in _leaves(each)):
         name = next((owners[column] for column in columns if column in owners), None)
         if name is not None:
-            real = dict(zip(stand_ins[name].columns, stand_ins[name].schema.names, strict=True))
-            read = [_Reader(real, clock).test(_tree(iter(condition))) for condition in conditions]
+            real = dict(zip(stand_ins[name].columns, stand_ins[name].names, strict=True))
+            read = [_Reader(real, clock).test(tree(condition)) for condition in conditions]
             tests.setdefault(name, []).append(AllOf(tuple(read)))
     return Necessary({name: AnyOf(tuple(each)) for name, each in tests.items()})
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
-    """A node of a plan or an expression, with its inner nodes."""
-
-    kind: str
-    values: Mapping[str, Any]
-    inner: tuple[_Node, ...]
-
-
-def _tree(nodes: Iterator[Mapping[str, Any]]) -> _Node:
-    """Return a tree that Spark's JSON has as a list, each node before its inner ones."""
-    values = next(nodes)
-    inner = tuple([_tree(nodes) for _ in range(values["num-children"])])
-    return _Node(str(values["class"]).rpartition(".")[2], values, inner)
-
-
-def _plans(plan: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """Yield a plan and those of the subqueries in its expressions, as Spark's JSON has them."""
-    yield plan
-    waiting: list[Any] = [plan]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, list):
-            waiting += value
-        elif isinstance(value, dict):
-            waiting += value.values()
-            if _SUBQUERY.search(str(value.get("class"))):
-                if not isinstance(value["plan"], list):
-                    raise TypeError("the plan of a subquery is not in the JSON")
-                yield value["plan"]
-
-
-def _leaves(plan: _Node) -> Iterator[tuple[list[str], list[Any]]]:
+def _leaves(plan: JsonNode) -> Iterator[tuple[list[str], list[Any]]]:
     """Yield the columns of each frame in a plan, and the conditions directly above it."""
-    waiting: list[tuple[_Node, list[Any]]] = [(plan, [])]
+    waiting: list[tuple[JsonNode, list[Any]]] = [(plan, [])]
     while waiting:
         node, conditions = waiting.pop()
         if node.kind == "LogicalRDD":
@@ -186,7 +165,7 @@ class _Reader:
     columns: Mapping[str, str]
     clock: _PlanClock
 
-    def test(self, node: _Node) -> Test:
+    def test(self, node: JsonNode) -> Test:
         """Return the test of an expression; `ANY_ROW` for one that is not understood."""
         if node.kind in {"And", "Or"}:
             parts = tuple(self.test(each) for each in node.inner)
@@ -206,7 +185,7 @@ class _Reader:
             return ANY_ROW if _UNKNOWN in values else OneOf(column, values)
         return ANY_ROW
 
-    def _compared(self, sides: Sequence[_Node], sign: Sign) -> Test:
+    def _compared(self, sides: Sequence[JsonNode], sign: Sign) -> Test:
         left, right = sides
         for column_node, value_node, as_read in ((left, right, sign), (right, left, swapped(sign))):
             column, value = self._column(column_node), self._value(value_node)
@@ -214,11 +193,11 @@ class _Reader:
                 return Compared(column, as_read, value)
         return ANY_ROW
 
-    def _column(self, node: _Node) -> str | None:
+    def _column(self, node: JsonNode) -> str | None:
         """Return the table's own name of a column; None of any other expression."""
         return self.columns.get(node.values["name"]) if node.kind == "AttributeReference" else None
 
-    def _value(self, node: _Node) -> Any:
+    def _value(self, node: JsonNode) -> Any:
         """Return the value of a whole number, a text, a date or a timestamp; `_UNKNOWN` of any other expression."""
         kind, value = node.values.get("dataType"), node.values.get("value")
         if node.kind != "Literal" or value is None:

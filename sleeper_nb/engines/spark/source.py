@@ -14,37 +14,28 @@ and hold a lease of the version during long reads.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
     DataSourceWriter,
-    EqualNullSafe,
-    EqualTo,
     Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
     InputPartition,
-    LessThan,
-    LessThanOrEqual,
-    StringStartsWith,
 )
 
 from sleeper_nb.engines.spark.frames import columns_text, hand_over_keys
 from sleeper_nb.engines.spark.jvm import is_local
 from sleeper_nb.engines.spark.read_tasks import ReadTask, rows_of
+from sleeper_nb.engines.spark.source_filters import necessary_of
 from sleeper_nb.engines.spark.source_options import AppendOptions, InstancePlace, SourceOptions
 from sleeper_nb.engines.spark.source_table import Opener, SourceTable
 from sleeper_nb.engines.spark.spark_errors import without_stack
 from sleeper_nb.engines.spark.spark_settings import PUSHDOWN
-from sleeper_nb.model.keys import KeyValue, compared_key, key_after
-from sleeper_nb.model.partitions import Range, Region
-from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.snapshots import SnapshotReference
+from sleeper_nb.operations.scanning.reach import Reach, around
 from sleeper_nb.operations.scanning.scan_plan import plan_scan
 from sleeper_nb.storage.filesystem import Storage
 
@@ -53,87 +44,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-MOST_REGIONS: Final = 100
-"""The most regions of a read; a longer list of values becomes the range from its least to its greatest."""
-
-
-def regions_of(filters: Sequence[Filter], schema: Schema) -> list[Region] | None:
-    """Return regions of row keys that hold every row which meets all filters, so that other files stay unread.
-
-    Comparisons of other columns, or with values that no key can have, are ignored: Spark applies every filter again.
-
-    Parameters
-    ----------
-    filters
-        The filters that Spark passes; a row must meet all of them.
-    schema
-        The table's.
-
-    Returns
-    -------
-    list[Region] | None
-        Regions that do not overlap; an empty list when no key can meet the filters; None when all keys can.
-    """
-    regions = [Region.whole(schema)]
-    is_bounded = False
-    for each in filters:
-        names = [key.name for key in schema.row_keys]
-        attribute: tuple[str, ...] = getattr(each, "attribute", ())
-        if len(attribute) != 1 or attribute[0] not in names:
-            continue
-        place = names.index(attribute[0])
-        ranges = _ranges(each, schema.row_keys[place])
-        if ranges is None:
-            continue
-        is_bounded = True
-        if len(regions) * len(ranges) > MOST_REGIONS:
-            ranges = [Range(ranges[0].min, ranges[-1].max)]
-        parts = [Region.whole(schema).narrowed(place, each_range) for each_range in ranges]
-        regions = [both for region in regions for part in parts if (both := region.intersect(part)) is not None]
-    return regions if is_bounded else None
-
-
-def _ranges(each: Filter, key: Field) -> list[Range] | None:
-    """Return the ranges of a key in which a filter can be met, in order; None when it sets no bounds."""
-    value: Any = getattr(each, "value", None)
-    if not isinstance(each, In):
-        bound = compared_key(key, value)  # None for a value of another type, which Spark compares by its own rules
-        return None if bound is None else _range(each, key, bound)
-    values = {compared_key(key, one) for one in value if one is not None}
-    keys = [one for one in values if one is not None]
-    return [_exactly(key, one) for one in sorted(keys)] if len(keys) == len(values) else None
-
-
-def _range(each: Filter, key: Field, value: KeyValue) -> list[Range] | None:
-    after = key_after(key, value)
-    match each:
-        case EqualTo() | EqualNullSafe():
-            return [Range(value, after)]
-        case GreaterThanOrEqual():
-            return [Range(value, None)]
-        case GreaterThan():
-            return [] if after is None else [Range(after, None)]
-        case LessThan():
-            return [Range(None, value)]
-        case LessThanOrEqual():
-            return [Range(None, after)]
-        case StringStartsWith() if isinstance(value, str):
-            return [Range(value, _after_prefix(value))]
-    return None
-
-
-def _exactly(key: Field, value: KeyValue) -> Range:
-    return Range(value, key_after(key, value))
-
-
-def _after_prefix(prefix: str) -> str | None:
-    """Return the least text after all texts with a prefix; None when there is none."""
-    kept = prefix.rstrip("\U0010ffff")
-    if not kept:
-        return None
-    last = ord(kept[-1])
-    # no characters exist between these two code points: they are surrogates
-    return kept[:-1] + chr(0xE000 if last == 0xD7FF else last + 1)
+_MOST_REGIONS: Final = 100
+"""Rows are read of at most so many regions of row keys; of more, between their least and their greatest key."""
 
 
 class SleeperSource(DataSource):
@@ -240,10 +152,15 @@ class VersionReader(DataSourceReader):
             loaded = self.source.loaded
             resolved = table.resolve(options.version if loaded is None else SnapshotReference(loaded))
             state = table.store.load(resolved.version)
-            plan = plan_scan(state, regions_of(self.filters, state.schema))
+            processor = table.processor(state.schema, state.processing)
+            reach = Reach.of(necessary_of(self.filters), state.schema)
+            regions = reach.regions
+            if regions is not None and len(regions) > _MOST_REGIONS:
+                regions = (around(regions),)
+            plan = plan_scan(state, regions, processor.processing, reach)
             lease = table.lease_for_tasks(state.snapshot_id, plan.bytes)
             leaves = options.chosen(plan.leaves, state.schema)
-            return table.tasks(leaves, state.schema, state.processing, self.source.parallelism, lease)
+            return table.tasks(leaves, processor, self.source.parallelism, lease)
         finally:
             table.close()
 
@@ -253,7 +170,7 @@ class VersionReader(DataSourceReader):
 
 
 class PruningReader(VersionReader):
-    """Reads a version within comparisons of row keys; other leaves and files are not opened."""
+    """Reads what filters leave of a version: other leaves, and files whose statistics exclude them, are not opened."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Remember the filters, and return them all: Spark applies each by its own rules to the rows that it gets."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from sleeper_nb.engines.spark.read_tasks import PURPOSE, ReadTask, TaskLease
 from sleeper_nb.engines.spark.source_options import InstancePlace
@@ -28,32 +27,29 @@ from sleeper_nb.operations.versioning.resolve import Resolved
 from sleeper_nb.state_store.state_store_base import StateStore
 
 
-class AddWritten(Protocol):
-    """Adds the files that tasks of Spark wrote to a table, in one commit."""
+@dataclass(frozen=True, slots=True)
+class WrittenLoad:
+    """A load whose files tasks of Spark write; one commit adds them.
 
-    def __call__(
-        self,
-        write: Callable[[], Iterable[FileReference]],
-        *,
-        schema: Schema,
-        run_id: str,
-        began: datetime,
-        message: str | None,
-        job_id: str | None,
-    ) -> Snapshot:
-        """Call `write`, which yields the references, and return the snapshot, as an ingest does.
+    Parameters
+    ----------
+    run_id, began
+        The id of the job's record when there is no `job_id`, and when it began.
+    schema
+        The schema that the files are written with.
+    message, job_id
+        As `sleeper_nb.Table.ingest` takes them.
+    """
 
-        Parameters
-        ----------
-        write
-            Yields references to files that exist.
-        schema
-            The schema that they were written with.
-        run_id, began
-            The id of the job's record when there is no `job_id`, and when it began.
-        message, job_id
-            As `sleeper_nb.Table.ingest` takes them.
-        """
+    run_id: str
+    began: datetime
+    schema: Schema
+    message: str | None
+    job_id: str | None
+
+
+AddWritten = Callable[[WrittenLoad, Callable[[], Iterable[FileReference]]], Snapshot]
+"""Calls a function that yields references to the files of a load, and adds them; returns what an ingest does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +69,7 @@ class SourceTable:
     leases_elsewhere
         Opens the leases of another process, in that process.
     add_written
-        Adds files that tasks wrote, as `AddWritten` says.
+        Adds files that tasks wrote.
     record_failure
         Records a job that failed: its id, when it began, and the reason.
     close
@@ -93,9 +89,10 @@ class SourceTable:
         """Return the version that a reference names; errors as `sleeper_nb.operations.versioning.resolve.resolve`."""
         return versions.resolve(self.store.catalog, self.store.table_id, self.name, reference)
 
-    def processing(self, schema: Schema, recorded: str | None) -> DataProcessing:
-        """Return how the rows of a version are processed now; `recorded` is what the version says about it."""
-        return DataProcessing.of(self.properties().processed_as(recorded), schema, self.store.clock.now())
+    def processor(self, schema: Schema, recorded: str | None) -> Processor:
+        """Return what processes the rows of a version now; `recorded` is what the version says about it."""
+        processing = DataProcessing.of(self.properties().processed_as(recorded), schema, self.store.clock.now())
+        return Processor.of(processing, schema)
 
     def guard(self, snapshot_id: int, size: int) -> ReadGuard:
         """Return what protects a version's files while this process, or one that lives as long, reads `size` bytes."""
@@ -115,13 +112,11 @@ class SourceTable:
     def tasks(
         self,
         leaves: Iterable[PlannedLeaf],
-        schema: Schema,
-        recorded: str | None,
+        processor: Processor,
         parallelism: int,
         lease: TaskLease | None = None,
     ) -> list[ReadTask]:
         """Return the tasks that read some leaves; a leaf can come twice, then its parts are never merged."""
-        processor = Processor.of(self.processing(schema, recorded), schema)
         apart = processor.processing.only_filters
         parts = packed(groups_of(leaves, file_by_file=apart), parallelism)
         return [

@@ -208,13 +208,15 @@ class AppendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             plan = plan_scan(state)
             self._hold([after], plan.bytes)
             leaves = self.options.chosen(plan.leaves, state.schema)
-            tasks = table.tasks(leaves, self._schema(state), state.processing, self.source.parallelism)
+            processor = table.processor(self._schema(state), state.processing)
+            tasks = table.tasks(leaves, processor, self.source.parallelism)
         appends = plan_appends(history, table.store.load)
         if appends:
             self._hold({append.kept_by for append in appends}, sum(append.bytes for append in appends))
             schema = self._schema(history[-1])
             leaves = self.options.chosen((leaf for append in appends for leaf in append.leaves), schema)
-            tasks += table.tasks(leaves, schema, history[-1].processing, self.source.parallelism)
+            processor = table.processor(schema, history[-1].processing)
+            tasks += table.tasks(leaves, processor, self.source.parallelism)
         return tasks
 
     def _schema(self, version: TableState | Snapshot) -> Schema:

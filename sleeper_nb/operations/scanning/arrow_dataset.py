@@ -1,4 +1,4 @@
-"""A scan as a PyArrow data set: a fragment for each file, with the range of its keys, by which readers skip files.
+"""A scan as a PyArrow data set: a fragment for each file, with the ranges of its values, by which readers skip files.
 
 Other libraries read a data set by Arrow's C++ code, so nothing in Python can filter or rename what they read. Therefore
 only files of which all rows count, under the names that they have in the table, become fragments; the rows of a file
@@ -11,15 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.files import FileReferences
 from sleeper_nb.model.keys import arrow_value, key_after
 from sleeper_nb.model.partitions import Range, Region
 from sleeper_nb.model.state import TableState
+from sleeper_nb.operations.scanning.file_statistics import column_ends
 from sleeper_nb.operations.scanning.read_rows import check_files, read, selected_fields
 from sleeper_nb.operations.scanning.scan_plan import PlannedFile, ScanPlan
 from sleeper_nb.storage.filesystem import Storage
@@ -52,7 +54,7 @@ def dataset_of(plan: ScanPlan, state: TableState, storage: Storage, columns: Seq
     schema = pa.schema(selected_fields(plan.schema.names if columns is None else columns, plan.schema))
     _check(plan, schema)
     check_files(plan.files, storage)
-    ranges = _key_ranges(plan, state)
+    ranges = _file_ranges(plan, state, schema)
     cut = _cut_files(plan, state, ranges)
     names = [name for name in dict.fromkeys(file.filename for file in plan.files) if name not in cut]
     parts = []
@@ -78,10 +80,31 @@ def _check(plan: ScanPlan, schema: pa.Schema) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _KeyRange:
-    """The least region with all keys of a file."""
+class _ValueRange:
+    """The least and the greatest value of a column in a file, and whether it may have nulls."""
+
+    column: str
+    least: pa.Scalar[Any]
+    greatest: pa.Scalar[Any]
+    has_nulls: bool
+
+    def comparisons(self) -> list[Expression]:
+        """Return conditions that each row of the file meets, in the form by which Arrow leaves files out."""
+        from pyarrow import dataset
+
+        field = dataset.field(self.column)
+        if not self.least.is_valid:
+            return [field.is_null()]
+        met = [field >= self.least, field <= self.greatest]
+        return [each | field.is_null() for each in met] if self.has_nulls else met
+
+
+@dataclass(frozen=True, slots=True)
+class _FileRange:
+    """The least region with all keys of a file, and the ranges of those other columns that have statistics."""
 
     region: Region
+    values: tuple[_ValueRange, ...]
 
     def expression(self, plan: ScanPlan) -> Expression:
         """Return the condition that each row of the file meets."""
@@ -90,25 +113,54 @@ class _KeyRange:
         met = self.region.comparisons(
             plan.schema, lambda key: dataset.field(key.name), lambda key, value: arrow_value(value, key.type.arrow)
         )
+        met += [each for value in self.values for each in value.comparisons()]
         return reduce(and_, met) if met else dataset.scalar(True)  # noqa: FBT003 - a value
 
 
-def _key_ranges(plan: ScanPlan, state: TableState) -> dict[str, _KeyRange]:
-    """Return the key range of each file, as its references record it."""
+def _file_ranges(plan: ScanPlan, state: TableState, schema: pa.Schema) -> dict[str, _FileRange]:
+    """Return the ranges of each file's keys, and of the columns of a schema, as its references record them."""
     active = state.files.active
     wanted = pa.array(dict.fromkeys(file.filename for file in plan.files), pa.string())
-    rows = active.filter(pc.is_in(active["filename"], value_set=wanted))
-    keys = plan.schema.row_keys
+    read = replace(state, files=FileReferences.of(active.filter(pc.is_in(active["filename"], value_set=wanted))))
+    rows, keys, columns = read.files.active, plan.schema.row_keys, _value_columns(read, schema)
     ends = [(rows[f"min_{key.name}"].to_pylist(), rows[f"max_{key.name}"].to_pylist()) for key in keys]
     ranges = {}
     for i, name in enumerate(rows["filename"].to_pylist()):
         of_keys = ((key, lows[i], highs[i]) for key, (lows, highs) in zip(keys, ends, strict=True))
         sides = (Range(low, None if high is None else key_after(key, high)) for key, low, high in of_keys)
-        ranges[name] = _KeyRange(Region(tuple(sides)))
+        values = tuple(found for column in columns if (found := column.range_of(i)) is not None)
+        ranges[name] = _FileRange(Region(tuple(sides)), values)
     return ranges
 
 
-def _cut_files(plan: ScanPlan, state: TableState, ranges: dict[str, _KeyRange]) -> set[str]:
+@dataclass(frozen=True, slots=True)
+class _ValueColumn:
+    """The least and greatest values of a column in each file, in its type; the number of nulls is None if unknown."""
+
+    column: str
+    least: pa.ChunkedArray
+    greatest: pa.ChunkedArray
+    nulls: Sequence[int | None]
+
+    def range_of(self, file: int) -> _ValueRange | None:
+        nulls = self.nulls[file]
+        if nulls is None:
+            return None
+        return _ValueRange(self.column, self.least[file], self.greatest[file], has_nulls=nulls > 0)
+
+
+def _value_columns(state: TableState, schema: pa.Schema) -> list[_ValueColumn]:
+    """Return the columns of a schema that have statistics in a version and are no row keys."""
+    keys = {key.name for key in state.schema.row_keys}
+    found = column_ends(state, [name for name in schema.names if name not in keys])
+    return [
+        _ValueColumn(name, ends.least.cast(ends.type), ends.greatest.cast(ends.type), ends.nulls.to_pylist())
+        for name, ends in found.items()
+        if ends.nulls is not None and ends.type == schema.field(name).type
+    ]
+
+
+def _cut_files(plan: ScanPlan, state: TableState, ranges: dict[str, _FileRange]) -> set[str]:
     """Return the files of which only some rows count.
 
     All rows of a file that a split has left to several leaves count if it is read for each leaf that it reaches into.

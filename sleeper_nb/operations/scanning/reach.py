@@ -113,7 +113,10 @@ NOWHERE = Reach((), NO_ROW)
 
 
 def regions_met(test: Test, schema: Schema) -> Regions | None:
-    """Return the regions that have every row which meets a test; None for the whole table."""
+    """Return the regions that have every row which meets a test; None for the whole table.
+
+    They do not overlap unless the test has alternatives (`AnyOf`).
+    """
     if isinstance(test, AllOf):
         return reduce(_both, (regions_met(part, schema) for part in test.parts), None)
     if isinstance(test, AnyOf):
@@ -123,6 +126,16 @@ def regions_met(test: Test, schema: Schema) -> Regions | None:
         return None
     ranges = _ranges(test, schema.row_keys[at])
     return None if ranges is None else tuple(Region.whole(schema).narrowed(at, each) for each in ranges)
+
+
+def parts_met(
+    regions: Sequence[Region] | None, comparisons: Iterable[Compared], schema: Schema
+) -> Sequence[Region] | None:
+    """Return the parts of some regions in which rows can meet all comparisons; None is the whole table."""
+    met = regions_met(AllOf(tuple(comparisons)), schema)  # one region at most
+    if regions is None or met is None:
+        return met if regions is None else regions
+    return [part for region in regions for each in met if (part := region.intersect(each)) is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,34 +191,35 @@ def _any(found: Iterable[Regions | None]) -> Regions | None:
         if each is None:
             return None
         regions += each
-    return tuple(regions) if len(regions) <= MOST_REGIONS else (_around(regions),)
+    return tuple(regions) if len(regions) <= MOST_REGIONS else (around(regions),)
 
 
-def _around(regions: Sequence[Region]) -> Region:
+def around(regions: Sequence[Region]) -> Region:
     """Return the smallest region that covers some regions."""
     return Region(tuple(map(Range.hull, zip(*(region.ranges for region in regions), strict=True))))
 
 
 def _ranges(test: Compared | OneOf | IsNull, key: Field) -> list[Range] | None:
-    """Return the ranges of a row key in which a test can be met; None for all keys."""
+    """Return the ranges of a row key in which a test can be met, each once; None for all keys."""
     if isinstance(test, IsNull):
         return []  # a row key is never null
     if isinstance(test, Compared):
-        found = _range(test.sign, test.value, key)
-        return None if found is None else [found]
-    ranges = [_range("=", value, key) for value in test.values]
-    known = [each for each in ranges if each is not None]
-    if len(known) < len(ranges):
-        return None
-    return known if len(known) <= MOST_REGIONS else [Range.hull(known)]
+        return _compared(test.sign, test.value, key)
+    found: dict[Range, None] = {}
+    for value in test.values:
+        exactly = _compared("=", value, key)
+        if exactly is None:
+            return None
+        found |= dict.fromkeys(exactly)
+    return list(found) if len(found) <= MOST_REGIONS else [Range.hull(list(found))]
 
 
-def _range(sign: Sign, value: Any, key: Field) -> Range | None:
+def _compared(sign: Sign, value: Any, key: Field) -> list[Range] | None:
     checked = compared_key(key, value)
-    if checked is None:
+    if checked is None:  # the value is of another type, or beyond what the key's type can hold
         return None
     after = key_after(key, checked)
     if sign == ">":
-        return None if after is None else Range(after, None)
+        return [] if after is None else [Range(after, None)]
     low = checked if sign in {"=", ">="} else None
-    return Range(low, {"=": after, "<=": after, "<": checked}.get(sign))
+    return [Range(low, {"=": after, "<=": after, "<": checked}.get(sign))]

@@ -202,34 +202,44 @@ def merged(
     """
     if not files:
         return
-    access, is_checked = storage.access, True
-    if access is None:
-        context = _local_context()
-        check_files(files, storage, is_whole=limit is None and len(columns or schema.names) == len(schema.names))
-    else:
-        bucket = _bucket(access)
-        context, is_checked = bucket.context, bucket.check(files, storage)
+    is_whole = limit is None and len(columns or schema.names) == len(schema.names)
+    context, is_checked = _checked_context(files, storage, is_whole=is_whole)
     with _datafusion_errors(files, storage):
         ranges = list(key_ranges(files, schema, storage))
-    if len(ranges) > 1:
-        logger.debug("merge of %d files in %s runs in %d key ranges", len(files), storage.root, len(ranges))
-    rows_left = limit
-    with _datafusion_errors(files, storage):
-        for range_files in ranges:
-            rows = _sorted_frame(context, range_files, schema, storage, columns)
-            # DataFusion pushes a region's filter into the reader, where a limit would stop at the first row groups
-            # that match completely and skip partial matches before them (its issue 24272). So no limit with a region.
-            if rows_left is not None and all(file.region is None for file in range_files):
-                rows = rows.limit(rows_left)
-            for each in rows.execute_stream():
-                batch = each.to_pyarrow().slice(0, rows_left)
-                rows_left = None if rows_left is None else rows_left - batch.num_rows
-                is_checked = is_checked or bool(batch.num_rows)
-                yield batch
-                if rows_left == 0:
-                    return
-    if not is_checked:
+        if len(ranges) > 1:
+            logger.debug("merge of %d files in %s runs in %d key ranges", len(files), storage.root, len(ranges))
+        frames = ((_sorted_frame(context, part, schema, storage, columns), part) for part in ranges)
+        for batch in _first_rows(frames, limit):
+            is_checked = is_checked or bool(batch.num_rows)
+            yield batch
+    if not is_checked and limit != 0:
         check_files(files, storage)
+
+
+def _checked_context(files: Sequence[PlannedFile], storage: Storage, *, is_whole: bool) -> tuple[SessionContext, bool]:
+    """Return the DataFusion session that reads some files, and whether they were checked; as `check_files`."""
+    if storage.access is None:
+        check_files(files, storage, is_whole=is_whole)
+        return _local_context(), True
+    bucket = _bucket(storage.access)
+    return bucket.context, bucket.check(files, storage)
+
+
+def _first_rows(
+    frames: Iterable[tuple[DataFrame, Sequence[PlannedFile]]], limit: int | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the first rows of some frames, one after the other; each comes with the files that it reads."""
+    rows_left = limit
+    for rows, files in frames:
+        # DataFusion pushes a region's filter into the reader, where a limit would stop at the first row groups
+        # that match completely and skip partial matches before them (its issue 24272). So no limit with a region.
+        is_limited = rows_left is not None and all(file.region is None for file in files)
+        for each in (rows.limit(rows_left) if is_limited else rows).execute_stream():
+            batch = each.to_pyarrow().slice(0, rows_left)
+            rows_left = None if rows_left is None else rows_left - batch.num_rows
+            yield batch
+            if rows_left == 0:
+                return
 
 
 @cache

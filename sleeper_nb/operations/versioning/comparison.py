@@ -17,8 +17,8 @@ from sleeper_nb.model.partitions import Partition, PartitionTree, Region
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
-from sleeper_nb.operations.scanning.reach import Regions, regions_met
-from sleeper_nb.operations.scanning.row_condition import Condition, regions_of_rows
+from sleeper_nb.operations.scanning.reach import Regions, parts_met, regions_met
+from sleeper_nb.operations.scanning.row_condition import Condition
 from sleeper_nb.operations.scanning.scan_plan import PlannedFile, PlannedLeaf, files_in, files_of, regions_of
 
 
@@ -54,7 +54,7 @@ class ComparedRows:
         regions: Sequence[Region] | None = regions_of(schema, keys, region)
         if where is None:
             return cls(regions)
-        return cls(regions_of_rows(regions, where.necessary, schema), regions_met(where.reach, schema), where)
+        return cls(parts_met(regions, where.necessary, schema), regions_met(where.reach, schema), where)
 
     def parts_of(self, region: Region) -> list[Region]:
         """Return the parts of a region that are compared."""

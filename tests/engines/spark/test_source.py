@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual
+from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual, IsNull
 from pyspark.sql.types import StructType
 
 import sleeper_nb as sl
@@ -337,3 +337,70 @@ def test_a_user_s_own_function_keeps_its_stack_after_an_error_of_the_source(spar
             load(spark, table="nope")
         with pytest.raises(Exception, match=r"(?s)Traceback.*in fail.*ValueError: mine"):
             spark.range(1).mapInArrow(fail, "id long").count()
+
+
+DATED = sl.Schema({"k": "int"}, {"so": "string"}, {"day": "date?", "at": "timestamp?", "n": "long"})
+
+
+def dated(number):
+    begin = datetime(2013, number, 1, tzinfo=UTC)
+    return [
+        {"k": 1, "so": f"m{number}", "day": begin.date(), "at": begin, "n": number},
+        {"k": 2, "so": f"m{number}", "day": None, "at": begin + timedelta(days=9), "n": number},
+    ]
+
+
+def test_statistics_of_value_columns_leave_files_unopened(tmp_path, session):
+    table = session.create_table("t", DATED)
+    for number in range(1, 7):
+        table.ingest(dated(number))
+    for filters, files in (
+        ([EqualTo(("day",), date(2013, 3, 1))], 1),
+        ([GreaterThanOrEqual(("at",), datetime(2013, 5, 10, tzinfo=UTC))], 2),
+        ([EqualTo(("so",), "m2")], 1),
+        ([EqualTo(("so",), "m2"), EqualTo(("k",), 7)], 0),
+        ([IsNull(("at",))], 0),
+        ([IsNull(("day",))], 6),
+        ([EqualTo(("n",), 3)], 6),
+    ):
+        assert files_of(tmp_path, filters) == files, filters
+
+
+def test_statistics_are_not_used_where_rows_are_combined_before_they_are_tested(tmp_path, session):
+    schema, summed = sl.Schema({"k": "int"}, {}, {"n": "int"}), {"sleeper.table.aggregations": "sum(n)"}
+    table = session.create_table("t", schema, properties={"sleeper.table.statistics.columns": "n", **summed})
+    table.ingest([{"k": 1, "n": 5}])
+    table.ingest([{"k": 1, "n": 7}])
+    assert files_of(tmp_path, [EqualTo(("n",), 12)]) == 2
+
+
+TIMES = [
+    "at < timestamp'2013-02-01'", "at >= timestamp'2013-05-31 20:00:00'", "at > timestamp'2013-11-03 01:30:00'",
+    "at = timestamp'2013-06-01 02:00:00'", "at < date'2013-02-01'",
+    "at IN (timestamp'2013-06-01', timestamp'2013-07-01')",
+    "at = timestamp'2013-06-01 00:00:00 UTC'", "day = '2013-03-01'", "day <=> date'2013-03-01'", "day <=> null",
+    "day < date'1582-10-10'", "day <= date'1582-10-15'", "at <= timestamp'1890-01-01 00:00:00'", "at <= '1500-06-01'",
+    "day > date'9998-01-01'", "at > timestamp'9998-01-01 00:00:00'", "so LIKE 'm1%'", "n = 3",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Europe/Amsterdam", "+02:00"])
+def test_conditions_on_times_lose_no_row_in_any_time_zone(spark, session, zone):
+    table = session.create_table("t", DATED)
+    for number in range(1, 13):
+        table.ingest(dated(number))
+    for year in (2, 1500, 1582, 1890, 1937, 9999):
+        begin = datetime(year, 10, 10, tzinfo=UTC)
+        table.ingest([{"k": year, "so": "x", "day": begin.date(), "at": begin, "n": year}])
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        assert load(spark).rdd.getNumPartitions() > 1
+        assert load(spark).where("at = timestamp'2013-06-01 00:00:00 UTC'").rdd.getNumPartitions() == 1
+        everything = spark.createDataFrame(load(spark).toArrow())
+        for condition in TIMES:
+            assert content(load(spark).where(condition).select("k", "n")) == content(
+                everything.where(condition).select("k", "n")
+            ), condition
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)

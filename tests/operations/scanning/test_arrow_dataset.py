@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,49 @@ def test_a_filter_on_row_keys_opens_only_the_files_that_may_hold_them(table: sl.
     assert pl.scan_pyarrow_dataset(data).filter(pl.col("k") == 5).select("v").collect().to_dicts() == [{"v": 5}]
     with pytest.raises(FileNotFoundError):
         data.to_table()
+
+
+TIMES = sl.Schema({"k": "int"}, {"s": "string"}, {"at": "timestamp?", "day": "date?", "n": "int?"})
+
+
+def times(number: int) -> pa.Table:
+    at = datetime(2013, number, 1, tzinfo=UTC)
+    some = [at, None, at + timedelta(days=9)]
+    return pa.table({
+        "k": pa.array([1, 2, 3], pa.int32()), "s": [f"s{number}"] * 3, "at": pa.array(some, pa.timestamp("us", "UTC")),
+        "day": pa.array([None] * 3 if number == 6 else [at.date()] * 3, pa.date32()),
+        "n": pa.array(range(3), pa.int32()),
+    })  # fmt: skip
+
+
+def test_a_filter_on_columns_with_statistics_opens_only_the_files_that_may_meet_it(session: sl.Session):
+    table = session.create_table("times", TIMES)
+    for number in range(1, 7):
+        table.ingest(times(number))
+    data, everything = check(table.scan()), table.scan().to_arrow()
+    at, day, s = ds.field("at"), ds.field("day"), ds.field("s")
+    moment = pa.scalar(datetime(2013, 3, 10, tzinfo=UTC), pa.timestamp("us", "UTC"))
+    for condition, files in (
+        (at == moment, 1),
+        (at > moment, 3),
+        (at.is_null(), 6),
+        (day == date(2013, 3, 1), 1),
+        (day > date(2013, 4, 30), 1),
+        (day.is_null(), 1),
+        (day.is_valid(), 5),
+        (day.isin([date(2013, 1, 1), date(2013, 5, 1)]), 2),
+        (s == "s4", 1),
+        ((s == "s4") & (day == date(2013, 3, 1)), 0),
+        (ds.field("n") == 1, 6),
+    ):
+        assert key_files(data, condition) == files, condition
+        assert in_any_order(data.to_table(filter=condition)) == in_any_order(everything.filter(condition)), condition
+        assert data.count_rows(filter=condition) == everything.filter(condition).num_rows
+    count = everything.filter(day >= date(2013, 4, 1)).num_rows
+    assert duckdb.sql("SELECT count(*) FROM data WHERE day >= DATE '2013-04-01'").fetchall() == [(count,)]
+    lazy = pl.scan_pyarrow_dataset(data)
+    assert lazy.filter(pl.col("day") >= date(2013, 4, 1)).collect().height == count
+    assert lazy.filter(pl.col("at").is_null()).collect().height == 6
 
 
 def test_only_the_columns_of_the_scan_are_there_and_only_those_asked_for_are_read(table: sl.Table):
@@ -285,7 +328,10 @@ def test_any_version_of_any_table_is_the_same_rows(
         key = schema.row_keys[0]
         pool = KEYS[str(key.type)]
         check(table.scan(keys=data.draw(st.lists(st.sampled_from(pool), min_size=1))))
-        value, field = pa.scalar(data.draw(st.sampled_from(pool)), key.type.arrow), ds.field(key.name)
         everything, as_dataset = table.scan().to_arrow(), table.scan().to_dataset()
-        for condition in (field == value, field > value, field <= value):
-            assert in_any_order(as_dataset.to_table(filter=condition)) == in_any_order(everything.filter(condition))
+        timed = [each for each in schema.values if str(each.type) in {"date", "timestamp"}]
+        for column, kinds in ((key, KEYS), *((each, VALUES) for each in timed)):
+            field, drawn = ds.field(column.name), data.draw(st.sampled_from(kinds[str(column.type)]))
+            value = pa.scalar(drawn, column.type.arrow)
+            for condition in (field == value, field > value, field <= value, field.is_null()):
+                assert in_any_order(as_dataset.to_table(filter=condition)) == in_any_order(everything.filter(condition))
