@@ -16,8 +16,8 @@ from sleeper_nb.operations.administration.instances import check_table_name
 
 ColumnRole = Literal["row key", "sort key", "value"]
 ROLES: tuple[ColumnRole, ...] = ("row key", "sort key", "value")
-TYPES = (*SIMPLE_TYPES, "decimal(18,2)", "list<string>", "map<string,string>")
-"""The types in the list; a cell also takes other decimals, lists and maps."""
+TYPES = (*SIMPLE_TYPES, "decimal(18,2)", "list<string>", "map<string,string>", "struct<name:string,n:int?>")
+"""The types in the list; a cell also takes other decimals, lists, maps and structs."""
 _WORDS = {"row key": " KEY", "sort key": " SORT", "value": ""}
 
 
