@@ -21,9 +21,9 @@ from sleeper_nb.operations.loading.casts import KINDS, fit
 
 CAST_TARGETS = (*SIMPLE_TYPES, "decimal", "list", "map", "struct")
 """The columns of the table of casts."""
-CASTS_NOTE = """One rule applies to all loaded data, from every input, to columns and parts of lists, maps and structs: a
-value is converted to the column's type exactly, or the load is refused with its column, row (or line) and value. Exact
-means that casting back gives the original value; a time without a zone is UTC.
+CASTS_NOTE = """One rule applies to all loaded data, from every input, to columns and parts of lists, maps and structs:
+a value is converted to the column's type exactly, or the load is refused with its column, row (or line) and value.
+Exact means that casting back gives the original value; a time without a zone is UTC.
 """
 CASTS_IN_FILES = """- `int` are numbers of at most 32 bits, and `unsigned long` is 64 bits; shorter unsigned numbers
   are `int` and `long`. `other` are durations, pandas' periods and all else. A column in which all is NULL becomes NULL

@@ -144,7 +144,7 @@ def _combined_rows(rows: pa.RecordBatch, aggregations: Sequence[Aggregation], sc
                 key = ", ".join(f"{name} {firsts[name][error.at].as_py()!r}" for name in schema.sort_order)
                 raise InvalidInput(
                     f"{each} of {key} is too large for {columns[each.field].type}",
-                    hint="give the field a wider type in a new table, and ingest the rows there",
+                    hint=f"alter the table: give column {each.field!r} a wider type, such as long or decimal(38,0)",
                 ) from None
     combined = pa.RecordBatch.from_arrays(list(columns.values()), schema=rows.schema)
     place = starts.copy()
