@@ -125,7 +125,7 @@ def additions(columns: Fields) -> list[SchemaChange]:
         return [AddColumn(field) for field in fields_of(columns)]
     changes: list[SchemaChange] = []
     for path, text in columns.items():
-        parent, dot, name = path.rpartition(".")
+        parent, dot, name = path.rpartition(".") if isinstance(path, str) else ("", "", path)
         (field,) = fields_of({name: text})
         changes.append(AddMember(parent, Member(name, field.type, field.nullable)) if dot else AddColumn(field))
     return changes

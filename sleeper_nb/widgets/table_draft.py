@@ -38,7 +38,10 @@ class ColumnDraft:
     @property
     def line(self) -> str:
         """The column in the cell: ``city STRING KEY``."""
-        return f"{self.name} {self.type.upper()}{_WORDS[self.role]}{' NULL' * self.is_nullable}"
+        kind = (
+            self.type if "struct" in self.type.lower() else self.type.upper()
+        )  # the names of a struct's fields keep their case
+        return f"{self.name} {kind}{_WORDS[self.role]}{' NULL' * self.is_nullable}"
 
     def field(self) -> Field:
         """Return the field of the schema; raise when the type is not valid."""
