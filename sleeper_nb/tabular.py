@@ -217,7 +217,7 @@ def _exact_series(column: pa.ChunkedArray) -> Any:
         masked = pd.ArrowDtype(kind)
     if masked is not None:
         return column.to_pandas(types_mapper=lambda _: masked)
-    if types.is_nested(kind) and not types.is_struct(kind) and any(map(_has_nulls_within, column.chunks)):
+    if types.is_nested(kind) and any(map(_has_nulls_within, column.chunks)):
         return pd.Series(column.to_pylist(), dtype=object)
     return None
 
@@ -227,6 +227,8 @@ def _has_nulls_within(array: pa.Array) -> bool:
 
     if types.is_map(array.type):
         return _has_nulls(array.items) or _has_nulls(array.keys)
+    if types.is_struct(array.type):
+        return any(map(_has_nulls, array.flatten()))
     return types.is_list(array.type) and _has_nulls(array.flatten())
 
 

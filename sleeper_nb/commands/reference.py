@@ -19,26 +19,29 @@ from sleeper_nb.model.schema import SIMPLE_TYPES
 from sleeper_nb.operations.administration.property_listing import DEFAULTS_NOTE, property_groups
 from sleeper_nb.operations.loading.casts import KINDS, fit
 
-CAST_TARGETS = (*SIMPLE_TYPES, "decimal", "list", "map")
+CAST_TARGETS = (*SIMPLE_TYPES, "decimal", "list", "map", "struct")
 """The columns of the table of casts."""
-CASTS_NOTE = """One rule applies to all loaded data, from every input, to columns and parts of lists and maps: a value
-is converted to the column's type exactly, or the load is refused with its column, row (or line) and value. Exact means
-that casting back gives the original value; a time without a zone is UTC.
+CASTS_NOTE = """One rule applies to all loaded data, from every input, to columns and parts of lists, maps and structs:
+a value is converted to the column's type exactly, or the load is refused with its column, row (or line) and value.
+Exact means that casting back gives the original value; a time without a zone is UTC.
 """
-CASTS_IN_FILES = """- `unsigned long` is 64 bits; shorter unsigned numbers are `int` and `long`. `other` are times of
-  day, durations, structs, pandas' periods and all else. A column in which all is NULL becomes NULL in every type.
+CASTS_IN_FILES = """- `int` are numbers of at most 32 bits, and `unsigned long` is 64 bits; shorter unsigned numbers
+  are `int` and `long`. `other` are durations, pandas' periods and all else. A column in which all is NULL becomes NULL
+  in every type.
 - A decimal or a text becomes a float or double when that keeps all digits that are written: `0.1` does,
   `9007199254740993` and `1e400` do not. A double becomes a decimal by its shortest digits: `1.24` fits `decimal(10,2)`,
   `1.239` does not. A double becomes a float only where 32 bits hold it; `numpy.float32(x)` rounds it.
 - Texts mean `12`, `1.5e3`, `nan`, `inf`, `true`, `false`, `1`, `0`, `2026-11-21`,
-  `2026-11-21T10:30:00.123456+01:00`; spaces around them do not count.
+  `2026-11-21T10:30:00.123456+01:00`, `10:30:00.123456`, `f47ac10b-58cc-4372-a567-0e02b2c3d479`; spaces around them
+  do not count. UUIDs are stored as texts in lower case.
+- A struct fits when each of its fields does, by name; a field that is missing is NULL where the table's struct has `?`.
 - Rows of Python: None, `pandas.NaT` and `pandas.NA` are NULL; a float NaN is NaN.
 - pandas: NaN is NULL in columns of numpy's floats and of objects, as pandas marks missing values so. The dry run and
   the load say how many of them there were. Masked (`Float64`) and Arrow columns keep NaN and NULL apart, as do Arrow,
   Polars, Parquet and Spark.
 - CSV: NULL is the null text without quotes, an empty value by default; in quotes it is a text, and NULL only in
-  columns other than `string` and `bytearray`. `NaN` is NaN. Bytes are base64; lists are JSON, and maps are lists of
-  pairs or objects.
+  columns other than `string` and `bytearray`. `NaN` is NaN. Bytes are base64; lists and structs are JSON, and
+  maps are lists of pairs or objects.
 - JSON: objects, one a line, or one array of objects. Bytes are base64; maps are objects or lists of pairs; numbers
   keep all digits that are written. A missing name is NULL.
 - `export` writes CSV that `ingest` reads as the same values; in lists and maps it refuses years outside 1 to 9999, and

@@ -257,49 +257,69 @@ def describe(context: Context, arguments: Namespace) -> TableAt | Listing[Field]
 
 @command(
     "alter",
-    "add, rename and drop value columns; no file is rewritten, and older versions keep their columns",
+    "add, rename, drop and widen value columns; no file is rewritten, and older versions keep their columns",
     TABLE,
-    option("--add-column", text="a new column, null in existing rows", metavar='"NAME TYPE?"', many=True),
+    option(
+        "--add-column",
+        text="a new column, or address.zip: a new field of a struct; null in existing rows",
+        metavar='"NAME TYPE?"',
+        many=True,
+    ),
     option("--rename-column", text="a column and its new name", metavar="OLD=NEW", many=True),
     option("--drop-column", text="a column to drop", metavar="NAME", kind="columns", many=True),
+    option(
+        "--column-type",
+        text="a column, or a field of a struct, and a wider type for it, such as long for an int",
+        metavar="NAME=TYPE",
+        many=True,
+    ),
     MESSAGE,
     DRY_RUN,
     examples=(
         'alter trips --add-column "note string?" --dry-run',
         "alter trips --rename-column fare=price --drop-column tip -m new",
+        "alter trips --column-type riders=long --dry-run",
     ),
-    words=("evolve", "add-column", "rename-column", "drop-column"),
+    words=("evolve", "add-column", "rename-column", "drop-column", "column-type", "widen"),
 )
 def alter(context: Context, arguments: Namespace) -> AlterReport:
-    added = [_parse_column(text) for text in arguments.add_column or ()]
-    renamed = _parse_renames(arguments.rename_column or ())
+    added = _parse_columns(arguments.add_column or ())
+    renamed = _parse_pairs(arguments.rename_column or (), "renamed", "write --rename-column old=new")
+    types = _parse_pairs(arguments.column_type or (), "given a type", "write --column-type name=long")
     table = context.table(arguments.table)
     return table.alter(
-        added, renamed, arguments.drop_column or (), dry_run=arguments.dry_run, message=arguments.message
+        added,
+        renamed,
+        arguments.drop_column or (),
+        types=types,
+        dry_run=arguments.dry_run,
+        message=arguments.message,
     )
 
 
-def _parse_column(text: str) -> Field:
-    from sleeper_nb.model.schema import fields_of
-
-    name, _, kind = text.strip().partition(" ")
-    if not kind:
-        hint = f'write --add-column "{name or "note"} string?"'
-        raise InvalidInput(f"column {name!r} has no type", hint=hint)
-    (field,) = fields_of({name: kind})
-    return field
-
-
-def _parse_renames(texts: Iterable[str]) -> dict[str, str]:
-    renames: dict[str, str] = {}
+def _parse_columns(texts: Iterable[str]) -> dict[str, str]:
+    columns: dict[str, str] = {}
     for text in texts:
-        old, equals, new = (part.strip() for part in text.partition("="))
-        if not (old and equals and new):
-            raise InvalidInput(f"cannot read {text!r}", hint="write --rename-column old=new")
-        if old in renames:
-            raise InvalidInput(f"column {old!r} is renamed twice", hint="give it one new name")
-        renames[old] = new
-    return renames
+        name, _, kind = text.strip().partition(" ")
+        if not kind:
+            hint = f'write --add-column "{name or "note"} string?"'
+            raise InvalidInput(f"column {name!r} has no type", hint=hint)
+        if name in columns:
+            raise InvalidInput(f"column {name!r} is added twice", hint="give it one type")
+        columns[name] = kind
+    return columns
+
+
+def _parse_pairs(texts: Iterable[str], done: str, hint: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value):
+            raise InvalidInput(f"cannot read {text!r}", hint=hint)
+        if name in pairs:
+            raise InvalidInput(f"column {name!r} is {done} twice", hint="name it once")
+        pairs[name] = value
+    return pairs
 
 
 @command(

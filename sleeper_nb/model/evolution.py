@@ -1,4 +1,4 @@
-"""Add, rename and drop columns of a schema without rewriting data files.
+"""Add, rename, drop and widen columns of a schema without rewriting data files.
 
 Why old files can still be read:
 
@@ -9,21 +9,22 @@ Why old files can still be read:
    be mixed.
 3. An added column is nullable, and null in every file that does not have it.
 4. Row keys and sort keys do not change, so the order of rows in files and the partitions do not change either.
+5. A type only becomes a wider one, which holds every value of the old one exactly; readers cast older files to it.
+   A struct becomes wider by new fields, which are nullable, as added columns are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.processing import AGGREGATIONS, FILTERS, DataProcessing
 from sleeper_nb.model.properties import STATISTICS
-from sleeper_nb.model.schema import Field, FieldType, Schema
-from sleeper_nb.model.statistics import StatisticsColumns
+from sleeper_nb.model.schema import Field, FieldType, Member, Schema
+from sleeper_nb.model.statistics import StatisticsColumns, can_have_statistics
 
-_WIDER: Collection[tuple[str, str]] = frozenset({("int", "long"), ("int", "double"), ("float", "double")})
-"""Pairs of types: the second can hold every value of the first."""
 _OWN = "leave it out to read the version with its own schema"
 
 
@@ -49,7 +50,33 @@ class DropColumn:
     name: str
 
 
-SchemaChange = AddColumn | RenameColumn | DropColumn
+@dataclass(frozen=True, slots=True)
+class AddMember:
+    """Add a field to a struct: ``address.zip``; it is null in the existing rows."""
+
+    path: str
+    member: Member
+
+    @property
+    def name(self) -> str:
+        """The column that has the struct."""
+        return self.path.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class WidenColumn:
+    """Give a value field, or a field of its structs (``address.zip``), a type that holds all of its values."""
+
+    path: str
+    type: FieldType
+
+    @property
+    def name(self) -> str:
+        """The column."""
+        return self.path.partition(".")[0]
+
+
+SchemaChange = AddColumn | RenameColumn | DropColumn | AddMember | WidenColumn
 
 
 def evolved(schema: Schema, changes: Iterable[SchemaChange], schema_id: int) -> Schema:
@@ -71,7 +98,7 @@ def evolved(schema: Schema, changes: Iterable[SchemaChange], schema_id: int) -> 
     AlreadyExists
         When a column of that name, in any case, already exists.
     InvalidInput
-        When a change renames or drops a key, or adds a column that is not nullable.
+        When a change affects a key, adds a column that is not nullable, or gives one a type that is not wider.
     """
     for change in changes:
         match change:
@@ -86,7 +113,84 @@ def evolved(schema: Schema, changes: Iterable[SchemaChange], schema_id: int) -> 
                 gone = _value(schema, name, "dropped")
                 left = [field for field in schema.values if field is not gone]
                 schema = _with_values(schema, left, retired=(*schema.retired, gone.column))
+            case AddMember(path, member):
+                schema = _with_type(schema, path, partial(_with_member, path, member))
+            case WidenColumn(path, wider):
+                schema = _with_type(schema, path, partial(_widened, path, wider))
     return schema
+
+
+def _with_type(schema: Schema, path: str, change: Callable[[FieldType], FieldType]) -> Schema:
+    """Return a schema in which the type at a path is another one."""
+    name, *inner = path.split(".")
+    old = _value(schema, name, "given another type")
+    new = replace(old, type=_changed_inside(old.type, name, inner, change), late=True)
+    return _with_values(schema, [new if field is old else field for field in schema.values])
+
+
+def _changed_inside(
+    kind: FieldType, path: str, inner: Sequence[str], change: Callable[[FieldType], FieldType]
+) -> FieldType:
+    """Return a type with the type at a path inside it changed; the elements of lists need no name."""
+    if not inner:
+        return change(kind)
+    if kind.name == "list":
+        return replace(kind, arguments=(_changed_inside(kind.arguments[0], path, inner, change),))
+    if kind.name == "map":
+        raise InvalidInput(
+            f"{path!r} is a {kind}: the types inside a map cannot change",
+            hint="load the rows into a new table, or add a column",
+        )
+    if kind.name != "struct":
+        raise InvalidInput(f"{path!r} is {kind}, which has no fields", hint="name a field of a struct")
+    known = {member.name: member for member in kind.arguments}
+    if inner[0] not in known:
+        raise NotFound.of("field", f"{path}.{inner[0]}", [f"{path}.{name}" for name in known])
+    old = known[inner[0]]
+    new = replace(old, type=_changed_inside(old.type, f"{path}.{old.name}", inner[1:], change))
+    return replace(kind, arguments=tuple(new if member is old else member for member in kind.arguments))
+
+
+def _with_member(path: str, member: Member, kind: FieldType) -> FieldType:
+    if kind.name == "list":
+        return replace(kind, arguments=(_with_member(path, member, kind.arguments[0]),))
+    if kind.name != "struct":
+        hint = "name a struct, or a list of structs"
+        raise InvalidInput(f"{path!r} is {kind}, which cannot get the field {member.name!r}", hint=hint)
+    if any(each.name.casefold() == member.name.casefold() for each in kind.arguments):
+        raise AlreadyExists(f"field '{path}.{member.name}' already exists", hint="choose another name")
+    if not member.nullable:
+        raise InvalidInput(
+            f"field '{path}.{member.name}' must be nullable, because existing rows have no value for it",
+            hint=f'write "{path}.{member.name} {member.type}?"',
+        )
+    return replace(kind, arguments=(*kind.arguments, member))
+
+
+def _widened(path: str, new: FieldType, old: FieldType) -> FieldType:
+    if old == new:
+        raise InvalidInput(f"column {path!r} is {old} already", hint="leave it out")
+    if not widens(old, new):
+        raise InvalidInput(
+            f"column {path!r} is {old}, and {new} cannot hold all of its values", hint=_hint_to_widen(old, new)
+        )
+    return new
+
+
+def _hint_to_widen(old: FieldType, new: FieldType) -> str:
+    if (old.name, new.name) == ("date", "timestamp"):
+        return "dates reach further than timestamps; add a timestamp column, and load it"
+    if old.name == "decimal":
+        whole = old.arguments[0] - old.arguments[1]
+        return f"{old} can become decimal(p,s) with s ≥ {old.arguments[1]} and p - s ≥ {whole}"
+    if old.name == "struct":
+        return "name one of its fields, such as address.zip; fields cannot be dropped or change their order"
+    others = list(_WIDER.get(old.name, ()))
+    if old.name in _DIGITS:
+        others.append(f"decimal(p,s) with p - s ≥ {_DIGITS[old.name]}")
+    if not others:
+        return f"no type is wider than {old}; add another column, and load it"
+    return f"{old} can become {' or '.join(others)}"
 
 
 def _with_added(schema: Schema, field: Field, schema_id: int) -> Schema:
@@ -137,12 +241,12 @@ def _unused(name: str, schema: Schema, suffix: str) -> str:
 
 def keeps_columns(before: Schema, after: Schema) -> bool:
     """Return whether a schema has all columns of an older one, as fields or retired, and revives no retired one."""
-    known = {field.column: field.type for field in before.fields}
+    known = {field.column: field.type for field in before.fields}  # each type stays, or becomes wider
     revived = {field.column.casefold() for field in after.fields} & {name.casefold() for name in before.retired}
     return (
         _columns(before) <= _columns(after)
         and not revived
-        and all(known.get(field.column, field.type) == field.type for field in after.fields)
+        and all(widens(known.get(field.column, field.type), field.type) for field in after.fields)
     )
 
 
@@ -158,7 +262,7 @@ def mapped(then: Schema, now: Schema) -> Schema:
     """Return the schema that reads files of version `then` as `now`; columns that the files lack are null.
 
     Columns are matched by their names in data files. A column whose type has changed is read with its current type if
-    no value can be lost: int as long or double, float as double, a decimal as a longer one.
+    no value can be lost (`widens`): int as long or double, float as double, a decimal as a longer one.
 
     Raises
     ------
@@ -186,24 +290,54 @@ def _mapped(field: Field, older: Field | None, then: Schema) -> Field:
             raise InvalidInput(f"the version has no column {field.name!r}, which is not nullable now", hint=_OWN)
         # files may have a dropped column of that name; it is a different column
         return replace(field, stored=_unused(field.column, then, "__"), late=True)
-    if not _widens(older.type, field.type):
+    if not widens(older.type, field.type):
         raise InvalidInput(f"column {field.name!r} was {older.type}, which {field.type} cannot hold", hint=_OWN)
     if older.nullable and not field.nullable:
         raise InvalidInput(f"column {field.name!r} was {older.text} and is now {field.text}", hint=_OWN)
     return field if older.type == field.type and (field.late or not older.late) else replace(field, late=True)
 
 
-def _widens(old: FieldType, new: FieldType) -> bool:
-    if old == new or (old.name, new.name) in _WIDER:
+_WIDER: Mapping[str, tuple[str, ...]] = {
+    "tinyint": ("smallint", "int", "long", "float", "double"),
+    "smallint": ("int", "long", "float", "double"),
+    "int": ("long", "double"),
+    "float": ("double",),
+}
+"""For each type, those that hold every value of it exactly."""
+_DIGITS: Mapping[str, int] = {"tinyint": 3, "smallint": 5, "int": 10, "long": 19}
+"""How many digits a decimal needs before the point to hold all values of a type."""
+
+
+def widens(old: FieldType, new: FieldType) -> bool:
+    """Return whether a type holds every value of another exactly, and every engine reads files of the old as the new.
+
+    No type inside a map can change: DataFusion cannot cast maps.
+    """
+    if old == new or new.name in _WIDER.get(old.name, ()):
         return True
-    if old.name != "decimal" or new.name != "decimal":
+    if old.name == new.name == "list":
+        return widens(old.arguments[0], new.arguments[0])
+    if old.name == new.name == "struct":
+        return _adds_members(old.arguments, new.arguments)
+    if new.name != "decimal" or old.name not in {*_DIGITS, "decimal"}:
         return False
-    (precision, scale), (new_precision, new_scale) = old.arguments, new.arguments
+    precision, scale = old.arguments if old.name == "decimal" else (_DIGITS[old.name], 0)
+    new_precision, new_scale = new.arguments
     return bool(new_scale >= scale and new_precision - new_scale >= precision - scale)
 
 
+def _adds_members(old: Sequence[Member], new: Sequence[Member]) -> bool:
+    """Return whether a struct has the fields of another first, as wide or wider, and after them only nullable ones."""
+    kept = zip(old, new, strict=False)
+    return (
+        len(new) >= len(old)
+        and all(a.name == b.name and widens(a.type, b.type) and (b.nullable or not a.nullable) for a, b in kept)
+        and all(member.nullable for member in new[len(old) :])
+    )
+
+
 def check_statistics(columns: StatisticsColumns, changes: Iterable[SchemaChange]) -> None:
-    """Refuse to rename or drop a column that a table's property names: the property would name no column.
+    """Refuse a change to a column that a table's property names, if the property would no longer fit it.
 
     Raises
     ------
@@ -211,11 +345,14 @@ def check_statistics(columns: StatisticsColumns, changes: Iterable[SchemaChange]
         When a change affects such a column; the error names the property.
     """
     for change in changes:
-        if not isinstance(change, AddColumn) and columns.uses(change.name):
-            raise InvalidInput(
-                f"column {change.name!r} is named by the table's {STATISTICS}",
-                hint=f"change the property {STATISTICS} first; it is {','.join(columns.names or ())}",
-            )
+        if isinstance(change, AddColumn) or not columns.uses(change.name):
+            continue
+        if isinstance(change, WidenColumn) and can_have_statistics(change.type):
+            continue
+        raise InvalidInput(
+            f"column {change.name!r} is named by the table's {STATISTICS}",
+            hint=f"change the property {STATISTICS} first; it is {','.join(columns.names or ())}",
+        )
 
 
 def check_processing(processing: DataProcessing, changes: Iterable[SchemaChange]) -> None:
@@ -235,5 +372,7 @@ def check_processing(processing: DataProcessing, changes: Iterable[SchemaChange]
                 if name == AGGREGATIONS and parts:
                     message = f"no aggregation can combine the nulls of a new column {change.field.name!r}"
                     raise InvalidInput(message, hint=hint)
-            elif any(each.field == change.name for each in parts):
+            elif any(each.field == change.name for each in parts) and not (
+                name == AGGREGATIONS and isinstance(change, WidenColumn)  # wider numbers are combined in the same way
+            ):
                 raise InvalidInput(f"column {change.name!r} is used by the table's {name}", hint=hint)

@@ -467,10 +467,10 @@ class FileReferences:
     def with_added(self, references: Iterable[FileReference], snapshot_id: int, time: datetime) -> FileReferences:
         """Return these references and new active ones."""
         new = tuple(references)
-        unknown = {each.column: each.type for reference in new for each in reference.statistics
-                   if each.column not in self._with_statistics}  # fmt: skip
+        kinds = statistics.widest_kinds(reference.statistics for reference in new)
+        unknown = [(column, kind) for column, kind in kinds if not self._can_hold(column, kind)]
         if unknown:
-            return self._with_statistics_of(unknown.items()).with_added(new, snapshot_id, time)
+            return self._with_statistics_of(unknown).with_added(new, snapshot_id, time)
         added = tuple(Addition(reference, snapshot_id, time) for reference in new)
         totals, names = self._totals.plus_values(new), self._names.with_names([each.filename for each in new])
         shared = self._known_shared and self._known_shared.changed(
@@ -483,16 +483,21 @@ class FileReferences:
         return FileReferences(self._loaded, self._changed, added, self._removed, totals, names, shared)
 
     @cached_property
-    def _with_statistics(self) -> Collection[str]:
-        """The columns that have statistics."""
-        return statistics.columns_in(self.schema).keys()
+    def _with_statistics(self) -> Mapping[str, str]:
+        """The columns that have statistics, and their types."""
+        return dict(statistics.kinds_in(self.schema))
+
+    def _can_hold(self, column: str, kind: str) -> bool:
+        """Return whether the statistics of a column need no wider type here; those of another type are left out."""
+        known = self._with_statistics.get(column)
+        return known is not None and not (kind != known and statistics.holds(kind, known))
 
     def _with_statistics_of(self, kinds: Iterable[tuple[str, str]]) -> FileReferences:
-        """Return the same references with columns for more statistics, which are unknown for all of them."""
+        """Return the same references with columns for more statistics, unknown for all of them, or with wider ones."""
         fields = statistics.reference_fields(kinds)
-        loaded = Loaded(_with_nulls(self._loaded.table, fields))
-        changed = {name: _batches_with_nulls(each, fields) for name, each in self._partly_changed.items()}
-        removed = _batches_with_nulls(self._removed, fields)
+        loaded = Loaded(_with_columns(self._loaded.table, fields))
+        changed = {name: _batches_with(each, fields) for name, each in self._partly_changed.items()}
+        removed = _batches_with(self._removed, fields)
         return FileReferences(
             loaded, changed, self._added, removed, self._totals, self._given_names, self._known_shared
         )
@@ -624,20 +629,19 @@ class Loaded:
         return [piece for piece in (*pieces, self.table.slice(done)) if piece.num_rows]
 
 
-def _with_nulls(rows: pa.Table, fields: Iterable[pa.Field]) -> pa.Table:
+def _with_columns(rows: pa.Table, fields: Iterable[pa.Field]) -> pa.Table:
+    """Return rows with some columns cast to other types, or added with nulls."""
     for each in fields:
-        rows = rows.append_column(each, pa.nulls(rows.num_rows, each.type))
+        if each.name in rows.schema.names:
+            rows = rows.set_column(rows.schema.get_field_index(each.name), each, rows[each.name].cast(each.type))
+        else:
+            rows = rows.append_column(each, pa.nulls(rows.num_rows, each.type))
     return rows
 
 
-def _batches_with_nulls(batches: ReferenceBatches, fields: Sequence[pa.Field]) -> ReferenceBatches:
-    return tuple(
-        pa.RecordBatch.from_arrays(
-            [*batch.columns, *(pa.nulls(batch.num_rows, each.type) for each in fields)],
-            schema=pa.schema([*batch.schema, *fields]),
-        )
-        for batch in batches
-    )
+def _batches_with(batches: ReferenceBatches, fields: Sequence[pa.Field]) -> ReferenceBatches:
+    tables = (_with_columns(pa.Table.from_batches([batch]), fields) for batch in batches)
+    return tuple(batch for table in tables for batch in table.to_batches())
 
 
 def _pairs(references: pa.Table) -> pa.ChunkedArray:

@@ -36,10 +36,13 @@ ITERATOR_CONFIG = "sleeper.table.iterator.config"
 PROCESSING_PROPERTIES = (FILTERS, ITERATOR, ITERATOR_CONFIG, AGGREGATIONS)
 """The properties of row processing, in the order in which they are applied."""
 
-SUMMED = ("int", "long", "float", "double", "decimal")
+SUMMED = ("tinyint", "smallint", "int", "long", "float", "double", "decimal")
 """The types of values that can be added."""
 
-_EXACT = ("int", "long", "decimal", "string", "bytearray", "boolean", "date", "timestamp")
+_EXACT = (
+    "tinyint", "smallint", "int", "long", "decimal", "string", "bytearray", "boolean", "date", "timestamp", "time",
+    "uuid",
+)  # fmt: skip
 _COMPARED = (*_EXACT, "float", "double")
 _AGED = ("long", "timestamp")
 _FILTERS = ("ageOff",)

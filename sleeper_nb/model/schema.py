@@ -1,7 +1,8 @@
 """A table's schema: its fields, their types, and how to read them from Python, JSON, Arrow or DDL.
 
 A schema has row keys, sort keys and values. A type has three forms: text (``decimal(10,2)``), Sleeper's JSON, and the
-Arrow type that stores it. DDL is the body of ``%%sleeper create``: ``name TYPE [KEY|SORT] [NULL]``.
+Arrow type that stores it. Sleeper has only int, long, string, bytearray, list and map: the JSON of all others is an
+extension of ours. DDL is the body of ``%%sleeper create``: ``name TYPE [KEY|SORT] [NULL]``.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ _SIMPLE: dict[str, tuple[pa.DataType, str]] = {
     "boolean": (pa.bool_(), "BooleanType"),
     "date": (pa.date32(), "DateType"),
     "timestamp": (pa.timestamp("us", tz="UTC"), "TimestampType"),
+    "time": (pa.time64("us"), "TimeType"),
+    "tinyint": (pa.int8(), "TinyIntType"),
+    "smallint": (pa.int16(), "SmallIntType"),
+    "uuid": (pa.string(), "UuidType"),  # as its text: Spark cannot read Parquet's UUID
 }
 SIMPLE_TYPES = tuple(_SIMPLE)
 """The types without arguments."""
@@ -46,17 +51,25 @@ _ALIASES = {
     "text": "string", "utf8": "string", "bytes": "bytearray", "binary": "bytearray", "blob": "bytearray",
     "float64": "double", "real": "float", "float32": "float", "bool": "boolean",
     "timestamptz": "timestamp", "datetime": "timestamp", "array": "list",
+    "int16": "smallint", "short": "smallint", "byte": "tinyint", "guid": "uuid",
 }  # fmt: skip
 _INSTEAD = {
-    **dict.fromkeys(("tinyint", "smallint", "short", "byte", "int8", "int16"), "int"),
-    **dict.fromkeys(("char", "uuid", "json", "enum"), "string"),
+    "int8": "tinyint (8 bits) or long (8 bytes)",
+    **dict.fromkeys(("utinyint", "uint8"), "smallint"),
+    **dict.fromkeys(("usmallint", "uint16"), "int"),
+    **dict.fromkeys(("uinteger", "uint32"), "long"),
+    **dict.fromkeys(("ubigint", "uint64"), "decimal(20,0)"),
+    **dict.fromkeys(("char", "json", "enum"), "string"),
+    **dict.fromkeys(("interval", "duration"), "long, such as a number of microseconds"),
+    **dict.fromkeys(("row", "record", "struct"), "struct<a:int,b:string?>"),
     **dict.fromkeys(("timestamp_ntz", "timestamp_ltz"), "timestamp"),
     **dict.fromkeys(("decimal", "numeric", "number", "hugeint"), "decimal(p,s) with s ≤ p ≤ 38"),
     "doubleprecision": "double",
 }
 """For types that other systems have, the type here that holds their values."""
 MOST_NESTED = 20
-"""How deep lists and maps may be nested: deeper than real data, shallow enough for every engine."""
+"""How deep lists, maps and structs may be nested: deeper than real data, shallow enough for every engine."""
+_NAME = re.compile(r"[^\W\d][\w$]*")
 _JSON_NAMES = {json: name for name, (_, json) in _SIMPLE.items()}
 
 
@@ -97,9 +110,11 @@ class FieldType:
     ----------
     name
         ``int``, ``long``, ``string``, ``bytearray``, ``double``, ``float``, ``boolean``, ``date``, ``timestamp``
-        (an instant, microseconds, UTC), ``decimal``, ``list`` or ``map``.
+        (an instant, microseconds, UTC), ``time`` (of a day, microseconds), ``tinyint``, ``smallint``, ``uuid`` (its
+        text), ``decimal``, ``list``, ``map`` or ``struct``.
     arguments
-        Precision and scale of a decimal; the types of a list's elements, or of a map's keys and values.
+        Precision and scale of a decimal; the types of a list's elements, or of a map's keys and values; the members of
+        a struct.
     """
 
     name: str
@@ -112,15 +127,26 @@ class FieldType:
             return f"{self.name}<{','.join(str(a) for a in self.arguments)}>"
         return self.name
 
+    def holds(self, *names: str) -> bool:
+        """Return whether this is a type of one of some names, or has one inside."""
+        inner = (each.type if isinstance(each, Member) else each for each in self.arguments)
+        return self.name in names or any(isinstance(each, FieldType) and each.holds(*names) for each in inner)
+
     @property
     def arrow(self) -> pa.DataType:
-        """The Arrow type of a column of this type, in memory and in Parquet."""
+        """The Arrow type of a column of this type, in memory and in Parquet.
+
+        Fields of structs are nullable there, whatever they are here: where the struct is null, they have no value.
+        Loads check that a field which is not nullable has no nulls.
+        """
         if self.name == "decimal":
             return pa.decimal128(*self.arguments)
         if self.name == "list":
             return pa.list_(self.arguments[0].arrow)
         if self.name == "map":
             return pa.map_(self.arguments[0].arrow, self.arguments[1].arrow)
+        if self.name == "struct":
+            return pa.struct([(member.name, member.type.arrow) for member in self.arguments])
         return _SIMPLE[self.name][0]
 
     def to_json(self) -> Any:
@@ -131,6 +157,8 @@ class FieldType:
             return {"ListType": {"elementType": self.arguments[0].to_json()}}
         if self.name == "map":
             return {"MapType": {"keyType": self.arguments[0].to_json(), "valueType": self.arguments[1].to_json()}}
+        if self.name == "struct":
+            return {"StructType": {"fields": [member.to_json() for member in self.arguments]}}
         return _SIMPLE[self.name][1]
 
     @classmethod
@@ -158,11 +186,16 @@ class FieldType:
             if kind == "MapType":
                 of = body["keyType"], body["valueType"]
                 return cls("map", tuple(cls._from_json(each, depth + 1) for each in of))
+            if kind == "StructType":
+                return _struct(
+                    Member(each["name"], cls._from_json(each["type"], depth + 1), bool(each.get("nullable", False)))
+                    for each in body["fields"]
+                )
         except InvalidInput:
             raise
         except (AttributeError, KeyError, TypeError, ValueError):
             pass
-        known = ", ".join((*_JSON_NAMES, "DecimalType", "ListType", "MapType"))
+        known = ", ".join((*_JSON_NAMES, "DecimalType", "ListType", "MapType", "StructType"))
         raise InvalidInput(f"unknown field type {value!r}", hint=f"the types are {known}")
 
     @classmethod
@@ -172,7 +205,7 @@ class FieldType:
         Raises
         ------
         InvalidInput
-            When there is none (unsigned 64-bit numbers, structs, durations), or it is nested deeper than `MOST_NESTED`.
+            When there is none (unsigned 64-bit numbers, durations), or it is nested deeper than `MOST_NESTED`.
         """
         return cls._from_arrow(arrow, 0)
 
@@ -186,6 +219,9 @@ class FieldType:
             return cls._from_arrow(arrow.value_type, depth)
         if pa.types.is_timestamp(arrow):
             return cls("timestamp")
+        if pa.types.is_struct(arrow):
+            inner = ((each.name, cls._from_arrow(each.type, depth + 1), each.nullable) for each in arrow)
+            return _struct(Member(*each) for each in inner)
         for test, name in _WIDER:
             if test(arrow):
                 return cls(name)
@@ -196,11 +232,64 @@ class FieldType:
         if pa.types.is_map(arrow):
             of = arrow.key_type, arrow.item_type
             return cls("map", tuple(cls._from_arrow(each, depth + 1) for each in of))
-        raise InvalidInput(f"no field type can hold the Arrow type {arrow}", hint="cast the column, or leave it out")
+        raise InvalidInput(f"no field type can hold the Arrow type {arrow}", hint=_hint_to_cast(arrow))
+
+
+def _hint_to_cast(arrow: pa.DataType) -> str:
+    """Return what to do with a column of an Arrow type that no field type holds."""
+    if pa.types.is_uint64(arrow):
+        return "cast it to decimal(20,0), or to long if all values are below 2^63"
+    if pa.types.is_duration(arrow):
+        return "cast it to a number of microseconds: a long"
+    if pa.types.is_decimal(arrow):
+        return "cast it to a decimal of at most 38 digits, or to string"
+    return "cast the column, or leave it out"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A field of a struct; named as columns are."""
+
+    name: str
+    type: FieldType
+    nullable: bool = False
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+
+    def __str__(self) -> str:
+        return f"{self.name}:{self.type}{'?' if self.nullable else ''}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return its JSON, which is that of a column."""
+        nullable = {"nullable": True} if self.nullable else {}
+        return {"name": self.name, "type": self.type.to_json(), **nullable}
+
+
+def _struct(members: Iterable[Member]) -> FieldType:
+    """Return the type of structs with some fields; `InvalidInput` when there is none, or a name occurs twice."""
+    known = tuple(members)
+    if not known:
+        raise InvalidInput("a struct has no fields", hint="write struct<a:int,b:string?>")
+    seen: set[str] = set()
+    for each in known:
+        if each.name.casefold() in seen:  # Spark and DuckDB fold case
+            raise InvalidInput(f"field {each.name!r} of a struct occurs twice", hint="give each field another name")
+        seen.add(each.name.casefold())
+    return FieldType("struct", known)
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        hint = "use letters, digits and _, and start with a letter or _"
+        raise InvalidInput(f"{name!r} is not a valid field name", hint=hint)
 
 
 _WIDER = (
-    (lambda t: pa.types.is_int8(t) or pa.types.is_int16(t) or pa.types.is_uint8(t) or pa.types.is_uint16(t), "int"),
+    (lambda t: isinstance(t, pa.UuidType), "uuid"),
+    (pa.types.is_uint8, "smallint"),
+    (pa.types.is_uint16, "int"),
+    (pa.types.is_time, "time"),
     (pa.types.is_uint32, "long"),
     (lambda t: pa.types.is_large_string(t) or pa.types.is_string_view(t), "string"),
     (lambda t: pa.types.is_large_binary(t) or pa.types.is_binary_view(t), "bytearray"),
@@ -214,34 +303,53 @@ _WIDER = (
 def parse_type(text: str) -> FieldType:
     """Read a type as a user writes it, in any case: ``string``, ``BIGINT``, ``decimal(10,2)``, ``map<string,long>``.
 
+    The fields of a struct are written ``struct<name:string,age:int?>``; their names keep their case.
+
     Raises
     ------
     InvalidInput
         When the text is not a type (the hint names the nearest one), or is nested deeper than `MOST_NESTED`.
     """
     _check_depth(max(accumulate((c == "<") - (c == ">") for c in text), default=0))
-    clean = re.sub(r"\s+", "", text).lower()
-    name, _, rest = clean.partition("<") if "<" in clean else clean.partition("(")
-    name = _ALIASES.get(name, name)
-    if not rest and name in _SIMPLE:
+    head, bracket, rest = re.split(r"([<(])", text, maxsplit=1) if "<" in text or "(" in text else (text, "", "")
+    name = re.sub(r"\s+", "", head).lower()
+    name, rest = _ALIASES.get(name, name), rest.strip()
+    if not bracket and name in _SIMPLE:
         return FieldType(name)
-    if name in {"decimal", "numeric"} and (digits := re.fullmatch(r"(\d+)(?:,(\d+))?\)", rest)):
+    if name in {"decimal", "numeric"} and (digits := _PRECISION.fullmatch(rest)):
         precision, scale = int(digits[1]), int(digits[2] or 0)
         if 1 <= precision <= 38 and scale <= precision:
             return FieldType("decimal", (precision, scale))
-    if rest.endswith(">"):
+    if bracket == "<" and rest.endswith(">"):
         inner = _split_arguments(rest[:-1])
         if (name, len(inner)) in {("list", 1), ("map", 2)}:
             return FieldType(name, tuple(parse_type(part) for part in inner))
-    types = f"the types are {', '.join(_SIMPLE)}, decimal(p,s), list<t>, map<k,v>; a trailing ? means nullable"
+        if name == "struct":
+            return _struct(map(_parse_member, inner))
+    types = f"the types are {', '.join(_SIMPLE)}, decimal(p,s), list<t>, map<k,v>, struct<a:t>"
+    types += "; a trailing ? means nullable"
     near = _nearest(name)
     hint = f"did you mean {near}? {types}" if near else types
     raise InvalidInput(f"unknown field type {text.strip()!r}", hint=hint)
 
 
+_PRECISION = re.compile(r"\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)")
+_MEMBER = re.compile(r"\s*([^\s:<]+)(?:\s*:\s*|\s+)(.+)", re.DOTALL)
+
+
+def _parse_member(text: str) -> Member:
+    match = _MEMBER.fullmatch(text)
+    if match is None:
+        raise InvalidInput(
+            f"a field of a struct is {text.strip()!r}", hint="write its name and type: struct<a:int,b:string?>"
+        )
+    kind = match[2].strip()
+    return Member(match[1], parse_type(kind.removesuffix("?")), kind.endswith("?"))
+
+
 def _check_depth(depth: int) -> None:
     if depth > MOST_NESTED:
-        raise InvalidInput(f"lists and maps are nested more than {MOST_NESTED} deep", hint="use fewer levels")
+        raise InvalidInput(f"lists, maps and structs are nested more than {MOST_NESTED} deep", hint="use fewer levels")
 
 
 def _nearest(name: str) -> str | None:
@@ -262,7 +370,6 @@ def _split_arguments(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-_NAME = re.compile(r"[^\W\d][\w$]*")
 _PARTS = (("row_keys", "rowKeyFields"), ("sort_keys", "sortKeyFields"), ("values", "valueFields"))
 _RETIRED = "retiredColumns"
 
@@ -290,11 +397,7 @@ class Field:
         if not isinstance(name, str) or not isinstance(of_type, FieldType):
             message = f"a field cannot be made of {described(name)} and {described(of_type)}"
             raise InvalidInput(message, hint='write sl.Schema({"id": "string"}), or give fields of another schema')
-        if not _NAME.fullmatch(self.name):
-            raise InvalidInput(
-                f"{self.name!r} is not a valid field name",
-                hint="use letters, digits and _, and start with a letter or _",
-            )
+        _check_name(self.name)
         if self.stored == self.name:
             object.__setattr__(self, "stored", None)
 
@@ -482,12 +585,16 @@ class Schema(Report):
 
     @classmethod
     def from_arrow(cls, schema: pa.Schema, row_keys: Iterable[str], sort_keys: Iterable[str] = ()) -> Schema:
-        """Return a schema with the types of Arrow columns; all but the keys become values, nullable as in Arrow."""
+        """Return a schema with the types of Arrow columns; all but the keys become values, nullable as in Arrow.
+
+        A key of 8 or 16 bits becomes an int.
+        """
         keys, sorts = tuple(row_keys), tuple(sort_keys)
         for name in (*keys, *sorts):
             if name not in schema.names:
                 raise InvalidInput(f"no column {name!r}", hint=f"the columns are {', '.join(schema.names)}")
         types = {f.name: FieldType.from_arrow(f.type) for f in schema}
+        types |= {name: FieldType("int") for name in (*keys, *sorts) if types[name].name in {"tinyint", "smallint"}}
         rest = [f for f in schema if f.name not in {*keys, *sorts}]
         return cls(
             [Field(name, types[name]) for name in keys],

@@ -25,7 +25,9 @@ MIN, MAX, NULLS = PREFIXES = ("min_", "max_", "nulls_")
 
 AUTO, NONE = "auto", "none"
 _ALWAYS: Final = frozenset({"date", "timestamp"})
-_NUMBERS: Final = frozenset({"int", "long", "date", "timestamp"})
+_WHOLE: Final = ("tinyint", "smallint", "int", "long")
+"""Whole numbers, each type wider than the one before it."""
+_NUMBERS: Final = frozenset({*_WHOLE, "date", "timestamp"})
 _TEXTS: Final = frozenset({"string", "bytearray"})
 _LONGEST: Final = 256
 """Bytes; a file whose least or greatest text is longer has no statistics of the column: metadata must stay small."""
@@ -45,7 +47,8 @@ class ColumnStatistics:
     column
         The name of the column in data files.
     type
-        Its type there: ``int``, ``long``, ``date``, ``timestamp``, ``string`` or ``bytearray``.
+        Its type there: ``tinyint``, ``smallint``, ``int``, ``long``, ``date``, ``timestamp``, ``string`` or
+        ``bytearray``.
     least, greatest
         Of the values that are not null; None when all are null. Days or microseconds of a date or a timestamp.
     nulls
@@ -89,7 +92,7 @@ class StatisticsColumns:
             wanted = (f for f in schema.fields if f.name in sort_keys or f.type.name in _ALWAYS)
         else:
             wanted = (field for field in schema.fields if field.name in self.names)
-        return tuple(field for field in wanted if field not in schema.row_keys and _can_have(field))
+        return tuple(field for field in wanted if field not in schema.row_keys and can_have_statistics(field.type))
 
     def check(self, schema: Schema) -> None:
         """Raise for a name that a schema lacks, or a column that cannot have statistics."""
@@ -102,7 +105,7 @@ class StatisticsColumns:
                     f"column {name!r} is a row key, whose least and greatest values are always kept",
                     hint="leave it out of the list",
                 )
-            if not _can_have(fields[name]):
+            if not can_have_statistics(fields[name].type):
                 kinds = ", ".join(sorted(_NUMBERS | _TEXTS))
                 raise InvalidInput(
                     f"column {name!r} is {fields[name].type}, which has no statistics",
@@ -117,8 +120,9 @@ class StatisticsColumns:
 AUTO_COLUMNS: Final = StatisticsColumns()
 
 
-def _can_have(field: Field) -> bool:
-    return field.type.name in _NUMBERS | _TEXTS
+def can_have_statistics(kind: FieldType) -> bool:
+    """Return whether columns of a type can have statistics."""
+    return kind.name in _NUMBERS | _TEXTS
 
 
 class StatisticsOfRows:
@@ -197,18 +201,33 @@ def reference_columns(
 ) -> dict[str, pa.Array]:
     """Return the columns of file references, by name, from the statistics of each reference's file.
 
-    Statistics of a column that has another type here are left out: the file counts as one without.
+    Statistics of a column that has another type here are left out, unless that of here is wider: the file counts as
+    one without.
     """
     arrays: dict[str, pa.Array] = {}
-    by_column = [{(each.column, each.type): each for each in of_file} for of_file in statistics]
+    by_column = [{each.column: each for each in of_file} for of_file in statistics]
     for column, kind in columns:
-        found = [of_file.get((column, kind)) for of_file in by_column]
+        found = [each if each and holds(kind, each.type) else None for each in (f.get(column) for f in by_column)]
         arrow = FieldType(kind).arrow
         plain = {"date": pa.int32(), "timestamp": pa.int64()}.get(kind, arrow)
         arrays[f"{MIN}{column}"] = pa.array([each and each.least for each in found], plain).cast(arrow)
         arrays[f"{MAX}{column}"] = pa.array([each and each.greatest for each in found], plain).cast(arrow)
         arrays[f"{NULLS}{column}"] = pa.array([each and each.nulls for each in found], _COUNT)
     return arrays
+
+
+def holds(kind: str, other: str) -> bool:
+    """Return whether a column of a type can have the values of another."""
+    return kind == other or (kind in _WHOLE and other in _WHOLE[: _WHOLE.index(kind)])
+
+
+def widest_kinds(statistics: Iterable[Sequence[ColumnStatistics]]) -> list[tuple[str, str]]:
+    """Return the columns of which some files have statistics, each with the widest type that it has in any."""
+    kinds: dict[str, str] = {}
+    for each in (each for of_file in statistics for each in of_file):
+        if each.column not in kinds or holds(each.type, kinds[each.column]):
+            kinds[each.column] = each.type
+    return sorted(kinds.items())
 
 
 _NAMES: Final = {FieldType(name).arrow: name for name in (*_NUMBERS, *_TEXTS)}

@@ -144,7 +144,7 @@ def _combined_rows(rows: pa.RecordBatch, aggregations: Sequence[Aggregation], sc
                 key = ", ".join(f"{name} {firsts[name][error.at].as_py()!r}" for name in schema.sort_order)
                 raise InvalidInput(
                     f"{each} of {key} is too large for {columns[each.field].type}",
-                    hint="give the field a wider type in a new table, and ingest the rows there",
+                    hint=f"alter the table: give column {each.field!r} a wider type, such as long or decimal(38,0)",
                 ) from None
     combined = pa.RecordBatch.from_arrays(list(columns.values()), schema=rows.schema)
     place = starts.copy()
@@ -160,6 +160,10 @@ class _TooLarge(Exception):  # noqa: N818 - it never leaves this module
         self.at = at
 
 
+_INTEGERS = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
+"""Integers by their bits."""
+
+
 def _combined(values: pa.Array, starts: _RunStarts, each: Aggregation) -> pa.Array:
     """Return one value for each run of values; a run begins at each of `starts`."""
     if each.of_maps:
@@ -172,7 +176,7 @@ def _combined(values: pa.Array, starts: _RunStarts, each: Aggregation) -> pa.Arr
         reduce_floats = np.fmin if is_min else np.maximum
         return pa.array(reduce_floats.reduceat(values.to_numpy(), starts), kind)
     if _is_integer_like(kind):
-        integers = values.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+        integers = values.view(_INTEGERS[kind.bit_width])
         reduce_integers = np.minimum if is_min else np.maximum
         return pa.array(reduce_integers.reduceat(integers.to_numpy(), starts)).view(kind)
     run = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(values)))
@@ -184,7 +188,8 @@ def _combined(values: pa.Array, starts: _RunStarts, each: Aggregation) -> pa.Arr
 
 
 def _is_integer_like(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+    tests = (pa.types.is_integer, pa.types.is_date, pa.types.is_timestamp, pa.types.is_time)
+    return any(test(kind) for test in tests)
 
 
 def _sums(values: pa.Array, starts: _RunStarts) -> pa.Array:

@@ -30,9 +30,11 @@ FROM (DESCRIBE {table}), (SELECT CAST(:required AS VARCHAR[]) AS required,
 """
 
 _TYPES: Final[Mapping[Dialect, Mapping[str, str]]] = {
-    "duckdb": {"int": "INTEGER", "long": "BIGINT", "string": "VARCHAR", "bytearray": "BLOB"},
-    "spark": {"int": "INT", "long": "BIGINT", "string": "STRING", "bytearray": "BINARY"},
-}
+    "duckdb": {"int": "INTEGER", "long": "BIGINT", "string": "VARCHAR", "bytearray": "BLOB", "tinyint": "TINYINT",
+               "smallint": "SMALLINT"},
+    "spark": {"int": "INT", "long": "BIGINT", "string": "STRING", "bytearray": "BINARY", "tinyint": "TINYINT",
+              "smallint": "SMALLINT"},
+}  # fmt: skip
 _TIMES: Final[Mapping[Dialect, Mapping[str, str]]] = {
     "duckdb": {
         "date": "DATE '1970-01-01' + CAST({value} AS INTEGER)",

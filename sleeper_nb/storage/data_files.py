@@ -292,5 +292,5 @@ class DataFileWriter:
 
 def _with_statistics(schema: Schema) -> list[str]:
     """Return the columns with statistics; not floats, whose statistics ignore NaN and so mislead readers."""
-    bare = {"float", "double", "list", "map"}
+    bare = {"float", "double", "list", "map", "struct"}
     return [field.name for field in schema.fields if field.type.name not in bare]

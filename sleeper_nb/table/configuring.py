@@ -9,10 +9,10 @@ from dataclasses import replace
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import ConfirmationNeeded, SleeperError
-from sleeper_nb.model.evolution import SchemaChange, check_statistics
+from sleeper_nb.model.evolution import AddColumn, AddMember, SchemaChange, check_statistics
 from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
 from sleeper_nb.model.properties import STATISTICS, TABLE_SCHEMA, TableProperties, schema_line
-from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.schema import Fields, Member, Schema, fields_of
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import SetProcessing
 from sleeper_nb.operations.administration import alter as altering
@@ -117,6 +117,18 @@ def _note_of_edit(table: OpenTable) -> str | None:
     return property_files.manual_edit_note(
         files.content(table_id), files.recorded(table_id), table.name, table.properties_path
     )
+
+
+def additions(columns: Fields) -> list[SchemaChange]:
+    """Return the changes that add columns, and fields to structs: ``{"note": "string?", "address.zip": "string?"}``."""
+    if not isinstance(columns, Mapping):
+        return [AddColumn(field) for field in fields_of(columns)]
+    changes: list[SchemaChange] = []
+    for path, text in columns.items():
+        parent, dot, name = path.rpartition(".") if isinstance(path, str) else ("", "", path)
+        (field,) = fields_of({name: text})
+        changes.append(AddMember(parent, Member(name, field.type, field.nullable)) if dot else AddColumn(field))
+    return changes
 
 
 def alter(table: OpenTable, changes: Sequence[SchemaChange], *, dry_run: bool, message: str | None) -> AlterReport:

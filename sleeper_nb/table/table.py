@@ -12,13 +12,13 @@ from sleeper_nb.catalog.catalog_base import steady
 from sleeper_nb.display.listings import Pictured
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import Action, InvalidInput
-from sleeper_nb.model.evolution import AddColumn, DropColumn, RenameColumn, SchemaChange
+from sleeper_nb.model.evolution import DropColumn, RenameColumn, SchemaChange, WidenColumn
 from sleeper_nb.model.jobs import Job, Lease
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.savepoints import Savepoint
-from sleeper_nb.model.schema import Field, Schema, fields_of
+from sleeper_nb.model.schema import Field, Schema, parse_type
 from sleeper_nb.model.snapshots import (
     SavepointReference,
     Snapshot,
@@ -614,10 +614,11 @@ class Table(Report):
         rename_columns: Mapping[str, str] | None = None,
         drop_columns: Iterable[str] = (),
         *,
+        types: Mapping[str, str] | None = None,
         dry_run: bool = False,
         message: str | None = None,
     ) -> AlterReport:
-        """Add, rename and drop value columns, by one commit that changes only metadata.
+        """Add, rename, drop and widen value columns, by one commit that changes only metadata.
 
         Older versions keep their columns, and so do queries of them; `at` with ``schema="current"`` reads them with the
         current ones. Loads and compactions that run meanwhile are not disturbed.
@@ -626,10 +627,16 @@ class Table(Report):
         ----------
         add_columns
             Names with their types, which must be nullable: ``{"note": "string?"}``. Existing rows have NULL there.
+            ``{"address.zip": "string?"}`` adds a field to a struct, also to those of a list.
         rename_columns
             New names by current names.
         drop_columns
-            Names. Columns are dropped first, then renamed, then added: so a name can be used again.
+            Names. Columns are dropped first, then renamed, then added, then widened: so a name can be used again.
+        types
+            Wider types by names: ``{"n": "long", "address.code": "int"}``. A type becomes one that holds all of its
+            values: tinyint, smallint, int, long, decimal; float, double; a decimal with more digits. Older files are
+            read with the wider type. Row keys and sort keys keep their types: partitions and the order of files depend
+            on them.
         dry_run
             Only return what would change.
         message
@@ -643,11 +650,13 @@ class Table(Report):
             When the new name is taken, in any case of its letters.
         InvalidInput
             When no change is given; when a key is named, or a column that the table's filters or aggregations use; or
-            when a new column is not nullable. Nothing is changed by this or any other error.
+            when a new column is not nullable, or a type cannot hold all values. Nothing is changed by this or any other
+            error.
         """
         changes: list[SchemaChange] = [DropColumn(name) for name in drop_columns]
         changes += [RenameColumn(name, to) for name, to in (rename_columns or {}).items()]
-        changes += [AddColumn(field) for field in fields_of({} if add_columns is None else add_columns)]
+        changes += configuring.additions({} if add_columns is None else add_columns)
+        changes += [WidenColumn(name, parse_type(text)) for name, text in (types or {}).items()]
         return configuring.alter(self._opened, changes, dry_run=dry_run, message=message)
 
     # Maintain the table.

@@ -17,8 +17,8 @@ from sleeper_nb.operations.administration.instances import check_table_name
 
 ColumnRole = Literal["row key", "sort key", "value"]
 ROLES: tuple[ColumnRole, ...] = ("row key", "sort key", "value")
-TYPES = (*SIMPLE_TYPES, "decimal(18,2)", "list<string>", "map<string,string>")
-"""The types in the list; a cell also takes other decimals, lists and maps."""
+TYPES = (*SIMPLE_TYPES, "decimal(18,2)", "list<string>", "map<string,string>", "struct<name:string,n:int?>")
+"""The types in the list; a cell also takes other decimals, lists, maps and structs."""
 _WORDS = {"row key": " KEY", "sort key": " SORT", "value": ""}
 
 
@@ -39,7 +39,10 @@ class ColumnDraft:
     @property
     def line(self) -> str:
         """The column in the cell: ``city STRING KEY``."""
-        return f"{self.name} {self.type.upper()}{_WORDS[self.role]}{' NULL' * self.is_nullable}"
+        kind = (
+            self.type if "struct" in self.type.lower() else self.type.upper()
+        )  # the names of a struct's fields keep their case
+        return f"{self.name} {kind}{_WORDS[self.role]}{' NULL' * self.is_nullable}"
 
     def field(self) -> Field:
         """Return the field of the schema; raise when the type is not valid."""

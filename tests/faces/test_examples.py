@@ -15,7 +15,7 @@ from sleeper_nb.clock import ManualClock
 from sleeper_nb.commands import COMMANDS
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-TRIPS = sl.Schema({"city": "string"}, {"pickup": "timestamp"}, {"fare": "double?", "tip": "double?"})
+TRIPS = sl.Schema({"city": "string"}, {"pickup": "timestamp"}, {"fare": "double?", "tip": "double?", "riders": "int?"})
 FLIGHTS = sl.Schema(
     {"carrier": "string", "flight": "int"},
     {"time_hour": "timestamp"},

@@ -6,10 +6,11 @@ import base64
 import math
 import re
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from functools import cache, cached_property
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -19,8 +20,9 @@ from sleeper_nb.model.schema import FieldType, parse_type
 from sleeper_nb.operations.loading.casts import kind_of
 
 TARGETS = ("int", "long", "float", "double", "boolean", "decimal(10,2)", "decimal(38,0)", "decimal(3,3)", "string",
-           "bytearray", "date", "timestamp")  # fmt: skip
+           "bytearray", "date", "timestamp", "tinyint", "smallint", "time", "uuid")  # fmt: skip
 REFUSED = "refused"
+A_UUID = UUID("f47ac10b-58cc-4372-a567-0e02b2c3d479")
 _TOKYO = timezone(timedelta(hours=9))
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _UTC = pa.timestamp("us", "UTC")
@@ -72,7 +74,8 @@ def _samples() -> list[Sample]:
     texts = ("a", "", "0", "1", "1.0", "1.5", " 7 ", "1.239", "1.24", "0x10", "1e400", "1e2", "9007199254740993",
              "1_0", "nan", "-inf", "true", "FALSE", "yes", "2147483648", "2026-01-01", "2026-01-01T00:00:00Z", "é",
              "AQ==", "2026-01-01 10:00:00.123456+09:00", "2026-01-01T10:00:00.123456789Z", "2026-02-30", "NULL",
-             "+5")  # fmt: skip
+             "+5", "10:30", "10:30:01.123456", "10:30:01.1234560", "10:30:01.1234567", "24:00", "10:30:00Z",
+             str(A_UUID), A_UUID.hex.upper(), "f47ac10b-58cc-4372-a567-0e02b2c3d47")  # fmt: skip
     found += [Sample(pa.string(), text) for text in texts]
     kinds = (pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string()))
     found += [Sample(kind, text) for kind in kinds for text in ("", "1", "1.239", "2026-01-01", "true")]
@@ -90,8 +93,9 @@ def _samples() -> list[Sample]:
     found += [Sample(pa.timestamp("us", "Asia/Tokyo"), midnight.replace(tzinfo=_TOKYO))]
     found += [Sample(_UTC, datetime(2026, 1, 1, 0, 0, 0, 1, UTC))]
     found += [Sample(pa.timestamp("ns"), midnight, 1), Sample(pa.timestamp("ns"), later, 1000)]
-    others = ((pa.time32("s"), 5), (pa.time64("us"), 5), (pa.duration("us"), 5))
-    found += [Sample(kind, value) for kind, value in others]
+    found += [Sample(kind, time(10, 30, 1)) for kind in (pa.time32("s"), pa.time32("ms"), pa.time64("ns"))]
+    found += [Sample(pa.time64("us"), value) for value in (time(), time(23, 59, 59, 999_999))]
+    found += [Sample(pa.uuid(), A_UUID), Sample(pa.duration("us"), 5)]
     return found
 
 
@@ -102,7 +106,11 @@ def expected(sample: Sample, target: FieldType, *, text_file: bool = False) -> A
     """Return what a value is as a type, or `REFUSED`; in a text file bytes are base64."""
     kind, value = sample.arrow, sample.value
     types = pa.types
-    if types.is_time(kind) or types.is_duration(kind):
+    if isinstance(value, time):
+        return value if target.name == "time" else REFUSED
+    if isinstance(value, UUID):
+        return {"uuid": str(value), "string": str(value), "bytearray": value.bytes}.get(target.name, REFUSED)
+    if types.is_duration(kind):
         return REFUSED
     if isinstance(value, str):
         return _of_text(value, target, text_file=text_file)
@@ -139,8 +147,8 @@ def _of_number(number_of: Any, written: Decimal, target: FieldType) -> Any:
     """Return a number as a type; `written` are its digits, the fewest that mean it."""
     value = Decimal(number_of)
     match target.name:
-        case "int" | "long":
-            bits = 31 if target.name == "int" else 63
+        case "tinyint" | "smallint" | "int" | "long":
+            bits = {"tinyint": 7, "smallint": 15, "int": 31, "long": 63}[target.name]
             fits = value.is_finite() and value == int(value) and -(2**bits) <= value < 2**bits
             return int(value) if fits else REFUSED
         case "boolean":
@@ -185,6 +193,15 @@ def _of_text(text: str, target: FieldType, *, text_file: bool) -> Any:
                 return REFUSED
         case "boolean":
             return {"true": True, "false": False, "1": True, "0": False}.get(stripped.lower(), REFUSED)
+        case "time":
+            parts = re.fullmatch(r"(\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)0*", stripped)
+            try:
+                return time.fromisoformat(parts[1]) if parts else REFUSED
+            except ValueError:
+                return REFUSED
+        case "uuid":
+            is_one = re.fullmatch(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", stripped)
+            return str(UUID(stripped)) if is_one else REFUSED
         case "date" | "timestamp":
             try:
                 moment = pd.Timestamp(stripped) if re.match(r"\d{4}-", stripped) else None

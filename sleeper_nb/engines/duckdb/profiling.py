@@ -10,9 +10,9 @@ from sleeper_nb.engines.duckdb.relations import column, counted_in_ranges, expla
 from sleeper_nb.model.schema import Field
 from sleeper_nb.operations.column_profile import RANGES, ColumnProfile
 
-_NUMBERS: Final = frozenset({"int", "long", "float", "double", "decimal"})
-_TIMES: Final = frozenset({"date", "timestamp"})
-_NESTED: Final = frozenset({"list", "map"})
+_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "long", "float", "double", "decimal"})
+_TIMES: Final = frozenset({"date", "timestamp", "time"})
+_NESTED: Final = frozenset({"list", "map", "struct"})
 _MOST_COUNTED: Final = 1_000_000
 """Rows; of more, distinct values are estimated, as counting them can take more memory than there is."""
 

@@ -34,7 +34,7 @@ from sleeper_nb.storage.filesystem import Storage
 
 logger = logging.getLogger(__name__)
 
-_TYPES = {"int": "INTEGER", "long": "BIGINT"}
+_TYPES = {"tinyint": "TINYINT", "smallint": "SMALLINT", "int": "INTEGER", "long": "BIGINT"}
 _HUGEINT_DIGITS = 38
 """A sum of decimals with so many digits can overflow unnoticed."""
 
@@ -139,7 +139,7 @@ def _relation(
 ) -> duckdb.DuckDBPyRelation:
     if not is_native(plan):
         logger.debug("rows of snapshot %s are processed by our own reader, not by DuckDB", plan.snapshot_id)
-        return connection.from_arrow(ProcessedRows.of(plan, storage))
+        return _with_uuids(connection.from_arrow(ProcessedRows.of(plan, storage)), plan.schema)
     if not storage.local:  # Arrow's errors would come late, and from inside DuckDB
         check_files(plan.files, storage)
     else:
@@ -155,12 +155,27 @@ def _relation(
         rows = rows.union(part)
     if tuple(rows.columns) != plan.schema.names:
         rows = rows.select(*map(column, plan.schema.names))
-    return processed(rows, plan)
+    return _with_uuids(processed(rows, plan), plan.schema)
+
+
+def _with_uuids(rows: duckdb.DuckDBPyRelation, schema: Schema) -> duckdb.DuckDBPyRelation:
+    """Return rows with the texts of UUIDs as DuckDB's UUIDs, also inside other values."""
+    if not any(field.type.holds("uuid") for field in schema.fields):
+        return rows
+    return rows.select(
+        *(
+            column(each.name).cast(duckdb_type(each.type)).alias(each.name)
+            if each.type.holds("uuid")
+            else column(each.name)
+            for each in schema.fields
+        )
+    )
 
 
 _TYPES_OF_FIELDS: Final[Mapping[str, str]] = {
     "int": "INTEGER", "long": "BIGINT", "string": "VARCHAR", "bytearray": "BLOB", "double": "DOUBLE", "float": "FLOAT",
-    "boolean": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMPTZ",
+    "boolean": "BOOLEAN", "date": "DATE", "timestamp": "TIMESTAMPTZ", "time": "TIME", "tinyint": "TINYINT",
+    "smallint": "SMALLINT", "uuid": "UUID",
 }  # fmt: skip
 
 
@@ -170,6 +185,9 @@ def duckdb_type(kind: FieldType) -> str:
         return f"{duckdb_type(kind.arguments[0])}[]"
     if kind.name == "map":
         return f"MAP({', '.join(map(duckdb_type, kind.arguments))})"
+    if kind.name == "struct":
+        members = (f"{quoted_name(each.name)} {duckdb_type(each.type)}" for each in kind.arguments)
+        return f"STRUCT({', '.join(members)})"
     return str(kind).upper() if kind.name == "decimal" else _TYPES_OF_FIELDS[kind.name]
 
 

@@ -99,7 +99,7 @@ def _on_this_machine(spark: SparkSession) -> bool:
     return is_local(spark.sparkContext.master)
 
 
-_TYPE_NAMES = {"long": "bigint", "bytearray": "binary", "list": "array"}
+_TYPE_NAMES = {"long": "bigint", "bytearray": "binary", "list": "array", "uuid": "string", "time": "time(6)"}
 
 
 def type_text(field_type: FieldType) -> str:
@@ -107,8 +107,27 @@ def type_text(field_type: FieldType) -> str:
     name = _TYPE_NAMES.get(field_type.name, field_type.name)
     if field_type.name == "decimal":
         return str(field_type)
+    if field_type.name == "struct":
+        members = (f"{quoted_name(each.name, '`')}: {type_text(each.type)}" for each in field_type.arguments)
+        return f"struct<{', '.join(members)}>"
     inner = ", ".join(type_text(argument) for argument in field_type.arguments)
     return f"{name}<{inner}>" if inner else name
+
+
+def arrow_for_spark(kind: pa.DataType) -> pa.DataType:
+    """Return the Arrow type in which Spark takes the values of a column: times of day in nanoseconds."""
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(arrow_for_spark(each.type)) for each in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(arrow_for_spark(kind.key_type), arrow_for_spark(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(arrow_for_spark(kind.value_type))
+    return pa.time64("ns") if pa.types.is_time(kind) else kind
+
+
+def schema_for_spark(schema: Schema) -> pa.Schema:
+    """Return the Arrow schema of the batches that a Python task hands to Spark for the rows of a table."""
+    return pa.schema([each.with_type(arrow_for_spark(each.type)) for each in schema.arrow])
 
 
 def columns_text(fields: Iterable[Field]) -> str:
@@ -229,7 +248,7 @@ def _by_tasks(spark: SparkSession, plan: ScanPlan, storage: Storage) -> DataFram
 
     One task a leaf when rows of several files must be merged; one task a file when each row is kept or dropped alone.
     """
-    process, schema = Processor.of(plan.processing, plan.schema), plan.schema.arrow
+    process, schema = Processor.of(plan.processing, plan.schema), schema_for_spark(plan.schema)
     parts = groups_of(plan.leaves, file_by_file=plan.processing.only_filters)
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

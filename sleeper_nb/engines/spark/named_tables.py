@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from sleeper_nb.engines.spark.frames import NAMES_AND_SETTINGS
 from sleeper_nb.engines.spark.gateway import own_views
 from sleeper_nb.engines.spark.spark_errors import explain
-from sleeper_nb.engines.spark.spark_settings import CATALOG, CATALOG_CLASS
+from sleeper_nb.engines.spark.spark_settings import CATALOG, CATALOG_CLASS, TIMES
 from sleeper_nb.errors import SleeperError
 from sleeper_nb.model.snapshots import EPOCH, VersionReference, parse_moment, parse_version
 
@@ -308,6 +308,7 @@ def _catalog_table(spark: SparkSession, name: str, view: str, rows: DataFrame) -
         "view.catalogAndNamespace.numParts": "2",
         "view.catalogAndNamespace.part.0": "spark_catalog",
         "view.catalogAndNamespace.part.1": "default",
+        f"view.sqlConfig.{TIMES}": spark.conf.get(TIMES, "false"),  # a view has settings of its own
     }
     fields[names.indexOf("properties")] = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(properties)
     fields[names.indexOf("viewText")] = some(f"TABLE `{database}`.`{view}`")

@@ -37,6 +37,7 @@ from sleeper_nb.engines.spark.frames import (
     hand_over_keys,
     jvm_opens,
     key_literal,
+    schema_for_spark,
 )
 from sleeper_nb.errors import OutcomeUnknown
 from sleeper_nb.model.files import FileReference
@@ -48,6 +49,7 @@ from sleeper_nb.model.state import TableState
 from sleeper_nb.model.statistics import from_text, to_text
 from sleeper_nb.operations.compact import JobRunner, ignore_start, run_job
 from sleeper_nb.operations.compaction_plan import CompactionJob
+from sleeper_nb.operations.loading.casts import JUDGED
 from sleeper_nb.operations.loading.conform import (
     Difference,
     RawColumns,
@@ -191,12 +193,15 @@ def cast_frame(frame: DataFrame, schema: Schema) -> DataFrame:
         field.name: field.dataType.simpleString() for field in cast("StructType", StructType.fromDDL(rows)).fields
     }
     actual = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-    if all(actual.get(name, kind) == kind for name, kind in wanted.items()):
+    judged = any(field.type.holds(*JUDGED) for field in schema.fields)
+    if not judged and all(actual.get(name, kind) == kind for name, kind in wanted.items()):
         return frame
+
+    for_spark = schema_for_spark(schema)
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield from conform(pa.Table.from_batches([batch]), schema).to_batches()
+            yield from conform(pa.Table.from_batches([batch]), schema).cast(for_spark).to_batches()
 
     return frame.mapInArrow(task, rows)
 
@@ -268,6 +273,7 @@ def _read_alike(files: Sequence[SourceFile], footers: dict[str, tuple[pa.Schema,
         and len(set(names)) == len(names)
         and all(_alike(field.type) for field in first)
         and all(first.field(f.name).type == f.type.arrow for f in schema.fields if f.name in first.names)
+        and not any(f.type.holds(*JUDGED) for f in schema.fields)
     )
 
 
@@ -276,6 +282,8 @@ def _alike(kind: pa.DataType) -> bool:
     types = pa.types
     if types.is_list(kind):
         return _alike(kind.value_type)
+    if types.is_struct(kind):
+        return all(_alike(part.type) for part in kind)
     if types.is_map(kind):
         return _alike(kind.key_type) and _alike(kind.item_type)
     if types.is_timestamp(kind):
@@ -291,7 +299,7 @@ def _by_tasks(
     spark: SparkSession, files: Sequence[SourceFile], footers: dict[str, tuple[pa.Schema, int]], schema: Schema
 ) -> Iterator[DataFrame]:
     """Yield a frame of the conformed rows of files, read by Python tasks; nothing when there is no file."""
-    pieces = [piece for file in files for piece in _pieces(file, footers)]
+    pieces, for_spark = [piece for file in files for piece in _pieces(file, footers)], schema_for_spark(schema)
     if not pieces:
         return
 
@@ -300,7 +308,7 @@ def _by_tasks(
             for number in batch.column(0).to_pylist():
                 file, row_groups = pieces[number]
                 for rows in pieces_of(file, schema, row_groups):
-                    yield from rows.to_batches(BATCH_ROWS)
+                    yield from rows.cast(for_spark).to_batches(BATCH_ROWS)
 
     numbers = spark.range(len(pieces), numPartitions=min(len(pieces), _MOST_TASKS))
     yield numbers.mapInArrow(task, columns_text(schema.fields))

@@ -53,6 +53,7 @@ def explain(error: BaseException) -> SleeperError | None:
     ours = (
         _from_worker(text)
         or _from_machine(text)
+        or _without_times(text)
         or _from_statement(kinds, text)
         or _from_connection(kinds)
         or EngineError(
@@ -63,6 +64,14 @@ def explain(error: BaseException) -> SleeperError | None:
     # not its text, which may hold values of rows
     logger.debug("Spark raised %s, which is shown as %s", type(error).__name__, type(ours).__name__)
     return ours
+
+
+def _without_times(text: str) -> SleeperError | None:
+    """Return the error for a column of times of day in a session whose settings exclude them."""
+    if "[UNSUPPORTED_TIME_TYPE]" not in text:
+        return None
+    hint = "set spark.sql.timeType.enabled=true in the session, or leave out the columns of type time"
+    return InvalidInput("this Spark session has no type for times of day", hint=hint)
 
 
 def _text(error: BaseException) -> str:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 """Lets comparisons reach data sources in Python; without it Spark refuses a reader that could take them."""
 
+TIMES: Final = "spark.sql.timeType.enabled"
+"""Lets Spark have columns of times of day, which Spark 4.3 refuses by default."""
+
 CATALOG: Final = "spark.sql.catalog.spark_catalog"
 CATALOG_CLASS: Final = "org.apache.spark.sql.connector.catalog.SleeperNamedTables"
 """The setting that makes a class Spark's session catalog, and the class that is ours (`named_tables`)."""
@@ -71,6 +74,7 @@ def own_settings(folder: Path, config: Mapping[str, str]) -> dict[str, str]:
         # Spark's default is a folder in the current one.
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         PUSHDOWN: "true",
+        TIMES: "true",
         **_WANTED,
     }
     if is_local(config.get("spark.master")):

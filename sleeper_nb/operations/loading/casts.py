@@ -1,8 +1,9 @@
 """Cast values to the types of a table: each value exactly, or not at all. Pure.
 
 A cast is exact when the result, cast back, is the original value. `exactly` casts an array by `RULES`, a table of
-source kinds and field types, which the reference prints. The rules hold for elements of lists and maps as for columns,
-and for every input: Arrow, pandas, Polars, Python values, CSV, JSON, Parquet, and Spark's batches in its workers.
+source kinds and field types, which the reference prints. The rules hold for parts of lists, maps and structs as for
+columns, and for every input: Arrow, pandas, Polars, Python values, CSV, JSON, Parquet, and Spark's batches in its
+workers.
 
 Texts, from CSV, JSON or columns of texts, have one grammar (`PARSERS`). Numbers are decimal and must keep every digit
 that is written: ``9007199254740993`` does not fit a double, nor does ``1e400``. White space around a value is ignored.
@@ -12,8 +13,9 @@ A timestamp without a time zone is in UTC.
 from __future__ import annotations
 
 import base64
+import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -23,18 +25,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sleeper_nb.model.schema import FieldType, is_utf8
+from sleeper_nb.model.schema import SIMPLE_TYPES, FieldType, Member, is_utf8
 from sleeper_nb.report import values_of
 
+JUDGED = ("uuid", "struct")
+"""Types whose Arrow types do not say which texts and nulls they may hold: their values are looked at in each load."""
 Fit = Literal["exact", "where it fits", "refused"]
 Cast = Callable[[pa.Array, FieldType], pa.Array]
 BAD_VALUE = (pa.ArrowException, OverflowError, TypeError, ValueError, ArithmeticError, RecursionError)
 """The errors of Arrow and Python for a value that does not fit."""
-_OPEN_EXTENSIONS = frozenset({"arrow.json", "arrow.uuid", "arrow.bool8"})
+_OPEN_EXTENSIONS = frozenset({"arrow.json", "arrow.bool8"})
 _MOST_SHOWN = 60
-_NUMBERS = frozenset({"int", "long", "float", "double", "decimal"})
+_WHOLE = ("tinyint", "smallint", "int", "long")
+_NUMBERS = frozenset({*_WHOLE, "float", "double", "decimal"})
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(?:[. ]\d{3})*,\d+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """What is wrong with a struct whose values may fit: ``is missing``, and what to do about it."""
+
+    problem: str
+    hint: str
 
 
 class InexactValueError(Exception):
@@ -50,15 +63,32 @@ class InexactValueError(Exception):
         The index of the row, from 0; None when the whole kind is refused and there is no value to show.
     value
         The value.
+    path
+        Where in its column the value is: ``.zip`` in a struct with a field of that name; "" for the column itself.
+    misfit
+        What is wrong with a struct, when it is not the value: a field is missing, unknown or null.
     """
 
-    def __init__(self, kind: str, target: FieldType, index: int | None = None, value: Any = None) -> None:
-        super().__init__(kind, target, index, value)
+    def __init__(
+        self,
+        kind: str,
+        target: FieldType,
+        index: int | None = None,
+        value: Any = None,
+        path: str = "",
+        misfit: Misfit | None = None,
+    ) -> None:
+        super().__init__(kind, target, index, value, path, misfit)
         self.kind, self.target, self.index, self.value = kind, target, index, value
+        self.path, self.misfit = path, misfit
 
     def at(self, index: int) -> InexactValueError:
         """Return the same error for another row."""
-        return InexactValueError(self.kind, self.target, index, self.value)
+        return InexactValueError(self.kind, self.target, index, self.value, self.path, self.misfit)
+
+    def within(self, name: str) -> InexactValueError:
+        """Return the same error for a struct that has the value in a field."""
+        return InexactValueError(self.kind, self.target, self.index, self.value, f".{name}{self.path}", self.misfit)
 
     @property
     def shown(self) -> str:
@@ -84,6 +114,8 @@ class InexactValueError(Exception):
     @property
     def hint(self) -> str:
         """What to do about the value."""
+        if self.misfit is not None:
+            return self.misfit.hint
         if self.is_not_a_number:
             return _number_hint(self.value)
         if fit(self.kind, self.target.name) == "refused":
@@ -92,15 +124,20 @@ class InexactValueError(Exception):
 
 
 _HINTS = {
+    "tinyint": "round it first, or use a column of type smallint or int",
+    "smallint": "round it first, or use a column of type int or long",
     "int": "round it first, or use a column of type long, decimal(p,s) or double",
-    "long": "round it first, or use a column of type decimal(p,s) or double",
+    "long": "round it first, or use a column of type decimal(20,0) or double",
     "decimal": "round it to the scale of {} first, or use a wider decimal",
     "float": "round it to 32 bits first, such as numpy.float32(x), or use a column of type double",
     "double": "use a column of type decimal(p,s) or long, or convert it to double first",
     "boolean": "write true, false, 1 or 0",
     "date": "drop the time of day first, or use a column of type timestamp; a text is written 2026-11-21",
-    "timestamp": "round it to microseconds first; a text is written 2026-11-21T10:30:00.123456Z",
+    "timestamp": "round it to microseconds first, such as x.dt.floor('us') in pandas; "
+    "a text is written 2026-11-21T10:30:00.123456Z",
     "string": "convert it to UTF-8 text first, or use a column of type bytearray",
+    "time": "round it to microseconds first; a text is written 10:30:00.123456, without a time zone",
+    "uuid": "a UUID is 32 hexadecimal digits: f47ac10b-58cc-4372-a567-0e02b2c3d479",
     "map": "give lists of (key, value) pairs, no key NULL",
 }
 _HINTS_REFUSED = {
@@ -108,8 +145,11 @@ _HINTS_REFUSED = {
        for kind in ("int", "long", "unsigned long", "float", "double", "decimal") for name in ("date", "timestamp")},
     **{(kind, "string"): "convert it to text first, such as str(x)"
        for kind in ("boolean", "int", "long", "unsigned long", "float", "double", "decimal", "date", "timestamp",
-                    "timestamp (s, ms, ns)")},
-    ("other", "map"): "give lists of (key, value) pairs",
+                    "timestamp (s, ms, ns)", "time")},
+    ("struct", "map"): "give lists of (key, value) pairs", ("bytearray", "uuid"): "give it as text, such as str(x)",
+    **{(kind, "struct"): "give a dictionary with a value for each field" for kind in ("list", "map")},
+    **{(kind, "time"): "take its time of day first, such as x.dt.time in pandas"
+       for kind in ("timestamp", "timestamp (s, ms, ns)")},
 }  # fmt: skip
 
 
@@ -144,6 +184,8 @@ def kind_of(arrow: pa.DataType) -> str:
     types = pa.types
     if types.is_dictionary(arrow) or types.is_run_end_encoded(arrow):
         return kind_of(arrow.value_type)
+    if isinstance(arrow, pa.UuidType):
+        return "uuid"
     if isinstance(arrow, pa.BaseExtensionType):
         return kind_of(arrow.storage_type) if arrow.extension_name in _OPEN_EXTENSIONS else "other"
     return next((kind for kind, test in _KINDS if test(arrow)), "other")
@@ -185,11 +227,13 @@ _KINDS: tuple[tuple[str, Callable[[pa.DataType], bool]], ...] = (
     ("date", pa.types.is_date),
     ("timestamp", lambda arrow: pa.types.is_timestamp(arrow) and arrow.unit == "us"),
     ("timestamp (s, ms, ns)", pa.types.is_timestamp),
+    ("time", pa.types.is_time),
     ("map", _is_map),
     ("list", _is_list),
+    ("struct", pa.types.is_struct),
 )
-KINDS = (*(kind for kind, _ in _KINDS), "other")
-"""The rows of the table of casts; ``other`` is times of day, durations, structs, periods and everything else."""
+KINDS = (*(kind for kind, _ in _KINDS), "uuid", "other")
+"""The rows of the table of casts; ``other`` is durations, periods and everything else."""
 
 
 def exactly(array: pa.Array, target: FieldType) -> pa.Array:
@@ -200,9 +244,11 @@ def exactly(array: pa.Array, target: FieldType) -> pa.Array:
     InexactValueError
         For the first value that the type cannot hold exactly, or for the whole kind if it is never cast.
     """
-    if array.type.equals(target.arrow, check_metadata=True) and is_utf8(array):
+    if not target.holds(*JUDGED) and array.type.equals(target.arrow, check_metadata=True) and is_utf8(array):
         return array
     kind = kind_of(array.type)
+    if kind == "map" and target.name == "list" and _is_list(array.type):
+        kind = "list"
     rule = RULES.get((kind, target.name))
     if rule is None and array.null_count == len(array):
         return pa.nulls(len(array), target.arrow)
@@ -277,6 +323,10 @@ def _check(ok: pa.Array) -> None:
 def _safely(array: pa.Array, target: FieldType) -> pa.Array:
     """Cast as Arrow does; for kinds for which its cast is exact or fails."""
     return array.cast(target.arrow)
+
+
+def _nulls(array: pa.Array, target: FieldType) -> pa.Array:
+    return pa.nulls(len(array), target.arrow)
 
 
 def _bit_to_decimal(array: pa.Array, target: FieldType) -> pa.Array:
@@ -379,6 +429,50 @@ def _map_to_map(array: pa.Array, target: FieldType) -> pa.Array:
         raise InexactValueError("null", target, _row(offsets, missing), None)
     array = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, mask=array.is_null())
     return array.cast(target.arrow)
+
+
+def _struct_to_struct(array: pa.Array, target: FieldType) -> pa.Array:
+    given: dict[str, pa.Array] = {}
+    for part, values in zip(array.type, array.flatten(), strict=True):
+        check_member(part.name, target, "struct", given)
+        given[part.name] = values
+    columns = [_member(given.get(member.name), array, member, target) for member in target.arguments]
+    return pa.StructArray.from_arrays(columns, fields=list(target.arrow), mask=array.is_null())
+
+
+def _member(values: pa.Array | None, array: pa.Array, member: Member, target: FieldType) -> pa.Array:
+    """Return the values of a field of some structs, with the field's type."""
+    if values is None:
+        values = pa.nulls(len(array))
+        missing = Misfit("is missing", f"add it, or declare it nullable: {member.name}:{member.type}?")
+    else:
+        missing = Misfit("is NULL", f"fill in the value; only fields declared with ? can be null, as in {member}?")
+    try:
+        column = exactly(values, member.type)
+    except InexactValueError as error:
+        raise error.within(member.name) from error
+    return check_nulls(column, array.is_valid(), member, target, missing)
+
+
+def check_nulls(column: pa.Array, is_valid: pa.Array, member: Member, target: FieldType, misfit: Misfit) -> pa.Array:
+    """Return the values of a field of structs; raise for the first null in a struct if the field is not nullable."""
+    if column.null_count and not member.nullable:
+        index = pc.index(pc.and_(column.is_null(), is_valid), True).as_py()
+        if index >= 0:
+            raise InexactValueError("struct", target, index, None, f".{member.name}", misfit)
+    return column
+
+
+def check_member(name: str, target: FieldType, kind: str, given: Container[str] = (), index: int | None = None) -> None:
+    """Raise for a field that a struct does not have, or that is given twice."""
+    known = [member.name for member in target.arguments]
+    if name in given:
+        raise InexactValueError(kind, target, index, None, f".{name}", Misfit("occurs twice", "rename one of them"))
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        instead = f"rename it to {near[0]!r}" if near else "leave it out, or add it to the table's struct"
+        misfit = Misfit("is unknown", f"{instead}; the struct has {', '.join(known)}")
+        raise InexactValueError(kind, target, index, None, f".{name}", misfit)
 
 
 def _offsets(array: pa.Array) -> Any:
@@ -510,6 +604,30 @@ def _day(text: str) -> int:
     return int(days.cast(pa.int32())[0].as_py()) + ((year - near) // 400 * 146_097 if match else 0)
 
 
+def to_time(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    """Parse times of day such as ``10:30``, ``10:30:00`` and ``10:30:00.123456``."""
+    texts = pc.utf8_trim_whitespace(texts)
+    texts = pc.replace_substring_regex(texts, r"(\.\d{6})0+$", r"\1")
+    moments = pc.binary_join_element_wise("1970-01-01", texts, " ").cast(pa.timestamp("us"))  # Arrow parses no times
+    return moments.cast(pa.int64()).cast(target)
+
+
+_UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+_HEX = r"^([0-9a-f]{8})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{4})([0-9a-f]{12})$"
+
+
+def to_uuid(texts: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return the texts of UUIDs in their canonical form: hexadecimal digits in lower case, with hyphens."""
+    texts = pc.utf8_lower(pc.utf8_trim_whitespace(texts))
+    texts = pc.replace_substring_regex(texts, _HEX, r"\1-\2-\3-\4-\5")
+    _check(pc.match_substring_regex(texts, _UUID))
+    return texts.cast(target)
+
+
+def _uuid_to_text(array: pa.Array, target: FieldType) -> pa.Array:
+    return to_uuid(pa.array([value and value.hex() for value in array.to_pylist()], pa.string()), target.arrow)
+
+
 def to_timestamp(texts: pa.Array, target: pa.DataType) -> pa.Array:
     """Parse ISO 8601 timestamps, with a space or a ``T``; without a time zone they are in UTC."""
     texts = pc.utf8_trim_whitespace(texts)
@@ -557,35 +675,35 @@ def _any(tests: Any) -> bool:
 
 PARSERS: Mapping[str, Callable[[pa.Array, pa.DataType], pa.Array]] = {
     "int": to_int, "long": to_int, "float": to_float, "double": to_float, "decimal": to_decimal, "boolean": to_boolean,
-    "date": to_date, "timestamp": to_timestamp,
+    "date": to_date, "timestamp": to_timestamp, "tinyint": to_int, "smallint": to_int, "time": to_time, "uuid": to_uuid,
 }  # fmt: skip
 """The parser of each field type that texts are cast to."""
 
 
 def _rules() -> dict[tuple[str, str], Rule]:
-    names = ("int", "long", "string", "bytearray", "double", "float", "boolean", "date", "timestamp", "decimal", "list",
-             "map")  # fmt: skip
-    rules = {("null", name): Rule("exact", _safely) for name in names}
+    names = (*SIMPLE_TYPES, "decimal", "list", "map", "struct")
+    rules = {("null", name): Rule("exact", _nulls) for name in names}
 
     def add(how: Fit, cast: Cast, kinds: tuple[str, ...], *targets: str) -> None:
         rules.update({(kind, target): Rule(how, cast) for kind in kinds for target in targets})
 
     whole, floats = ("int", "long", "unsigned long"), ("float", "double")
-    add("exact", _safely, ("boolean",), "boolean", "int", "long", "float", "double")
+    add("exact", _safely, ("boolean",), "boolean", *_WHOLE, "float", "double")
     add("where it fits", _bit_to_decimal, ("boolean",), "decimal")
     add("where it fits", _safely, ("long", "unsigned long"), "int")
+    add("where it fits", _safely, whole, "tinyint", "smallint")
     add("where it fits", _safely, ("unsigned long",), "long")
     add("exact", _safely, ("int", "long"), "long")
     add("exact", _safely, ("int",), "int", "double")
     add("where it fits", _int_to_float, ("long", "unsigned long"), "double")
     add("where it fits", _int_to_float, whole, "float")
     add("where it fits", _int_to_decimal, whole, "decimal")
-    add("where it fits", _float_to_int, floats, "int", "long")
+    add("where it fits", _float_to_int, floats, *_WHOLE)
     add("where it fits", _float_to_decimal, floats, "decimal")
     add("exact", _safely, ("float",), "float", "double")
     add("exact", _safely, ("double",), "double")
     add("where it fits", _double_to_float, ("double",), "float")
-    add("where it fits", _safely, ("decimal",), "int", "long", "decimal")
+    add("where it fits", _safely, ("decimal",), *_WHOLE, "decimal")
     add("where it fits", _decimal_to_float, ("decimal",), "float", "double")
     add("where it fits", _number_to_bit, (*whole, *floats, "decimal"), "boolean")
     _add_others(add)
@@ -604,7 +722,11 @@ def _add_others(add: Callable[..., None]) -> None:
     add("exact", _timestamp_to_timestamp, ("timestamp",), "timestamp")
     add("where it fits", _timestamp_to_timestamp, ("timestamp (s, ms, ns)",), "timestamp")
     add("where it fits", _timestamp_to_date, ("timestamp", "timestamp (s, ms, ns)"), "date")
+    add("where it fits", _safely, ("time",), "time")
+    add("exact", _uuid_to_text, ("uuid",), "uuid", "string")
+    add("exact", _safely, ("uuid",), "bytearray")
     add("where it fits", _list_to_list, ("list",), "list")
+    add("where it fits", _struct_to_struct, ("struct",), "struct")
     add("where it fits", _map_to_map, ("map",), "map")
 
 

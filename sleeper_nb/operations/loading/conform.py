@@ -333,10 +333,13 @@ def _within_years(
 def inexact(error: InexactValueError, target: Field, place: Callable[[int], str]) -> Difference:
     """Return the difference of a value that a field cannot hold exactly."""
     kind = "" if error.kind in {"other", "null"} else f" ({error.kind})"
-    container = "" if error.target == target.type else f" in {target.type}"
+    container = "" if error.path or error.target == target.type else f" in {target.type}"
     verdict = f"cannot become {error.target}{container} without loss"
-    row = place(error.index) if error.index is not None else ""
-    where = f"column {target.name!r}, {row}" if row else f"column {target.name!r}"
+    row, name = place(error.index) if error.index is not None else "", f"{target.name}{error.path}"
+    where = f"column {name!r}, {row}" if row else f"column {name!r}"
+    if error.misfit is not None:
+        problem = f"{where}, {error.misfit.problem}" if row else f"{where} {error.misfit.problem}"
+        return Difference(target.name, problem, f"{error.hint}; nothing was ingested")
     if error.is_not_a_number:
         kind, verdict = "", "is not a number"
     if error.is_bad_text:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sleeper_nb.errors import Action, HintParts, InvalidInput, NotFound
+from sleeper_nb.model.evolution import widens
 from sleeper_nb.model.schema import Field, FieldType, Schema, parse_type
 from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError, exactly
 from sleeper_nb.operations.loading.conform import Difference, first_line
@@ -30,13 +31,6 @@ _TEXT_TYPES = ("long", "double", "boolean", "date", "timestamp")
 _TIMES = ("date", "timestamp")
 _BOOLEAN = r"^\s*(?i:true|false)\s*$"
 _LEADING_ZERO = r"^\s*[+-]?0\d"
-_WIDER: Mapping[tuple[str, str], str] = {
-    ("int", "long"): "long",
-    ("int", "double"): "double",
-    ("float", "double"): "double",
-    ("date", "timestamp"): "timestamp",
-}
-"""The type that holds the values of two types, for files of which each has its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +65,25 @@ class DataColumn:
         nullable = self.nullable or other.nullable
         if self.problem or other.problem or self.type == other.type:
             return replace(self if self.problem else other, nullable=nullable)
-        names = sorted((str(self.type), str(other.type)), key=_place)
-        wider = _WIDER.get((names[0], names[1]))
+        wider = _wider(self.type, other.type)
         if wider is not None:
-            return DataColumn(self.name, FieldType(wider), nullable)
+            return DataColumn(self.name, wider, nullable)
+        names = sorted((str(self.type), str(other.type)), key=_place)
         problem = f"column {self.name!r} is {names[0]} in one source and {names[1]} in another"
         return DataColumn(self.name, None, nullable, problem, _hint_to_type(self.name, "string"))
 
 
+def _wider(one: FieldType | None, other: FieldType | None) -> FieldType | None:
+    """Return the type that holds the values of two types, for files of which each has its own."""
+    if one is None or other is None:
+        return None
+    if {one.name, other.name} == {"date", "timestamp"}:
+        return FieldType("timestamp")
+    return other if widens(one, other) else one if widens(other, one) else None
+
+
 def _place(name: str) -> int:
-    order = ("int", "long", "float", "double", "date", "timestamp")
+    order = ("tinyint", "smallint", "int", "long", "float", "double", "date", "timestamp")
     return order.index(name) if name in order else len(order)
 
 
@@ -262,4 +265,6 @@ class SchemaChoice:
         elif of_type is None:
             raise InvalidInput(column.problem, hint=column.hint)
         is_key = column.name in self.row_keys or column.name in self.sort_keys
+        if is_key and not given and of_type.name in {"tinyint", "smallint"}:
+            of_type = FieldType("int")
         return Field(column.name, of_type, nullable and not is_key)

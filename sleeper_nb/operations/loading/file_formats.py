@@ -6,13 +6,14 @@ come first, then CSV and JSON.
 
 A CSV file: every value is read as text and converted by the rules for texts (`casts`). NULL is the null text without
 quotes, by default an empty value. A quoted null text is a text; if the column holds neither texts nor bytes, it can
-only mean NULL as well. Bytes are base64, and lists and maps JSON, as an export writes them. Arrow reads ``"a" b`` as
-``a b``, so the quotes of a file are checked while Arrow reads it, block by block. If all of them open or close a value
-or are doubled inside one, the file is well-formed. If one is not, as in ``5" disk``, Python's CSV parser decides.
+only mean NULL as well. Bytes are base64, and lists, maps and structs JSON, as an export writes them. Arrow reads
+``"a" b`` as ``a b``, so the quotes of a file are checked while Arrow reads it, block by block. If all of them open or
+close a value or are doubled inside one, the file is well-formed. If one is not, as in ``5" disk``, Python's CSV parser
+decides.
 
 A JSON file: one object per line, or one array of objects; numbers keep all digits that are written. Arrow parses
 blocks of lines where it gives the same values as the rules of casts. Where it might not (numbers with more digits than
-a double holds, lists, maps, 32-bit numbers), and where it fails, Python's parser reads the block.
+a double holds, lists, maps, structs, 32-bit floats), and where it fails, Python's parser reads the block.
 """
 
 from __future__ import annotations
@@ -482,7 +483,8 @@ def _byte_set(separator: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 _DOUBTFUL_NUMBER = re.compile(rb"[0-9][0-9.]{15,}(?:[eE][+-]?[0-9]+)?|[0-9][0-9.]*[eE][+-]?[0-9]{3,}")
 """Numbers with many digits, and very large or small ones: a double may not hold all digits that are written."""
 _ARROW = {"int": pa.int32(), "long": pa.int64(), "string": pa.string(), "boolean": pa.bool_(), "double": pa.float64(),
-          "date": pa.string(), "timestamp": pa.string()}  # fmt: skip
+          "date": pa.string(), "timestamp": pa.string(), "tinyint": pa.int64(), "smallint": pa.int64(),
+          "time": pa.string(), "uuid": pa.string()}  # fmt: skip
 _ESCAPED = "surrogateescape"
 """Keeps bytes that are not UTF-8 in a text, so that the cast can refuse the value."""
 _DEEPEST = 500

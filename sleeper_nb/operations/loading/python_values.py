@@ -7,11 +7,12 @@ Python type are first converted to the Arrow type that holds them, and then cast
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from functools import partial
 from itertools import accumulate, chain
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -20,17 +21,21 @@ from sleeper_nb.model.schema import FieldType
 from sleeper_nb.operations.loading.casts import (
     BAD_VALUE,
     InexactValueError,
+    Misfit,
+    check_member,
+    check_nulls,
     exactly,
     first_bad,
     to_int,
 )
 
 _NO_VALUES = frozenset({type(None), "NaTType", "NAType"})
-_NUMBERS = frozenset({"int", "long", "float", "double", "decimal", "boolean"})
+_NUMBERS = frozenset({"tinyint", "smallint", "int", "long", "float", "double", "decimal", "boolean"})
 _ARROW: tuple[tuple[type, str, pa.DataType], ...] = (
     (bool, "boolean", pa.bool_()), (int, "long", pa.int64()), (float, "double", pa.float64()),
     (str, "string", pa.string()), (bytes, "bytearray", pa.binary()),
     (datetime, "timestamp", pa.timestamp("us", "UTC")), (date, "date", pa.date32()),
+    (time, "time", pa.time64("us")), (UUID, "uuid", pa.uuid()),
 )  # fmt: skip
 Base64 = Callable[[str], bytes]
 
@@ -100,6 +105,10 @@ def _of_one_type(values: Sequence[Any], kind: type, target: FieldType, base64: B
     """Return values of the same Python type as an array of a field's type."""
     if issubclass(kind, np.ndarray) and any(not value.ndim for value in values):
         return from_python([value if value.ndim else value[()] for value in values], target, base64=base64)
+    if hasattr(kind, "asDict"):  # a row of Spark
+        values, kind = [value.asDict() for value in values], dict
+    if target.name == "struct" and issubclass(kind, dict):
+        return _structs(values, target, base64)
     if issubclass(kind, np.ndarray | list | tuple | dict):
         return _nested(values, kind, target, base64)
     if issubclass(kind, NumberText | Decimal):
@@ -154,6 +163,10 @@ def _array_of(values: Sequence[Any], kind: type, arrow: pa.DataType) -> pa.Array
         raise pa.ArrowInvalid("it has nanoseconds")  # Arrow would drop them
     if kind.__name__ != "Timestamp" and pa.types.is_timestamp(arrow):
         values = [_in_utc(value) for value in values]
+    if issubclass(kind, UUID):
+        return pa.ExtensionArray.from_storage(pa.uuid(), pa.array([value.bytes for value in values], pa.binary(16)))
+    if issubclass(kind, time) and any(value.tzinfo for value in values):
+        raise pa.ArrowInvalid("it has a time zone")  # Arrow would drop it
     return pa.array(values, arrow)
 
 
@@ -213,6 +226,22 @@ def _nested(values: Sequence[Any], kind: type, target: FieldType, base64: Base64
         row = _row(offsets, keys.is_null().index(True).as_py())
         raise InexactValueError("map", target, row, values[row])
     return pa.MapArray.from_arrays(offsets, keys, items).cast(target.arrow)
+
+
+def _structs(values: Sequence[dict[Any, Any]], target: FieldType, base64: Base64 | None) -> pa.Array:
+    """Return dictionaries as an array of a struct type; a field that one lacks is null."""
+    for row, value in enumerate(values):
+        for name in value:
+            check_member(str(name), target, "struct", index=row)
+    missing = Misfit("is NULL or missing", "fill in the value; only fields declared with ? can be null")
+    columns, is_valid = [], pa.array([True] * len(values))
+    for member in target.arguments:
+        try:
+            column = from_python([value.get(member.name) for value in values], member.type, base64=base64)
+        except InexactValueError as error:
+            raise error.within(member.name) from error
+        columns.append(check_nulls(column, is_valid, member, target, missing))
+    return pa.StructArray.from_arrays(columns, fields=list(target.arrow))
 
 
 def _is_pair(value: Any) -> bool:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from itertools import chain
 from typing import Any, Literal
@@ -333,6 +333,9 @@ def _check_years_within(column: pa.Array, name: str) -> None:
         pairs = column.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)]))).flatten()
         for part in pairs.flatten():
             _check_years_within(part, name)
+    elif pa.types.is_struct(kind):
+        for part in column.flatten():
+            _check_years_within(part, name)
     elif pa.types.is_nested(kind):
         _check_years_within(column.flatten(), name)
     else:
@@ -347,11 +350,13 @@ def _plain(value: Any) -> Any:
     """Return a value as JSON can hold it: as text, if JSON has no type for it."""
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, bytes):
         return _base64(value)
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
-    if isinstance(value, date | Decimal) or (isinstance(value, float) and not -_INFINITY < value < _INFINITY):
+    if isinstance(value, date | time | Decimal) or (isinstance(value, float) and not -_INFINITY < value < _INFINITY):
         return str(value)
     return value
 

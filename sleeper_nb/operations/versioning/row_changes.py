@@ -298,9 +298,9 @@ def _not_cancelled(before: pa.RecordBatch, after: pa.RecordBatch) -> tuple[_Plac
 def comparable_values(values: pa.Array) -> pa.Array:
     """Return an array that has equal values exactly where `values` has, of a type that Arrow can group by.
 
-    Null equals null, NaN equals NaN, and 0.0 equals -0.0, in lists and maps too. Maps are equal when their items are,
-    in any order. Lists and maps become byte arrays, whose bytes are numbers that their items were given in this array:
-    so the result can be compared only with itself.
+    Null equals null, NaN equals NaN, and 0.0 equals -0.0, in lists, maps and structs too. Maps are equal when their
+    items are, in any order. Lists, maps and structs become byte arrays, whose bytes are numbers that their items were
+    given in this array: so the result can be compared only with itself.
     """
     kind = values.type
     if pa.types.is_floating(kind):
@@ -310,6 +310,10 @@ def comparable_values(values: pa.Array) -> pa.Array:
         valid = values.drop_null()
         items = _numbered(pc.list_flatten(valid))
         return _as_bytes(values, _lengths(valid), items.reshape(-1, 1))
+    if pa.types.is_struct(kind):
+        valid = values.drop_null()
+        numbers = np.stack([_numbered(part) for part in valid.flatten()], axis=1)
+        return _as_bytes(values, np.ones(len(valid), np.int32), numbers)
     if pa.types.is_map(kind):
         valid = values.drop_null()
         offsets, lengths = valid.offsets.to_numpy(), _lengths(valid)

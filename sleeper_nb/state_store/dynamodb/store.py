@@ -41,7 +41,7 @@ from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
-from sleeper_nb.model.statistics import ColumnStatistics, reference_columns, reference_fields
+from sleeper_nb.model.statistics import ColumnStatistics, reference_columns, reference_fields, widest_kinds
 from sleeper_nb.state_store.dynamodb.reference_items import (
     Tables,
     partition_items,
@@ -116,7 +116,7 @@ def _read(tables: Tables, snapshot: Snapshot, schema: Schema) -> TableState | No
 def _references(rows: Sequence[tuple[dict[str, Any], tuple[ColumnStatistics, ...]]], schema: Schema) -> pa.Table:
     """Return rows of references, each with the statistics of its file, as columns."""
     of_files = [of_file for _, of_file in rows]
-    kinds = sorted({(each.column, each.type) for of_file in of_files for each in of_file})
+    kinds = widest_kinds(of_files)
     table = pa.Table.from_pylist([row for row, _ in rows], schema=files_schema(schema))
     columns = reference_columns(of_files, kinds)
     for each in reference_fields(kinds):

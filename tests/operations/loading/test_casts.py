@@ -92,12 +92,17 @@ def as_json(case: Case) -> str:
     return {"": text, "list": f"[{text}]", "map": f'{{"k": {text}}}'}[case.depth]
 
 
+def is_uuid(arrow: pa.DataType) -> bool:
+    return isinstance(arrow, pa.UuidType)
+
+
 WITHIN_PANDAS = is_a(
     pa.types.is_float16, pa.types.is_float32, pa.types.is_string_view, pa.types.is_binary_view,
     pa.types.is_fixed_size_binary, lambda arrow: pa.types.is_timestamp(arrow) and arrow.unit == "ns",
+    is_uuid,
 )  # fmt: skip
 """What Arrow gives pandas otherwise, or not at all, within lists and maps."""
-UNKNOWN_TO_POLARS = is_a(pa.types.is_float16, pa.types.is_decimal256, pa.types.is_fixed_size_binary)
+UNKNOWN_TO_POLARS = is_a(pa.types.is_float16, pa.types.is_decimal256, pa.types.is_fixed_size_binary, is_uuid)
 
 
 def not_utf8(case: Case) -> bool:
@@ -153,11 +158,14 @@ def test_the_table_of_casts_in_the_reference_is_what_casts_do():
     with pytest.raises(InexactValueError):
         exactly(pa.array([2**31 - 2], pa.int32()).view(pa.date32()), parse_type("timestamp"))
     outcomes["date", "timestamp"].add(True)  # noqa: FBT003 - it was refused
+    with pytest.raises(InexactValueError):
+        exactly(pa.array([1]).view(pa.time64("ns")), parse_type("time"))
+    outcomes["time", "time"].add(True)  # noqa: FBT003 - it was refused
     for (kind, target), refused in outcomes.items():
         assert {"exact": {False}, "refused": {True}, "where it fits": {False, True}}[fit(kind, target)] == refused, (
             kind, target,
         )  # fmt: skip
-    assert {kind for kind, _ in outcomes} == set(KINDS) - {"null", "list", "map"}
+    assert {kind for kind, _ in outcomes} == set(KINDS) - {"null", "list", "map", "struct"}
     page = reference.PAGE.read_text(encoding="utf-8")
     for kind in KINDS:
         (line,) = [row for row in page.splitlines() if row.startswith(f"| {kind} |")]

@@ -1,0 +1,20 @@
+"""The table of the page of types, as it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import sleeper_nb as sl
+
+PAGE = Path(sl.__file__).with_name("TYPES.md")
+
+
+def rows_of_page() -> list[Mapping[str, str]]:
+    """Return the rows of the page's table: cells by head, without backticks."""
+    lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    heads, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+    return [dict(zip(heads, row, strict=True)) for row in rows]
+
+
+ROWS = {row["type"].strip("`"): {head: cell.strip("`") for head, cell in row.items()} for row in rows_of_page()}
