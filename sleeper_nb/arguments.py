@@ -44,8 +44,9 @@ _LONGEST = 60
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Refuse arguments whose types do not match the function's annotations.
 
-    Types that are imported for annotations only, `Any` and type variables accept every value. A string is not accepted
-    as a sequence of strings, nor True and False as numbers. The hint of an error is the `EXAMPLE` of the expected
+    Keyword arguments that a `TypedDict` declares are checked too. Types that are imported for annotations only, `Any`
+    and type variables accept every value. A string is not accepted as a sequence of strings, nor True and False as
+    numbers. The hint of an error is the `EXAMPLE` of the expected
     class, where it has one.
 
     Raises
@@ -55,14 +56,21 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     """
     signature = inspect.signature(function)
 
+    options = next((p.name for p in signature.parameters.values() if p.kind is inspect.Parameter.VAR_KEYWORD), "")
+
     @functools.cache
     def expected() -> dict[str, _Argument]:
         hints = _hints(function)
         return {
             name: _Argument.of(name, hints[name], several=parameter.kind is inspect.Parameter.VAR_POSITIONAL)
             for name, parameter in signature.parameters.items()
-            if name in hints
+            if name in hints and name != options
         }
+
+    @functools.cache
+    def expected_options() -> dict[str, _Argument]:
+        (named,) = get_args(_hints(function)[options])
+        return {name: _Argument.of(name, hint, several=False) for name, hint in get_type_hints(named).items()}
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -70,9 +78,22 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         for name, argument in expected().items():
             if name in bound.arguments and not argument.plainly_fits(bound.arguments[name]):
                 bound.arguments[name] = argument.converted(bound.arguments[name], bound.arguments.get("self"))
+        if options in bound.arguments:
+            given = bound.arguments[options]
+            _check_names(given, expected_options(), function.__name__)
+            for name, argument in expected_options().items():
+                if name in given and not argument.plainly_fits(given[name]):
+                    given[name] = argument.converted(given[name], bound.arguments.get("self"))
         return function(*bound.args, **bound.kwargs)
 
     return call
+
+
+def _check_names(given: Iterable[str], known: Iterable[str], function: str) -> None:
+    """Raise `TypeError` for an option that a function lacks, as Python does for its arguments."""
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
 
 
 @dataclass(frozen=True, slots=True)

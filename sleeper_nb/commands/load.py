@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,20 +21,43 @@ from sleeper_nb.commands.command import (
     positional,
 )
 from sleeper_nb.commands.context import Context, split_names
-from sleeper_nb.errors import NotFound
+from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.report import Answer, Grid
 
 if TYPE_CHECKING:
     from sleeper_nb.model.snapshots import Snapshot
     from sleeper_nb.operations.loading.ingest import IngestPlan
+    from sleeper_nb.operations.loading.load_options import LoadArguments
     from sleeper_nb.operations.scanning.export import ExportReport
 
-CSV_OPTIONS = (
-    option("--delimiter", text="what separates the values of a CSV file, or the word tab; a comma if not given, "
-           "a tab in .tsv", metavar="C"),
-    option("--null-text", text="the text for NULL in a CSV file, without quotes; empty if not given",
-           metavar="TEXT"),
-    flag("--no-header", "the CSV file has no header line: its columns are those of the table, in order"),
+DELIMITER = option("--delimiter", text="what separates the values of a CSV file, or the word tab; a comma if not "
+                   "given, a tab in .tsv", metavar="C")  # fmt: skip
+NULL_TEXT = option("--null-text", text="the text for NULL in a CSV file, without quotes; empty if not given",
+                   metavar="TEXT")  # fmt: skip
+NO_HEADER = flag("--no-header", "the CSV file has no header line: its columns are those of the table, in order")
+CSV_OPTIONS = (DELIMITER, NULL_TEXT, NO_HEADER)
+READING_OPTIONS = (
+    DELIMITER,
+    replace(NULL_TEXT, many=True),
+    NO_HEADER,
+    option("--quote", text='the character around values of a CSV file, or the word none; " if not given', metavar="C"),
+    option("--escape", text="the character before a quote inside a value of a CSV file", metavar="C"),
+    option("--comment", text="lines of a CSV file that begin with it are left out", metavar="C"),
+    option("--skip-lines", text="how many lines come before a CSV file's header", metavar="N", kind="number"),
+    option("--encoding", text="the encoding of a CSV file, such as latin-1 or utf-16; UTF-8 if not given",
+           metavar="NAME"),
+    option("--decimal", text="the decimal mark of a CSV file; . if not given", choices=(".", ",")),
+    option("--date-format", text="how a CSV file writes dates, such as %d.%m.%Y; 2026-11-21 if not given",
+           metavar="FORMAT"),
+    option("--sheet", text="the sheet of an Excel file that has several", metavar="NAME"),
+    option("--timestamp-format", text='how a CSV file writes timestamps, such as "%d.%m.%Y %H:%M"', metavar="FORMAT"),
+)  # fmt: skip
+MATCHING_OPTIONS = (
+    flag("--ignore-extra", "leave out columns that the table lacks"),
+    flag("--cast", "also store numbers, booleans, dates and times as text, and read yes and no as booleans"),
+    flag("--by-name", "names also match that differ only in case, spaces and punctuation"),
+    option("--columns", text="the table's names for the columns of the data, in order; or pairs such as "
+           '"Pickup Time=pickup"', metavar="a,b"),
 )  # fmt: skip
 
 
@@ -41,9 +65,33 @@ def csv_options(arguments: Namespace) -> dict[str, Any]:
     """Return the CSV options as arguments of the Python methods."""
     return {
         "delimiter": arguments.delimiter,
-        "null_text": arguments.null_text,
+        "null_text": arguments.null_text or None,
         "header": not arguments.no_header,
     }
+
+
+def load_options(arguments: Namespace) -> LoadArguments:
+    """Return the options of a load as arguments of the Python methods."""
+    names = ("quote", "escape", "comment", "skip_lines", "encoding", "decimal", "date_format", "timestamp_format",
+             "sheet")  # fmt: skip
+    given = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+    flags = {name: True for name in ("ignore_extra", "cast", "by_name") if getattr(arguments, name)}
+    columns = _columns(arguments.columns)
+    options: Any = {**csv_options(arguments), **given, **flags, **({"columns": columns} if columns else {})}
+    return options  # type: ignore[no-any-return]
+
+
+def _columns(text: str | None) -> list[str] | dict[str, str] | None:
+    """Return the names of ``a,b``, or the pairs of ``Pickup Time=pickup,Fare=fare``."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    pairs = [part.rpartition("=") for part in parts]
+    if not any(sign for _, sign, _ in pairs):
+        return parts
+    if not all(sign for _, sign, _ in pairs):
+        raise InvalidInput(f"--columns {text!r} mixes names and pairs", hint="write a,b or Data=a,Other=b")
+    return {name.strip(): column.strip() for name, _, column in pairs}
 
 
 @command(
@@ -53,7 +101,8 @@ def csv_options(arguments: Namespace) -> dict[str, Any]:
     positional("source", "a path, a glob, or $name for a variable", "source", metavar="SRC", many=True),
     MESSAGE,
     option("--job-id", text="a name for this load: repeating it adds nothing", metavar="ID"),
-    *CSV_OPTIONS,
+    *READING_OPTIONS,
+    *MATCHING_OPTIONS,
     flag("--spark", "use Spark, whatever the size"),
     flag("--dry-run", "show what would be added, and every difference from the schema"),
     examples=(
@@ -61,7 +110,9 @@ def csv_options(arguments: Namespace) -> dict[str, Any]:
         "ingest trips $df",
         "ingest trips data/2026-11-21.csv --job-id 2026-11-21/trips",
         "ingest trips s3://bucket/2026/*.csv --dry-run",
+        "ingest trips https://example.org/trips.parquet",
         "ingest trips data/2026.tsv --delimiter tab",
+        "ingest trips $df --ignore-extra --cast --by-name",
     ),
     words=("load", "insert", "import", "bulk-import", "append", "copy"),
 )
@@ -72,7 +123,7 @@ def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | An
     table = context.table(arguments.table)
     sources = [source_of(context, word) for word in arguments.source]
     data = sources[0] if len(sources) == 1 else sources  # several are one commit: all of their rows are added, or none
-    add = partial(table.bulk_import if arguments.spark else table.ingest, **csv_options(arguments))
+    add = partial(table.bulk_import if arguments.spark else table.ingest, **load_options(arguments))
     if arguments.dry_run:
         plan: Any = add(data, dry_run=True)
         return plan  # type: ignore[no-any-return]

@@ -22,7 +22,8 @@ from sleeper_nb.operations.administration import property_files
 from sleeper_nb.operations.loading import ingest, sources
 from sleeper_nb.operations.loading.conform import for_table
 from sleeper_nb.operations.loading.ingest import IngestPlan, IngestSettings, plan_ingest
-from sleeper_nb.operations.loading.source_files import CsvFormat
+from sleeper_nb.operations.loading.load_options import LoadOptions
+from sleeper_nb.operations.loading.matching import Matching
 from sleeper_nb.operations.loading.sources import IngestSource
 from sleeper_nb.operations.versioning.periodic_savepoints import saved_if_due
 from sleeper_nb.progress import finishing
@@ -39,7 +40,7 @@ SPARK_BYTES = 256 * 2**20
 def load(
     table: OpenTable,
     data: Any,
-    csv: CsvFormat,
+    options: LoadOptions,
     *,
     message: str | None,
     job_id: str | None,
@@ -47,45 +48,68 @@ def load(
     always_spark: bool = False,
 ) -> Snapshot | IngestPlan:
     """Add rows to a table, or return what would be added; parameters, result and errors are those of `Table.ingest`."""
-    rows = sources.find_sources(data, table.store.storage, csv)
+    progress = table.components.progress
+    with sources.opened_sources(data, table.store.storage, options, progress) as rows:
+        return _load(
+            table, rows, options.matching, message=message, job_id=job_id, dry_run=dry_run, always_spark=always_spark
+        )
+
+
+def _load(
+    table: OpenTable,
+    rows: Sequence[IngestSource],
+    matching: Matching,
+    *,
+    message: str | None,
+    job_id: str | None,
+    dry_run: bool,
+    always_spark: bool,
+) -> Snapshot | IngestPlan:
     size = sources.bytes_of(rows)
     through_spark = always_spark or sources.is_spark(rows) or size >= SPARK_BYTES
     state = table.store.load()
     if dry_run:
-        return _plan(table, state, rows, through_spark=through_spark)
+        return _plan(table, state, rows, matching, through_spark=through_spark)
     if through_spark:
         logger.info("table %s: loading through Spark (%d bytes of files)", table.name, size)
     notes = property_files.pending_settings(table.properties, state, table.name, table.properties_path)
     with _table_named_in_hints(table.name):
         if through_spark:
-            loaded = _bulk_import(table, rows, message, job_id)
+            loaded = _bulk_import(table, rows, matching, message, job_id)
         else:
-            loaded = _ingest(table, state.schema, rows, message, job_id)
+            loaded = _ingest(table, state.schema, rows, matching, message, job_id)
     # From here on the rows are in the table: an error would make the caller load them again.
     for note in notes:
         table.components.progress.finish(f"note: {note}")
     return saved_if_due(table.store, loaded, table.properties[SAVEPOINT_INTERVAL], table.components.author)
 
 
-def _plan(table: OpenTable, state: TableState, rows: Sequence[IngestSource], *, through_spark: bool) -> IngestPlan:
+def _plan(
+    table: OpenTable, state: TableState, rows: Sequence[IngestSource], matching: Matching, *, through_spark: bool
+) -> IngestPlan:
     strategy = table.properties[INGEST_STRATEGY]
     if sources.is_spark(rows):
         from sleeper_nb.engines.spark import pipeline
 
-        plan = pipeline.plan_frame(table.components.engines.spark(), state, rows, strategy=strategy)
+        plan = pipeline.plan_frame(table.components.engines.spark(), state, rows, matching, strategy=strategy)
     else:
-        plan = plan_ingest(state, rows, strategy=strategy, through_spark=through_spark)
+        plan = plan_ingest(state, rows, strategy=strategy, through_spark=through_spark, matching=matching)
     differences = tuple(replace(each, hint=for_table(each.hint, table.name)) for each in plan.differences)
     return replace(plan, differences=differences)
 
 
 def _ingest(
-    table: OpenTable, schema: Schema, data: Sequence[IngestSource], message: str | None, job_id: str | None
+    table: OpenTable,
+    schema: Schema,
+    data: Sequence[IngestSource],
+    matching: Matching,
+    message: str | None,
+    job_id: str | None,
 ) -> Snapshot:
     def add() -> Snapshot:
         with finishing(table.components.progress) as progress:
             progress.update("reading")
-            rows, notes = sources.read_sources_with_notes(data, schema)
+            rows, notes = sources.read_sources_with_notes(data, schema, matching)
             progress.update(f"writing {rows.num_rows:,} rows")
             snapshot = ingest.ingest_arrow(
                 table.store,
@@ -103,7 +127,9 @@ def _ingest(
     return add() if job_id is None else _once(table, "ingest", job_id, add)
 
 
-def _bulk_import(table: OpenTable, data: Sequence[IngestSource], message: str | None, job_id: str | None) -> Snapshot:
+def _bulk_import(
+    table: OpenTable, data: Sequence[IngestSource], matching: Matching, message: str | None, job_id: str | None
+) -> Snapshot:
     def add() -> Snapshot:
         from sleeper_nb.engines.spark import pipeline
 
@@ -111,6 +137,7 @@ def _bulk_import(table: OpenTable, data: Sequence[IngestSource], message: str | 
             table.components.engines.spark(),
             table.store,
             data,
+            matching,
             message=message,
             author=table.components.author,
             job_id=job_id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, Unpack, overload
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import steady
@@ -35,7 +35,7 @@ from sleeper_nb.operations.compact import CompactionReport
 from sleeper_nb.operations.findings import CheckReport
 from sleeper_nb.operations.job_tracking import LISTED_JOBS, Which
 from sleeper_nb.operations.loading.ingest import IngestPlan
-from sleeper_nb.operations.loading.source_files import CsvFormat
+from sleeper_nb.operations.loading.load_options import LoadArguments, LoadOptions
 from sleeper_nb.operations.scanning.export import ExportReport
 from sleeper_nb.operations.scanning.scan_plan import ScanPlan
 from sleeper_nb.operations.split import SplitReport
@@ -429,9 +429,7 @@ class Table(Report):
         message: str | None = None,
         job_id: str | None = None,
         dry_run: Literal[False] = False,
-        delimiter: str | None = None,
-        null_text: str | None = None,
-        header: bool = True,
+        **options: Unpack[LoadArguments],
     ) -> Snapshot: ...
 
     @overload
@@ -442,9 +440,7 @@ class Table(Report):
         message: str | None = None,
         job_id: str | None = None,
         dry_run: Literal[True],
-        delimiter: str | None = None,
-        null_text: str | None = None,
-        header: bool = True,
+        **options: Unpack[LoadArguments],
     ) -> IngestPlan: ...
 
     @checked
@@ -455,18 +451,17 @@ class Table(Report):
         message: str | None = None,
         job_id: str | None = None,
         dry_run: bool = False,
-        delimiter: str | None = None,
-        null_text: str | None = None,
-        header: bool = True,
+        **options: Unpack[LoadArguments],
     ) -> Snapshot | IngestPlan:
         """Add rows: in process when they are in memory or small, through Spark otherwise.
 
         Parameters
         ----------
         data
-            pandas, Arrow, Polars, DuckDB or Spark rows, a list of dictionaries; the path, folder, glob or ``s3://``
-            address of Parquet, CSV or JSON files (one object a line, or one array); or a list of any of these. Files of
-            256 MiB and more in all, and Spark DataFrames, go through Spark.
+            pandas, Arrow, Polars, DuckDB or Spark rows, a list of dictionaries; the path, folder, glob, ``s3://`` or
+            ``https://`` address of Parquet, CSV, JSON (one object a line, or one array) or Excel files; or a list of
+            any of these. CSV and JSON may be compressed (``.gz``, ``.zst``, ``.bz2``, ``.xz``). Folders named as in
+            ``year=2013/`` give a column. Files of 256 MiB and more in all, and Spark DataFrames, go through Spark.
         message
             The commit's message in history.
         job_id
@@ -475,12 +470,29 @@ class Table(Report):
             does not use up its id.
         dry_run
             Only return what would be done: rows, leaves, files, and every difference between data and schema.
-        delimiter
-            What separates the values of CSV files: one character, or ``"tab"``; a comma when None, a tab in ``.tsv``.
-        null_text
-            The text, without quotes, that stands for NULL in CSV files; the empty text when None.
-        header
-            Whether the first line of CSV files names the columns; otherwise they are the table's, in its order.
+        **options
+            What the load forgives:
+
+            - ``ignore_extra``: whether columns that the table lacks are left out. The last line says which.
+            - ``cast``: whether numbers, booleans, dates and times also become text in a string column, and words such
+              as ``yes`` booleans. Without it, values are cast between types where nothing is lost, such as 2.0 to 2 or
+              the text ``2026-11-21`` to a date. Nothing is ever rounded.
+            - ``by_name``: whether names also match that differ only in case, spaces and punctuation:
+              ``Pickup Time`` and ``pickup_time``. Columns are matched by name in any order without it.
+            - ``columns``: the table's names for the data's columns, in the order of the data; or a dictionary from
+              names of the data to names of the table.
+
+            How CSV files are written (``header``, ``null_text`` and ``skip_lines`` also count for Excel):
+
+            - ``delimiter``: what separates values: one character, or ``"tab"``; a comma when None, a tab in ``.tsv``.
+            - ``null_text``: the text or texts, without quotes, that stand for NULL; the empty text when None.
+            - ``header``: whether the first line names the columns; otherwise they are `columns`, or the table's.
+            - ``quote``, ``escape``: the character around values, or ``"none"``, and the one before a quote inside.
+            - ``comment``, ``skip_lines``: with what the lines begin that are left out, and how many come first.
+            - ``encoding``: such as ``latin-1`` or ``utf-16``; UTF-8 when None.
+            - ``decimal``: the decimal mark, ``"."`` or ``","``.
+            - ``date_format``, ``timestamp_format``: such as ``"%d.%m.%Y"``, as of ``strptime``; ISO 8601 when None.
+            - ``sheet``: the sheet of an Excel file that has several.
 
         Returns
         -------
@@ -495,8 +507,8 @@ class Table(Report):
             When a column is missing, unknown, has a value that its type cannot hold exactly, or nulls where it must
             not. Nothing is added. A dry run returns all such differences instead.
         """
-        csv = CsvFormat(delimiter, null_text, header)
-        return loading.load(self._opened, data, csv, message=message, job_id=job_id, dry_run=dry_run)
+        given = LoadOptions.of(options)
+        return loading.load(self._opened, data, given, message=message, job_id=job_id, dry_run=dry_run)
 
     @overload
     def bulk_import(
@@ -506,9 +518,7 @@ class Table(Report):
         message: str | None = None,
         job_id: str | None = None,
         dry_run: Literal[False] = False,
-        delimiter: str | None = None,
-        null_text: str | None = None,
-        header: bool = True,
+        **options: Unpack[LoadArguments],
     ) -> Snapshot: ...
 
     @overload
@@ -519,9 +529,7 @@ class Table(Report):
         message: str | None = None,
         job_id: str | None = None,
         dry_run: Literal[True],
-        delimiter: str | None = None,
-        null_text: str | None = None,
-        header: bool = True,
+        **options: Unpack[LoadArguments],
     ) -> IngestPlan: ...
 
     @checked
@@ -532,13 +540,13 @@ class Table(Report):
         message: str | None = None,
         job_id: str | None = None,
         dry_run: bool = False,
-        delimiter: str | None = None,
-        null_text: str | None = None,
-        header: bool = True,
+        **options: Unpack[LoadArguments],
     ) -> Snapshot | IngestPlan:
         """Add rows through Spark, whatever their size; otherwise as `ingest`."""
-        csv = CsvFormat(delimiter, null_text, header)
-        return loading.load(self._opened, data, csv, message=message, job_id=job_id, dry_run=dry_run, always_spark=True)
+        given = LoadOptions.of(options)
+        return loading.load(
+            self._opened, data, given, message=message, job_id=job_id, dry_run=dry_run, always_spark=True
+        )
 
     # Change properties and columns.
 

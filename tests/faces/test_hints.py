@@ -93,7 +93,8 @@ MORE = {
 def test_a_new_column_is_added_by_the_line_of_the_hint(typed, shell, kind):
     shell.push({"more": MORE[kind]})
     hint = refused(typed, "%sleeper ingest trips $more").hint
-    assert hint.startswith('leave it out, or add it: %sleeper alter trips --add-column "größe double?"; the table has')
+    adding = 'or add it: %sleeper alter trips --add-column "größe double?"; the table has'
+    assert hint.startswith(f"leave it out with --ignore-extra, {adding}")
     assert hint.partition(";")[0] in repr(typed("%sleeper ingest trips $more --dry-run"))
     typed(re.search("%sleeper[^;]*", hint)[0])
     typed("%sleeper ingest trips $more")
@@ -102,7 +103,8 @@ def test_a_new_column_is_added_by_the_line_of_the_hint(typed, shell, kind):
 def test_a_new_column_of_a_csv_file_is_added_by_the_line_of_the_hint(typed, tmp_path):
     (tmp_path / "more.csv").write_text("city,driver\noslo,Ada\n", encoding="utf-8")
     hint = refused(typed, "%sleeper ingest trips more.csv").hint
-    assert hint.startswith('leave it out, or add it: %sleeper alter trips --add-column "driver string?", or with its')
+    adding = 'or add it: %sleeper alter trips --add-column "driver string?", or with its'
+    assert hint.startswith(f"leave it out with --ignore-extra, {adding}")
     typed(re.search("%sleeper[^,]*", hint)[0])
     typed("%sleeper ingest trips more.csv")
 
@@ -111,7 +113,7 @@ def test_a_new_column_of_a_csv_file_is_added_by_the_line_of_the_hint(typed, tmp_
 def test_a_name_that_no_column_can_have_is_changed_in_the_data(typed, shell, name):
     shell.push({"more": [{"city": "oslo", name: 1.5}]})
     hint = refused(typed, "%sleeper ingest trips $more").hint
-    assert hint.startswith("leave it out, or rename it: a name is a letter followed by letters, digits and _")
+    assert hint.startswith("leave it out with --ignore-extra, or rename it: a name is a letter followed by letters")
 
 
 POINT = "write a decimal point and no thousands separators"
@@ -168,11 +170,12 @@ def test_a_file_that_is_not_utf_8_is_told_by_its_encoding(typed, tmp_path):
     (tmp_path / "more.csv").write_bytes("città,fare\noslo,1\n".encode("latin-1"))
     error = refused(typed, "%sleeper ingest trips more.csv")
     assert error.message.endswith("more.csv: its text is not UTF-8")
-    assert error.hint.startswith("save it as UTF-8, or convert it: iconv -f LATIN1 -t UTF-8")
+    assert error.hint == "say its encoding, such as --encoding latin-1"
     (tmp_path / "more.csv").write_bytes("city,fare\nMálaga,1\n".encode("latin-1"))
     error = refused(typed, "%sleeper ingest trips more.csv")
     assert "column 'city', line 2: the text b'M\\xe1laga' is not UTF-8" in error.message
-    assert error.hint.startswith("convert it to UTF-8 text first")
+    assert error.hint == "say its encoding, such as --encoding latin-1"
+    typed("%sleeper ingest trips more.csv --encoding latin-1")
 
 
 def test_a_column_that_is_the_index_of_a_frame_is_reset(typed, shell):

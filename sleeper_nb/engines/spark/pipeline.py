@@ -17,9 +17,11 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import chain, groupby, pairwise
 from operator import attrgetter
@@ -51,10 +53,12 @@ from sleeper_nb.operations.compact import JobRunner, ignore_start, run_job
 from sleeper_nb.operations.compaction_plan import CompactionJob
 from sleeper_nb.operations.loading.casts import JUDGED
 from sleeper_nb.operations.loading.conform import (
+    Conformed,
     Difference,
     RawColumns,
     compare,
     conform,
+    grouped,
     no_place,
 )
 from sleeper_nb.operations.loading.file_formats import (
@@ -75,6 +79,7 @@ from sleeper_nb.operations.loading.ingest import (
     write_sorted,
 )
 from sleeper_nb.operations.loading.key_sample import KeySample, some_of
+from sleeper_nb.operations.loading.matching import EXACT, Matching
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import (
     IngestSource,
@@ -102,7 +107,9 @@ _MOST_TASKS = 1000
 _FOOTERS_AT_ONCE = 16
 
 
-def frame_of(spark: SparkSession, sources: Sequence[IngestSource], schema: Schema) -> DataFrame:
+def frame_of(
+    spark: SparkSession, sources: Sequence[IngestSource], schema: Schema, matching: Matching = EXACT
+) -> DataFrame:
     """Return the rows of all sources; Spark's own reader may give other types than the schema's."""
     if is_spark(sources):
         (source,) = sources
@@ -110,16 +117,18 @@ def frame_of(spark: SparkSession, sources: Sequence[IngestSource], schema: Schem
         return source.data  # type: ignore[no-any-return]
     files = [source for source in sources if isinstance(source, SourceFile)]
     footers = _footers(files)
-    if len(files) == len(sources) and _read_alike(files, footers, schema):
+    if matching == EXACT and len(files) == len(sources) and _read_alike(files, footers, schema):
         return exact_reader(spark).parquet(*[file.address for file in files])
     logger.debug("%d files are read by Python tasks, not by Spark's own reader", len(files))
     # Spark reads nanoseconds as whole numbers, and refuses string views: conform first, as in process.
     frames = [
-        spark.createDataFrame(read_source(source, schema).table(schema))
+        spark.createDataFrame(read_source(source, schema, matching).table(schema))
         for source in sources
         if isinstance(source, InMemory)
     ]
-    return reduce(lambda left, right: left.unionAll(right), [*_by_tasks(spark, files, footers, schema), *frames])
+    return reduce(
+        lambda left, right: left.unionAll(right), [*_by_tasks(spark, files, footers, schema, matching), *frames]
+    )
 
 
 def schema_of_frame(sources: Sequence[IngestSource]) -> pa.Schema:
@@ -181,8 +190,8 @@ def _as_stream(rows: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def cast_frame(frame: DataFrame, schema: Schema) -> DataFrame:
-    """Return the rows with the table's types, cast in Python tasks by our own rules if they have others.
+def cast_frame(frame: DataFrame, schema: Schema, matching: Matching = EXACT) -> DataFrame:
+    """Return the rows with the table's names and types, by our own rules in Python tasks if they have others.
 
     Spark would cast by itself, and with loss, wherever it compares a key with a split point.
     """
@@ -194,59 +203,68 @@ def cast_frame(frame: DataFrame, schema: Schema) -> DataFrame:
     }
     actual = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
     judged = any(field.type.holds(*JUDGED) for field in schema.fields)
-    if not judged and all(actual.get(name, kind) == kind for name, kind in wanted.items()):
+    is_as_wanted = matching == EXACT and not judged
+    if is_as_wanted and all(actual.get(name, kind) == kind for name, kind in wanted.items()):
         return frame
 
     for_spark = schema_for_spark(schema)
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield from conform(pa.Table.from_batches([batch]), schema).cast(for_spark).to_batches()
+            yield from conform(pa.Table.from_batches([batch]), schema, matching).cast(for_spark).to_batches()
 
     return frame.mapInArrow(task, rows)
 
 
-def plan_frame(engine: SparkEngine, state: TableState, sources: Sequence[IngestSource], *, strategy: str) -> IngestPlan:
+def plan_frame(
+    engine: SparkEngine,
+    state: TableState,
+    sources: Sequence[IngestSource],
+    matching: Matching = EXACT,
+    *,
+    strategy: str,
+) -> IngestPlan:
     """Return what an import of a Spark DataFrame would do; each task looks at its own rows."""
     schema, tree = state.schema, state.tree
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            compared = compare(RawColumns.of(pa.Table.from_batches([batch]), no_place), schema)
+            compared = _compared(pa.Table.from_batches([batch]), schema, matching)
             rows: list[dict[str, Any]] = [{"rows": compared.rows}]
-            rows += [{"column": d.column, "problem": d.problem, "change": d.change} for d in compared.differences]
+            rows += [{"difference": pickle.dumps(each)} for each in compared.differences]
             if not compared.differences:
                 keys = pa.table({key.name: compared.columns[key.name] for key in schema.row_keys})
                 rows += [{"leaf": leaf, "rows": n} for leaf, n in rows_by_leaf(keys, tree, schema).items()]
             yield pa.RecordBatch.from_pylist(rows, schema=_LOOKED_AT)
 
-    def action(spark: SparkSession) -> tuple[list[Any], list[Difference]]:
-        frame = frame_of(spark, sources, schema)
-        of_names = compare(RawColumns.of(frame.limit(0).toArrow()), schema).differences
-        columns = "leaf string, rows long, column string, problem string, change string"
-        return frame.mapInArrow(task, columns).collect(), [*of_names]
+    def action(spark: SparkSession) -> tuple[list[Any], Conformed]:
+        frame = frame_of(spark, sources, schema, matching)
+        of_names = _compared(frame.limit(0).toArrow(), schema, matching)
+        return frame.mapInArrow(task, "leaf string, rows long, difference binary").collect(), of_names
 
     answers, of_names = engine.run(action, "planning the import")
     total = 0
     by_leaf: Counter[str] = Counter()
-    of_values: dict[str, Difference] = {}  # the first of each column
+    of_values: list[Difference] = []
     for row in answers:
         if row["leaf"] is not None:
             by_leaf[row["leaf"]] += row["rows"]
-        elif row["column"] is not None:
-            of_values.setdefault(row["column"], Difference(row["column"], row["problem"], row["change"]))
+        elif row["difference"] is not None:
+            of_values.append(pickle.loads(row["difference"]))  # noqa: S301 - our own tasks made it
         else:
             total += row["rows"]
-    differences = {d.column: d for d in (*of_names, *of_values.values())}
+    named = {each.column for each in of_names.differences}
     order = {name: place for place, name in enumerate(schema.names)}
-    more = sorted((d for d in differences.values() if d not in of_names), key=lambda d: order.get(d.column, -1))
-    return plan_of_counts(state, total, by_leaf, [*of_names, *more], strategy=strategy, through_spark=True)
+    more = grouped(sorted((d for d in of_values if d.column not in named), key=lambda d: order.get(d.column, -1)))
+    plan = plan_of_counts(state, total, by_leaf, [*of_names.differences, *more], strategy=strategy, through_spark=True)
+    return replace(plan, notes=of_names.notes)
 
 
-_LOOKED_AT = pa.schema([
-    ("leaf", pa.string()), ("rows", pa.int64()), ("column", pa.string()), ("problem", pa.string()),
-    ("change", pa.string()),
-])  # fmt: skip
+def _compared(rows: pa.Table, schema: Schema, matching: Matching) -> Conformed:
+    return compare(RawColumns.of(rows, no_place, partial(matching.names, schema=schema)), schema, matching)
+
+
+_LOOKED_AT = pa.schema([("leaf", pa.string()), ("rows", pa.int64()), ("difference", pa.binary())])
 
 
 def _footers(files: Sequence[SourceFile]) -> dict[str, tuple[pa.Schema, int]]:
@@ -268,7 +286,7 @@ def _read_alike(files: Sequence[SourceFile], footers: dict[str, tuple[pa.Schema,
     first, *others = (schema for schema, _ in footers.values())
     names = [name.casefold() for name in first.names]
     return (
-        all(jvm_opens(file.address) for file in files)
+        all(jvm_opens(file.address) and not file.folder_values for file in files)
         and all(other.equals(first) for other in others)
         and len(set(names)) == len(names)
         and all(_alike(field.type) for field in first)
@@ -296,7 +314,11 @@ def _alike(kind: pa.DataType) -> bool:
 
 
 def _by_tasks(
-    spark: SparkSession, files: Sequence[SourceFile], footers: dict[str, tuple[pa.Schema, int]], schema: Schema
+    spark: SparkSession,
+    files: Sequence[SourceFile],
+    footers: dict[str, tuple[pa.Schema, int]],
+    schema: Schema,
+    matching: Matching,
 ) -> Iterator[DataFrame]:
     """Yield a frame of the conformed rows of files, read by Python tasks; nothing when there is no file."""
     pieces, for_spark = [piece for file in files for piece in _pieces(file, footers)], schema_for_spark(schema)
@@ -307,7 +329,7 @@ def _by_tasks(
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 file, row_groups = pieces[number]
-                for rows in pieces_of(file, schema, row_groups):
+                for rows in pieces_of(file, schema, row_groups, matching):
                     yield from rows.cast(for_spark).to_batches(BATCH_ROWS)
 
     numbers = spark.range(len(pieces), numPartitions=min(len(pieces), _MOST_TASKS))
@@ -384,6 +406,7 @@ def bulk_import(
     engine: SparkEngine,
     store: StateStore,
     sources: Sequence[IngestSource],
+    matching: Matching = EXACT,
     *,
     message: str | None = None,
     author: str | None = None,
@@ -395,7 +418,7 @@ def bulk_import(
 
     The last line of the progress says how many rows a second were imported, and which leaf got far more than its share.
     """
-    load = SparkLoad(engine, store, sources, settings)
+    load = SparkLoad(engine, store, sources, settings, matching)
     return load.run(
         lambda: write_and_commit(store, load.write, message=message, author=author, job_id=job_id), progress
     )
@@ -414,12 +437,20 @@ class SparkLoad:
         What is loaded.
     settings
         How files are written.
+    matching
+        How columns become those of the table.
     """
 
     def __init__(
-        self, engine: SparkEngine, store: StateStore, sources: Sequence[IngestSource], settings: IngestSettings
+        self,
+        engine: SparkEngine,
+        store: StateStore,
+        sources: Sequence[IngestSource],
+        settings: IngestSettings,
+        matching: Matching = EXACT,
     ) -> None:
         self._engine, self._store, self._sources, self._settings = engine, store, sources, settings
+        self._matching = matching
         self._run_id, self._began = store.clock.new_id(), store.clock.now()
         self._references: list[FileReference] = []
         self._crowded: set[str] = set()  # folders in which several attempts may have written
@@ -431,7 +462,7 @@ class SparkLoad:
 
         def action(spark: SparkSession) -> tuple[list[Any], bool]:
             hand_over_keys(spark, reached)
-            frame = _checked_frame(spark, sources, schema)
+            frame = _checked_frame(spark, sources, schema, self._matching)
             rows = _write(spark, frame, schema, tree, storage, self._run_id, self._settings)
             return rows, spark.conf.get("spark.speculation", "false") == "true"
 
@@ -461,14 +492,18 @@ class SparkLoad:
         state, seconds = self._store.load(), (self._store.clock.now() - self._began).total_seconds()
         if line := load_summary(self._references, state.tree, state.schema, seconds):
             yield line
-        yield from notes_of(self._sources, state.schema)
+        yield from notes_of(self._sources, state.schema, self._matching)
 
 
-def _checked_frame(spark: SparkSession, sources: Sequence[IngestSource], schema: Schema) -> DataFrame:
+def _checked_frame(
+    spark: SparkSession, sources: Sequence[IngestSource], schema: Schema, matching: Matching = EXACT
+) -> DataFrame:
     """Return the rows to import; columns are checked before any row is read, values by each task."""
-    frame = frame_of(spark, sources, schema)
-    conform(frame.limit(0).toArrow(), schema)
-    return cast_frame(frame, schema)
+    frame = frame_of(spark, sources, schema, matching)
+    is_conformed = not is_spark(sources)  # by tasks, which already gave the table's names
+    of_frame = EXACT if is_conformed else matching
+    conform(frame.limit(0).toArrow(), schema, of_frame)
+    return cast_frame(frame, schema, of_frame)
 
 
 def run_on_spark(

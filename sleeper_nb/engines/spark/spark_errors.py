@@ -17,8 +17,13 @@ logger = logging.getLogger(__name__)
 
 _LONGEST: Final = 300
 
-# The end of a Python stack that a worker sends back: "sleeper_nb.errors.InvalidInput: message".
-_OURS: Final = re.compile(r"^(?:.*: )?sleeper_nb\.errors\.(\w+): (.*)(?:\n[ \t]*hint: (.*))?$", re.MULTILINE)
+# The end of a Python stack that a worker sends back: "sleeper_nb.errors.InvalidInput: message". Between message and
+# hint may be lines for more of what is wrong.
+_OURS: Final = re.compile(
+    r"^(?:.*: )?sleeper_nb\.errors\.(\w+): (.*)"
+    r"(?:((?:\n(?!\s|Traceback|The above|During).+){0,12}?)\n[ \t]*hint: (.*))?$",
+    re.MULTILINE,
+)
 _NO_MODULE: Final = re.compile(r"(?:ModuleNotFoundError|ImportError): (No module named '([\w.]+)'.*)")
 _STACK_END: Final = re.compile(r"^(\w[\w.]*(?:Error|Exception|Interrupt|Exit)\b(?:: .*)?)$", re.MULTILINE)
 _NO_SPACE: Final = re.compile(r"No space left on device|Disk quota exceeded|not enough space on the disk")
@@ -88,7 +93,9 @@ def _from_worker(text: str) -> SleeperError | None:
     if match := _OURS.search(text):
         kind = getattr(errors, match[1], None)
         if isinstance(kind, type) and issubclass(kind, SleeperError):
-            return kind(match[2].strip(), hint=match[3].strip() if match[3] else None)
+            error = kind(match[2].strip(), hint=match[4].strip() if match[4] else None)
+            error.place = (match[3] or "").strip()
+            return error
     if match := _NO_MODULE.search(text):
         package = match[2].partition(".")[0]
         return EngineError(

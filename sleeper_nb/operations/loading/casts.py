@@ -67,7 +67,14 @@ class InexactValueError(Exception):
         Where in its column the value is: ``.zip`` in a struct with a field of that name; "" for the column itself.
     misfit
         What is wrong with a struct, when it is not the value: a field is missing, unknown or null.
+
+    Attributes
+    ----------
+    verdict
+        What is wrong, where a subclass says it.
     """
+
+    verdict = ""
 
     def __init__(
         self,
@@ -112,13 +119,18 @@ class InexactValueError(Exception):
         return is_text and not _NUMBER.fullmatch(self.value.strip())
 
     @property
+    def is_refused(self) -> bool:
+        """Whether no value of the kind is ever cast to the type."""
+        return fit(self.kind, self.target.name) == "refused"
+
+    @property
     def hint(self) -> str:
         """What to do about the value."""
         if self.misfit is not None:
             return self.misfit.hint
         if self.is_not_a_number:
             return _number_hint(self.value)
-        if fit(self.kind, self.target.name) == "refused":
+        if self.is_refused:
             return _HINTS_REFUSED.get((self.kind, self.target.name)) or f"convert it to {self.target} first"
         return _HINTS.get(self.target.name, "convert it to {} first").format(self.target)
 
@@ -296,6 +308,27 @@ def first_bad(values: Any, cast: Callable[[Any], Any]) -> int | None:
         else:
             low = middle
     return low
+
+
+_MOST_TRIES = 2000
+"""So many casts are tried to count the values that fail, a fraction of a second; then the count is a lower bound."""
+
+
+def bad_count(values: Any, cast: Callable[[Any], Any]) -> tuple[int, bool]:
+    """Return for how many values a cast fails, and whether all of them were counted. Values are sliceable."""
+    tries, count, waiting = 0, 0, [(0, len(values))]
+    while waiting and tries < _MOST_TRIES:
+        start, end = waiting.pop()
+        tries += 1
+        try:
+            cast(values[start:end])
+        except (InexactValueError, *BAD_VALUE):
+            if end - start == 1:
+                count += 1
+            else:
+                middle = (start + end) // 2
+                waiting += [(middle, end), (start, middle)]
+    return count, not waiting
 
 
 def plain_values(array: pa.Array) -> pa.Array:

@@ -1,7 +1,8 @@
 """Compare data with a table's schema: columns cast exactly, and every difference with what to change. Pure.
 
 `compare` takes `RawColumns`, the data as it came, and returns `Conformed`: the columns that fit, cast to the types of
-the schema, and a `Difference` for everything that does not fit. A run raises the first difference; a dry run lists all.
+the schema, and a `Difference` for everything that does not fit. `Matching` says what is forgiven. A run raises all
+differences in one error, grouped by column; a dry run lists them with what to change for each.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,11 +22,18 @@ import pyarrow.compute as pc
 from sleeper_nb.errors import Action, Hint, HintParts, InvalidInput, hint_text
 from sleeper_nb.model.keys import OUT_OF_YEARS, KeyValue, arrow_value, first_and_last
 from sleeper_nb.model.schema import Field, FieldType, Schema
-from sleeper_nb.operations.loading.casts import InexactValueError, exactly, fit, kind_of
+from sleeper_nb.operations.loading.casts import InexactValueError, bad_count, exactly, fit, kind_of
+from sleeper_nb.operations.loading.matching import EXACT, Matching, folded
+from sleeper_nb.operations.loading.requested_casts import can_be_requested, is_word, prepared
 from sleeper_nb.report import counted
 
 A_TABLE = "<table>"
 """A placeholder in hints for the table's name, which a schema does not know; `Table` replaces it."""
+IGNORE_EXTRA = Action("--ignore-extra", "ignore_extra=True")
+BY_NAME = Action("--by-name", "by_name=True")
+CAST = Action("--cast", "cast=True")
+_MOST_LINES = 9
+"""More differences than these are counted in an error; a dry run lists all."""
 
 
 def row_number(index: int) -> str:
@@ -54,17 +64,33 @@ class Difference:
     column
         The column of the data or of the table.
     problem
-        What is wrong; names the column.
+        What is wrong, in a sentence that names the column, and the first value with its place.
     hint
         What to change in the data or the table.
     source
-        The file; "" for data in memory.
+        The file of the first value; "" for data in memory.
+    kind
+        What is wrong, without the column and its values: ``is not a number``.
+    values
+        The number of values that are wrong; 0 when the column as a whole is.
+    counted_all
+        Whether more values than `values` may be wrong.
+    example, place
+        The first of them as text, and its row or line; "" where there is none.
+    files
+        The number of files in which the column is wrong.
     """
 
     column: str
     problem: str
     hint: Hint
     source: str = ""
+    kind: str = ""
+    values: int = 0
+    counted_all: bool = True
+    example: str = ""
+    place: str = ""
+    files: int = 1
 
     @property
     def change(self) -> str:
@@ -72,9 +98,36 @@ class Difference:
         return hint_text(self.hint, "")
 
     @property
+    def count(self) -> str:
+        """The number of values as text; "" when the column as a whole is wrong."""
+        return f"{self.values:,}{'' if self.counted_all else ' or more'}" if self.values else ""
+
+    @property
+    def first_at(self) -> str:
+        """The file and line of the first value."""
+        return ", ".join(filter(None, (self.source, self.place)))
+
+    @property
+    def line(self) -> str:
+        """The problem, its file, and how many values and files have it."""
+        line = f"{self.problem}, in {self.source}" if self.source else self.problem
+        values = f"{self.count} values" if self.values > 1 and self.example else ""
+        files = f"{self.files:,} files" if self.files > 1 else ""
+        return f"{line} ({' in '.join(filter(None, (values, files)))})" if values or files else line
+
+    @property
     def error(self) -> InvalidInput:
         """The error that a run raises for it."""
-        return InvalidInput(f"{self.problem}, in {self.source}" if self.source else self.problem, hint=self.hint)
+        return InvalidInput(self.line, hint=self.hint)
+
+    def plus(self, other: Difference) -> Difference:
+        """Return this difference with the values that another file or part of it has."""
+        return replace(
+            self,
+            values=self.values + other.values,
+            counted_all=self.counted_all and other.counted_all,
+            files=self.files + (other.files if other.source != self.source else 0),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +158,15 @@ class RawColumns:
     notes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, table: pa.Table, place: Callable[[int], str] = row_number) -> RawColumns:
-        """Return the columns of an Arrow table."""
+    def of(
+        cls,
+        table: pa.Table,
+        place: Callable[[int], str] = row_number,
+        rename: Callable[[Sequence[str]], tuple[str, ...]] = tuple,
+    ) -> RawColumns:
+        """Return the columns of an Arrow table; `rename` returns the table's names for those of the data."""
         try:
-            names = tuple(table.column_names)
+            names = rename(tuple(table.column_names))
         except UnicodeDecodeError as error:
             raise InvalidInput(f"the column name {error.object!r} is not UTF-8", hint="rename the column") from error
         return cls(names, dict(zip(names, table.columns, strict=True)), table.num_rows, place=place)
@@ -148,17 +206,31 @@ class Conformed:
         return replace(self, differences=tuple(replace(each, source=source) for each in self.differences))
 
 
+def grouped(differences: Iterable[Difference]) -> tuple[Difference, ...]:
+    """Return one difference for each column and kind, the first, with the values and files of all."""
+    groups: dict[tuple[str, str], Difference] = {}
+    for each in differences:
+        key = (each.column, each.kind or each.problem)
+        groups[key] = groups[key].plus(each) if key in groups else each
+    return tuple(groups.values())
+
+
 def raise_first(differences: Sequence[Difference]) -> None:
-    """Raise `InvalidInput` for the first difference, and say how many more there are."""
+    """Raise `InvalidInput` for the first difference, with a line for each of the others."""
     if not differences:
         return
-    error = differences[0].error
-    if more := len(differences) - 1:
-        error.hint = (*error.hint_parts, f"; {counted(more, 'more difference')}: a dry run lists all")
+    first, *others = grouped(differences)
+    error = first.error
+    if others:
+        lines = [each.line for each in others[:_MOST_LINES]]
+        if more := len(others) - len(lines):
+            lines.append(f"and {counted(more, 'more difference')}")
+        error.place = "\n".join(lines)
+        error.hint = (*error.hint_parts, "; a dry run says for each what to change")
     raise error
 
 
-def conform(table: pa.Table, schema: Schema) -> pa.Table:
+def conform(table: pa.Table, schema: Schema, matching: Matching = EXACT) -> pa.Table:
     """Return the rows with the schema's columns, order and types, without changing any value.
 
     Raises
@@ -166,35 +238,46 @@ def conform(table: pa.Table, schema: Schema) -> pa.Table:
     InvalidInput
         When a column is missing or unknown, has a value that its type cannot hold exactly, or has nulls but must not.
     """
-    return compare(RawColumns.of(table, no_place), schema).table(schema)
+    raw = RawColumns.of(table, no_place, partial(matching.names, schema=schema))
+    return compare(raw, schema, matching).table(schema)
 
 
-def compare(raw: RawColumns, schema: Schema) -> Conformed:
+def compare(raw: RawColumns, schema: Schema, matching: Matching = EXACT) -> Conformed:
     """Return the columns that fit a schema, and every difference: first of names, then of values."""
-    return compare_parts([raw], schema)
+    return compare_parts([raw], schema, matching)
 
 
-def compare_parts(parts: Sequence[RawColumns], schema: Schema) -> Conformed:
+def compare_parts(parts: Sequence[RawColumns], schema: Schema, matching: Matching = EXACT) -> Conformed:
     """Compare data that came in parts, as `compare` does; a column that a part lacks is null there."""
     names: Counter[str] = Counter()
     for part in parts:
         names |= Counter(part.names)  # keeps a name that occurs twice in any part
     types = {name: column.type for part in parts for name, column in part.columns.items()}
+    known = set(schema.names)
+    extra = [name for name in names if name not in known] if matching.ignore_extra else []
+    for name in extra:
+        del names[name]
     differences = compare_names(tuple(names.elements()), schema, types)
     columns: dict[str, pa.ChunkedArray] = {}
     for each in schema.fields:
         if each.name not in names:
             continue
-        column = _column_of_parts(parts, each, is_row_key=each in schema.row_keys)
+        column = _column_of_parts(parts, each, matching, is_row_key=each in schema.row_keys)
         if isinstance(column, Difference):
             differences.append(column)
         else:
             columns[each.name] = column
-    known = set(schema.names)
-    differences += [each for part in parts for each in part.differences if each.column not in known]
-    notes = tuple(note for part in parts for name, note in part.notes.items() if name in known)
+    unread = [each for part in parts for each in part.differences if each.column not in known]
+    differences += [each for each in unread if each.column not in extra]
+    noted = dict.fromkeys(note for part in parts for name, note in part.notes.items() if name in known)
     rows = sum(part.rows for part in parts)
-    return Conformed(columns, rows, tuple(differences), (*notes, *null_notes(names, rows, schema)))
+    notes = (*noted, *extra_notes(extra), *null_notes(names, rows, schema))
+    return Conformed(columns, rows, grouped(differences), notes)
+
+
+def extra_notes(names: Sequence[str]) -> tuple[str, ...]:
+    """Return a note that names the columns that are left out because the table lacks them."""
+    return (f"left out, as the table lacks them: {', '.join(names)}",) if names else ()
 
 
 def null_notes(names: Container[str], rows: int, schema: Schema) -> tuple[str, ...]:
@@ -205,30 +288,42 @@ def null_notes(names: Container[str], rows: int, schema: Schema) -> tuple[str, .
     return (f"NULL in every row, as the data has no values for it: {', '.join(absent)}",)
 
 
-def _column_of_parts(parts: Sequence[RawColumns], target: Field, *, is_row_key: bool) -> pa.ChunkedArray | Difference:
-    """Return one column of all parts, cast to its field, or its first difference."""
+def _column_of_parts(
+    parts: Sequence[RawColumns], target: Field, matching: Matching, *, is_row_key: bool
+) -> pa.ChunkedArray | Difference:
+    """Return one column of all parts, cast to its field, or its first difference with the values of all parts."""
     notes = ", ".join(part.notes[target.name] for part in parts if target.name in part.notes)
-    if not target.nullable:
-        nulls = sum(part.columns[target.name].null_count for part in parts if target.name in part.columns)
-        if nulls:
-            return nulls_refused(target.name, nulls, notes)
+    if not target.nullable and (refused := _nulls_of_parts(parts, target, notes)):
+        return refused
     chunks: list[pa.Array] = []
-    nulls = 0
+    wrong: list[Difference] = []
     for part in parts:
-        unread = next((each for each in part.differences if each.column == target.name), None)
-        if unread is not None:
-            return unread
+        unread = [each for each in part.differences if each.column == target.name]
         if target.name in part.columns:
-            column = cast_column(part.columns[target.name], target, part.place, is_row_key=is_row_key)
+            column = cast_column(part.columns[target.name], target, part.place, matching, is_row_key=is_row_key)
         else:
             column = pa.chunked_array([pa.nulls(part.rows, target.type.arrow)])
-        if isinstance(column, Difference):
-            return column
-        nulls += column.null_count
-        chunks += column.chunks
+        if unread or isinstance(column, Difference):
+            wrong += unread or [column]
+        elif not wrong:
+            chunks += column.chunks
+    if wrong:
+        return grouped(wrong)[0]
+    nulls = sum(chunk.null_count for chunk in chunks)
     if nulls and not target.nullable:
         return nulls_refused(target.name, nulls, notes)
     return pa.chunked_array(chunks, target.type.arrow)
+
+
+def _nulls_of_parts(parts: Sequence[RawColumns], target: Field, notes: str) -> Difference | None:
+    """Return the difference of a column that has nulls but must not, with the place of the first."""
+    with_nulls = [part for part in parts if target.name in part.columns and part.columns[target.name].null_count]
+    if not with_nulls:
+        return None
+    first = with_nulls[0]
+    nulls = sum(part.columns[target.name].null_count for part in with_nulls)
+    row = pc.index(first.columns[target.name].is_null(), True).as_py()
+    return replace(nulls_refused(target.name, nulls, notes), place=first.place(row) if row >= 0 else "")
 
 
 def compare_names(
@@ -250,17 +345,32 @@ def compare_names(
     missing = [f.name for f in schema.fields if f.name not in times and not f.nullable]
     absent = [f.name for f in schema.fields if f.name not in times]
     unknown = [name for name in times if name not in known]
-    differences = [Difference(name, f"column {name!r} occurs twice", "rename one of the columns") for name in twice]
+    differences = [
+        Difference(name, f"column {name!r} occurs twice", "rename one of the columns", kind="occurs twice")
+        for name in twice
+    ]
     for name in missing:
         near = _nearest(name, unknown)
-        change = f"rename {near!r} to {name!r}" if near else f"add it; the data has {', '.join(names) or 'no columns'}"
-        differences.append(Difference(name, f"missing column {name!r}", change))
+        change: Hint = f"add it; the data has {', '.join(names) or 'no columns'}"
+        if near:
+            change = _hint_to_rename(f"rename {near!r} to {name!r}", near, name)
+        differences.append(Difference(name, f"missing column {name!r}", change, kind="missing column"))
     for name in unknown:
-        near = _nearest(name, absent)
-        known_names = ", ".join(schema.names)
-        adding = (*_hint_to_add(name, types.get(name)), f"; the table has {known_names}")
-        differences.append(Difference(name, f"unknown column {name!r}", f"rename it to {near!r}" if near else adding))
+        hint = _hint_for_unknown(name, types.get(name), _nearest(name, absent), schema)
+        differences.append(Difference(name, f"unknown column {name!r}", hint, kind="unknown column"))
     return differences
+
+
+def _hint_for_unknown(name: str, kind: pa.DataType | None, near: str | None, schema: Schema) -> Hint:
+    """Return what to do about a column that the table lacks."""
+    if near is None:
+        return (*_hint_to_add(name, kind), f"; the table has {', '.join(schema.names)}")
+    return _hint_to_rename(f"rename it to {near!r}", near, name)
+
+
+def _hint_to_rename(change: str, name: str, other: str) -> Hint:
+    """Return a hint, with the option that makes it needless where the names are similar enough."""
+    return (f"{change}, or add ", BY_NAME) if folded(name) == folded(other) else change
 
 
 def _hint_to_add(name: str, kind: pa.DataType | None) -> HintParts:
@@ -268,13 +378,20 @@ def _hint_to_add(name: str, kind: pa.DataType | None) -> HintParts:
     try:
         Field(name, FieldType("string"))
     except InvalidInput:
-        return ("leave it out, or rename it: a name is a letter followed by letters, digits and _",)
+        name_rule = ", or rename it: a name is a letter followed by letters, digits and _"
+        return ("leave it out with ", IGNORE_EXTRA, name_rule)
     try:
         of_type = f"{FieldType.from_arrow(kind)}?" if kind is not None else "string?"
     except InvalidInput:
-        return ("leave it out",)
+        return ("leave it out with ", IGNORE_EXTRA)
     added = Action(f'alter {A_TABLE} --add-column "{name} {of_type}"', f"table.alter({{{name!r}: {of_type!r}}})")
-    return ("leave it out, or add it: ", added, "" if kind is not None else ", or with its type")
+    return (
+        "leave it out with ",
+        IGNORE_EXTRA,
+        ", or add it: ",
+        added,
+        "" if kind is not None else ", or with its type",
+    )
 
 
 def _nearest(name: str, candidates: Sequence[str]) -> str | None:
@@ -287,33 +404,48 @@ def nulls_refused(name: str, nulls: int, note: str = "") -> Difference:
     """Return the difference of a column that has nulls but must not."""
     change = "drop those rows or fill in the values; only fields declared with ? can be null"
     reason = f" ({note})" if note else ""
-    return Difference(name, f"column {name!r} has {counted(nulls, 'null')}{reason}", change)
+    return Difference(name, f"column {name!r} has {counted(nulls, 'null')}{reason}", change, kind="nulls", values=nulls)
 
 
-def compare_column(column: pa.ChunkedArray, target: Field, *, is_row_key: bool) -> pa.ChunkedArray | Difference:
+def compare_column(
+    column: pa.ChunkedArray, target: Field, matching: Matching = EXACT, *, is_row_key: bool
+) -> pa.ChunkedArray | Difference:
     """Return a column cast to its field, or the difference."""
     if column.null_count and not target.nullable:
-        return nulls_refused(target.name, column.null_count)
-    return cast_column(column, target, row_number, is_row_key=is_row_key)
+        row = pc.index(column.is_null(), True).as_py()
+        return replace(nulls_refused(target.name, column.null_count), place=row_number(row))
+    return cast_column(column, target, row_number, matching, is_row_key=is_row_key)
 
 
 def cast_column(
-    column: pa.ChunkedArray, target: Field, place: Callable[[int], str], *, is_row_key: bool
+    column: pa.ChunkedArray,
+    target: Field,
+    place: Callable[[int], str],
+    matching: Matching = EXACT,
+    *,
+    is_row_key: bool,
 ) -> pa.ChunkedArray | Difference:
-    """Return a column cast to its field, or the first difference; nulls are not checked."""
-    if fit(kind_of(column.type), target.type.name) == "refused" and not len(column):
-        return inexact(InexactValueError(kind_of(column.type), target.type), target, place)
+    """Return a column cast to its field, or the difference; nulls are not checked."""
+
+    def cast(chunk: pa.Array) -> pa.Array:
+        return exactly(prepared(chunk, target.type) if matching.cast else chunk, target.type)
+
+    if not len(column):
+        return _cast_without_rows(column, target, place, matching)
     chunks, start = [], 0
-    for chunk in column.chunks:
+    for i, chunk in enumerate(column.chunks):
         try:
-            chunks.append(exactly(chunk, target.type))
+            chunks.append(cast(chunk))
         except InexactValueError as error:
             here = error if error.index is None else error.at(start + error.index)
-            return inexact(here, target, place)
+            difference = inexact(here, target, place)
+            if (error.kind, error.target) == (kind_of(column.type), target.type) and error.is_refused:
+                return replace(difference, values=len(column) - column.null_count)
+            return reduce(Difference.plus, [with_count(difference, later, cast) for later in column.chunks[i:]])
         start += len(chunk)
-    cast = pa.chunked_array(chunks, target.type.arrow)
+    done = pa.chunked_array(chunks, target.type.arrow)
     ends = first_and_last(target.type.name) if is_row_key else None
-    return cast if ends is None else _within_years(cast, ends, target, place)
+    return done if ends is None else _within_years(done, ends, target, place)
 
 
 def _within_years(
@@ -321,13 +453,31 @@ def _within_years(
 ) -> pa.ChunkedArray | Difference:
     """Return the column of a row key, or the difference of its first time that Python does not have."""
     first, last = (arrow_value(end, column.type) for end in ends)
-    at = pc.index(pc.or_(pc.less(column, first), pc.greater(column, last)), pa.scalar(True)).as_py()  # noqa: FBT003
+    outside = pc.or_(pc.less(column, first), pc.greater(column, last))
+    at = pc.index(outside, pa.scalar(True)).as_py()  # noqa: FBT003
     if at < 0:
         return column
     row = place(at)
     where = f"column {target.name!r}, {row}" if row else f"column {target.name!r}"
     problem = f"{where}: the {target.type} is out of range"
-    return Difference(target.name, problem, f"{OUT_OF_YEARS}; nothing was ingested")
+    hint, wrong = f"{OUT_OF_YEARS}; nothing was ingested", pc.sum(outside).as_py()
+    return Difference(target.name, problem, hint, kind=f"{target.type} is out of range", values=wrong, place=row)
+
+
+def _cast_without_rows(
+    column: pa.ChunkedArray, target: Field, place: Callable[[int], str], matching: Matching
+) -> pa.ChunkedArray | Difference:
+    kind = kind_of(column.type)
+    is_requested = matching.cast and can_be_requested(kind, target.type.name)
+    if fit(kind, target.type.name) == "refused" and not is_requested:
+        return inexact(InexactValueError(kind, target.type), target, place)
+    return pa.chunked_array([], target.type.arrow)
+
+
+def with_count(difference: Difference, values: Any, cast: Callable[[Any], Any]) -> Difference:
+    """Return a difference of values with the number of those for which a cast fails."""
+    wrong, counted_all = bad_count(values, cast)
+    return replace(difference, values=wrong, counted_all=counted_all)
 
 
 def inexact(error: InexactValueError, target: Field, place: Callable[[int], str]) -> Difference:
@@ -340,15 +490,23 @@ def inexact(error: InexactValueError, target: Field, place: Callable[[int], str]
     if error.misfit is not None:
         problem = f"{where}, {error.misfit.problem}" if row else f"{where} {error.misfit.problem}"
         return Difference(target.name, problem, f"{error.hint}; nothing was ingested")
-    if error.is_not_a_number:
-        kind, verdict = "", "is not a number"
+    if error.verdict or error.is_not_a_number:
+        kind, verdict = "", error.verdict or "is not a number"
     if error.is_bad_text:
+        kind, verdict = "", "is not UTF-8"
         problem = f"{where}: the text {error.shown} is not UTF-8"
     elif error.index is None:
         problem = f"{where}{kind} {verdict}"
     else:
         problem = f"{where}: {error.shown}{kind} {verdict}"
-    return Difference(target.name, problem, f"{error.hint}; nothing was ingested")
+    hint: Hint = f"{error.hint}; nothing was ingested"
+    if is_word(error.value, error.target):
+        hint = ("to read it as a boolean, add ", CAST, "; nothing was ingested")
+    elif error.is_refused and can_be_requested(error.kind, error.target.name):
+        hint = ("to store it as text, add ", CAST, "; nothing was ingested")
+    example = error.shown if error.index is not None else ""
+    short = f"{kind.strip()} {verdict}".strip()
+    return Difference(target.name, problem, hint, kind=short, example=example, place=row)
 
 
 def first_line(error: BaseException) -> str:

@@ -19,7 +19,7 @@ from sleeper_nb.model.evolution import widens
 from sleeper_nb.model.schema import Field, FieldType, Schema, parse_type
 from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError, exactly
 from sleeper_nb.operations.loading.conform import Difference, first_line
-from sleeper_nb.operations.loading.file_formats import csv_sample, json_sample, open_parquet
+from sleeper_nb.operations.loading.file_formats import csv_sample, json_sample, open_parquet, sheet_sample
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource, InMemory
@@ -128,6 +128,16 @@ def columns_of(sources: Sequence[IngestSource]) -> tuple[DataColumn, ...]:
 
 
 def _columns(source: IngestSource) -> Iterable[DataColumn]:
+    columns = {each.name: each for each in _own_columns(source)}
+    folders = source.folder_values if isinstance(source, SourceFile) else ()
+    for value in folders:
+        if value.is_below and value.name not in columns:
+            texts = pa.array([value.text], pa.string())
+            columns[value.name] = replace(_of_texts(value.name, texts), nullable=value.text is None)
+    return columns.values()
+
+
+def _own_columns(source: IngestSource) -> Iterable[DataColumn]:
     if isinstance(source, InMemory):
         if is_pandas(source.data):
             frame = source.data
@@ -140,6 +150,8 @@ def _columns(source: IngestSource) -> Iterable[DataColumn]:
             return columns_of_arrow(opened.schema_arrow)
     if source.format == "csv":
         return [_of_texts(name, texts) for name, texts in csv_sample(source)]
+    if source.format == "excel":
+        return _of_rows(sheet_sample(source), _of_values)
     return _of_rows(json_sample(source), _of_json)
 
 

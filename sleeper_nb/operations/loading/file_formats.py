@@ -25,8 +25,10 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import partial
 from json import JSONDecodeError, JSONDecoder
+from lzma import LZMAError
 from typing import Any, Self
 
 import numpy as np
@@ -34,7 +36,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv, json, parquet
 
-from sleeper_nb.errors import Action, InvalidInput, SleeperError, StorageError
+from sleeper_nb.errors import Action, HintParts, InvalidInput, SleeperError, StorageError
 from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.operations.loading.casts import (
     BAD_VALUE,
@@ -49,14 +51,25 @@ from sleeper_nb.operations.loading.conform import (
     Conformed,
     Difference,
     RawColumns,
+    cast_column,
     compare,
     compare_parts,
     first_line,
     inexact,
     row_number,
+    with_count,
 )
+from sleeper_nb.operations.loading.csv_text import (
+    KeptLines,
+    as_written_in,
+    hint_for,
+    text_stream,
+)
+from sleeper_nb.operations.loading.matching import EXACT, Matching
 from sleeper_nb.operations.loading.python_values import NumberText, from_python
-from sleeper_nb.operations.loading.source_files import CsvFormat, SourceFile
+from sleeper_nb.operations.loading.requested_casts import prepared, prepared_values
+from sleeper_nb.operations.loading.source_files import CsvFormat, FolderValue, SourceFile
+from sleeper_nb.operations.loading.spreadsheets import sheet_rows
 from sleeper_nb.report import values_of
 
 logger = logging.getLogger(__name__)
@@ -69,7 +82,7 @@ _WHOLE_FILE_BYTES = 256 << 20
 """An error in a file up to this size is searched in the whole file, so that it is the same for every piece."""
 
 
-def read_file(file: SourceFile, schema: Schema) -> Conformed:
+def read_file(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> Conformed:
     """Read a whole file; return the columns that fit a table, and every difference.
 
     Raises
@@ -80,11 +93,27 @@ def read_file(file: SourceFile, schema: Schema) -> Conformed:
     with _read_errors(file):
         if file.format == "parquet":
             with open_parquet(file) as opened:
-                return compare(RawColumns.of(opened.read()), schema).of(file.address)
-        return compare_parts(list(_parts(file, schema, None)), schema).of(file.address)
+                raw = RawColumns.of(opened.read(), rename=partial(matching.names, schema=schema))
+            parts = [with_folder_values(raw, file, schema, matching)]
+        else:
+            parts = list(_parts(file, schema, None, matching))
+        return compare_parts(parts, schema, matching).of(file.label)
 
 
-def pieces_of(file: SourceFile, schema: Schema, row_groups: range | None = None) -> Iterator[pa.Table]:
+def names_in(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> tuple[str, ...]:
+    """Return the names of a file's columns from its footer or header; none for JSON, which has neither."""
+    with _read_errors(file):
+        if file.format == "parquet":
+            with open_parquet(file) as opened:
+                return tuple(opened.schema_arrow.names)
+        if file.format == "csv":
+            return _csv_names(file, file.csv.for_file(file.path), matching.columns or schema.names)
+    return ()
+
+
+def pieces_of(
+    file: SourceFile, schema: Schema, row_groups: range | None = None, matching: Matching = EXACT
+) -> Iterator[pa.Table]:
     """Yield the rows of a file in pieces, with the schema's columns and types; holds one piece in memory.
 
     Parameters
@@ -95,6 +124,8 @@ def pieces_of(file: SourceFile, schema: Schema, row_groups: range | None = None)
         The table's schema.
     row_groups
         The row groups to read of a Parquet file; all when None.
+    matching
+        How its columns become those of the table.
 
     Raises
     ------
@@ -106,16 +137,16 @@ def pieces_of(file: SourceFile, schema: Schema, row_groups: range | None = None)
     empty, failed = True, None
     try:
         with _read_errors(file):
-            for part in _parts(file, schema, row_groups):
+            for part in _parts(file, schema, row_groups, matching):
                 empty = False
-                yield compare(part, schema).of(file.address).table(schema)
+                yield compare(part, schema, matching).of(file.label).table(schema)
     except (InvalidInput, StorageError) as error:
         failed = error
     # A file without rows may also lack columns. Raised outside the except: Spark prints the chain of a task's errors.
     if failed is not None:
-        logger.debug("%s does not fit the table: %s", file.address, type(failed).__name__)
+        logger.debug("%s does not fit the table: %s", file.label, type(failed).__name__)
     if (failed is not None and file.bytes <= _WHOLE_FILE_BYTES) or (empty and row_groups is None):
-        read_file(file, schema).table(schema)
+        read_file(file, schema, matching).table(schema)
     if failed is not None:
         raise failed
 
@@ -142,27 +173,128 @@ def _read_errors(file: SourceFile) -> Iterator[None]:
         yield
     except SleeperError:
         raise
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, EOFError, LZMAError) as error:
         if isinstance(error, UnicodeError) or "invalid UTF8" in str(error):
-            hint = "save it as UTF-8, or convert it: iconv -f LATIN1 -t UTF-8 old > new"
-            raise StorageError(f"cannot read {file.address}: its text is not UTF-8", hint=hint) from error
-        hint = "the file may be truncated or not in this format"
-        raise StorageError(f"cannot read {file.address}: {first_line(error)}", hint=hint) from error
+            raise _not_in_encoding(file) from error
+        hint: HintParts = ("the file may be truncated or not in this format",)
+        if file.format == "csv" and "Expected" in str(error):
+            hint = (*hint, "; lines before the header are left out with ", Action("--skip-lines N", "skip_lines=N"))
+        raise StorageError(f"cannot read {file.label}: {first_line(error)}", hint=hint) from error
 
 
-def _parts(file: SourceFile, schema: Schema, row_groups: range | None) -> Iterator[RawColumns]:
-    """Yield the rows of a file in parts, not yet converted."""
+def _not_in_encoding(file: SourceFile) -> StorageError:
+    encoding = file.csv.encoding or "UTF-8"
+    hint: HintParts = ("save it as UTF-8, or convert it: iconv -f LATIN1 -t UTF-8 old > new",)
     if file.format == "csv":
-        yield from csv_parts(file, schema)
+        hint = ("say its encoding, such as ", Action("--encoding latin-1", "encoding='latin-1'"))
+    return StorageError(f"cannot read {file.label}: its text is not {encoding}", hint=hint)
+
+
+def _parts(file: SourceFile, schema: Schema, row_groups: range | None, matching: Matching) -> Iterator[RawColumns]:
+    """Yield the rows of a file in parts, with the table's names, not yet converted."""
+    if file.format == "csv":
+        parts = csv_parts(file, schema, matching)
     elif file.format == "json":
-        yield from json_parts(file, schema)
+        parts = json_parts(file, schema, matching)
+    elif file.format == "excel":
+        parts = iter([_sheet(file, schema, matching)])
     else:
-        with open_parquet(file) as opened:
-            groups = list(row_groups) if row_groups is not None else list(range(opened.num_row_groups))
-            start = sum(opened.metadata.row_group(i).num_rows for i in range(groups[0])) if groups else 0
-            for batch in opened.iter_batches(BATCH_ROWS, row_groups=groups):
-                yield RawColumns.of(pa.Table.from_batches([batch]), partial(_row_after, start))
-                start += batch.num_rows
+        parts = _parquet_parts(file, schema, row_groups, matching)
+    for part in parts:
+        yield with_folder_values(part, file, schema, matching)
+
+
+def _sheet(file: SourceFile, schema: Schema, matching: Matching) -> RawColumns:
+    """Return the rows of a sheet with the types of the schema."""
+    names, rows = sheet_rows(file)
+    if not file.csv.header:
+        names = matching.columns or tuple(schema.names)
+        if rows and len(names) != len(rows[0][1]):
+            width = len(rows[0][1])
+            raise InvalidInput(f"the sheet of {file.label} has {width} columns, not {len(names)}", hint="name them all")
+    unnamed = [i for i, name in enumerate(names) if name is None]
+    given = tuple(f"column {i + 1} without a name" if name is None else name for i, name in enumerate(names))
+    matched = _matched_names(given, file.csv, schema, matching)
+    objects = [(number, dict(zip(matched, cells, strict=True))) for number, cells in rows]
+    if unnamed or len(set(matched)) < len(matched):
+        return RawColumns(matched, {}, len(rows))
+    return _columns_of_objects(objects, schema, replace(matching, columns=(), renames=(), by_name=False), "row")
+
+
+def _parquet_parts(
+    file: SourceFile, schema: Schema, row_groups: range | None, matching: Matching
+) -> Iterator[RawColumns]:
+    rename = partial(matching.names, schema=schema)
+    with open_parquet(file) as opened:
+        groups = list(row_groups) if row_groups is not None else list(range(opened.num_row_groups))
+        start = sum(opened.metadata.row_group(i).num_rows for i in range(groups[0])) if groups else 0
+        for batch in opened.iter_batches(BATCH_ROWS, row_groups=groups):
+            yield RawColumns.of(pa.Table.from_batches([batch]), partial(_row_after, start), rename)
+            start += batch.num_rows
+
+
+def with_folder_values(raw: RawColumns, file: SourceFile, schema: Schema, matching: Matching) -> RawColumns:
+    """Return the columns with those that the names of the file's folders give, such as ``year=2013``.
+
+    A column that the file has too must have the same value in every row.
+    """
+    if not file.folder_values:
+        return raw
+    names, columns, differences = list(raw.names), dict(raw.columns), list(raw.differences)
+    fields = {field.name: field for field in schema.fields}
+    added = []
+    for name, value in folder_columns(file, raw.names, schema, matching):
+        is_in_file = name in names
+        if not is_in_file:
+            names.append(name)
+        if name not in fields:
+            continue
+        column = folder_column(value, fields[name], raw.rows)
+        if isinstance(column, Difference):
+            differences.append(column)
+        elif not is_in_file:
+            columns[name] = column
+            added.append(name)
+        elif name in columns and (difference := _contradiction(columns[name], column, fields[name], value)):
+            differences.append(difference)
+    notes = {**raw.notes, added[0]: f"taken from the names of folders: {', '.join(added)}"} if added else raw.notes
+    return replace(raw, names=tuple(names), columns=columns, differences=tuple(differences), notes=notes)
+
+
+def folder_columns(
+    file: SourceFile, names: Sequence[str], schema: Schema, matching: Matching
+) -> list[tuple[str, FolderValue]]:
+    """Return the table's names for the columns that the file's folders give, each with its value."""
+    given = matching.folder_names([value.name for value in file.folder_values], schema)
+    return [
+        (name, value)
+        for name, value in zip(given, file.folder_values, strict=True)
+        if value.is_below or (name in schema.names and name not in names)
+    ]
+
+
+def folder_column(value: FolderValue, field: Field, rows: int) -> pa.ChunkedArray | Difference:
+    """Return the value of a folder's name as a column; its text is read as that of a CSV file."""
+    try:
+        scalar = exactly(pa.array([value.text], pa.string()), field.type)[0]
+    except InexactValueError as error:
+        difference = inexact(error, field, lambda _: f"folder {value.name}={value.text}")
+        return replace(difference, values=rows)
+    return pa.chunked_array([pa.repeat(scalar, rows)], field.type.arrow)
+
+
+def _contradiction(
+    column: pa.ChunkedArray, expected: pa.ChunkedArray, field: Field, value: FolderValue
+) -> Difference | None:
+    """Return the difference of a column that is in the file and in a folder's name, with different values."""
+    cast = cast_column(column, field, row_number, is_row_key=False)
+    if isinstance(cast, Difference) or cast.equals(expected):
+        return None
+    folder = f"{value.name}={value.text}"
+    problem = f"column {field.name!r} is in the file too, with other values than its folder {folder}"
+    return Difference(
+        field.name, problem, "drop it from the file, or rename the folder", kind="differs from its folder"
+    )
 
 
 def _row_after(start: int, row: int) -> str:
@@ -176,7 +308,7 @@ _TEXT_TYPES = frozenset({"string", "bytearray"})
 """Types in which a quoted null text is a value."""
 
 
-def csv_parts(file: SourceFile, schema: Schema) -> Iterator[RawColumns]:
+def csv_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> Iterator[RawColumns]:
     """Yield the rows of a CSV file in parts, with the types of the schema.
 
     Raises
@@ -185,10 +317,11 @@ def csv_parts(file: SourceFile, schema: Schema) -> Iterator[RawColumns]:
         When the file ends inside quotes, or a row has more or fewer values than there are columns.
     """
     csv_format = file.csv.for_file(file.path)
-    names = _csv_names(file, csv_format, schema.names)
+    names = _csv_names(file, csv_format, matching.columns or schema.names)
     first_record = names if csv_format.header else _first_record(file, csv_format)
     _check_delimiter(file, first_record, csv_format, schema)
-    quotes = Quotes(csv_format.separator)
+    typed = _TypedCsv(file, csv_format, schema, matching, _matched_names(names, csv_format, schema, matching))
+    quotes = Quotes(csv_format)
     last: pa.RecordBatch | None = None  # kept back, as the last batch ends with the row that marks the end
     start = 0
     try:
@@ -197,7 +330,7 @@ def csv_parts(file: SourceFile, schema: Schema) -> Iterator[RawColumns]:
                 if not batch.num_rows:
                     continue
                 if last is not None:
-                    yield _typed(file, csv_format, last, start, schema)
+                    yield typed.columns(last, start)
                     start += last.num_rows
                 last = batch
     except pa.ArrowInvalid as error:
@@ -207,9 +340,9 @@ def csv_parts(file: SourceFile, schema: Schema) -> Iterator[RawColumns]:
     if last is None or not _has_end_row(last):
         raise _ends_inside_quotes(file)
     if not quotes.regular:
-        logger.debug("%s has irregular quotes: checking them with Python's parser", file.address)
+        logger.debug("%s has irregular quotes: checking them with Python's parser", file.label)
         _check_quotes(file, csv_format)
-    yield _typed(file, csv_format, last.slice(0, last.num_rows - 1), start, schema)
+    yield typed.columns(last.slice(0, last.num_rows - 1), start)
 
 
 def csv_sample(file: SourceFile) -> list[tuple[str, pa.Array]]:
@@ -217,20 +350,21 @@ def csv_sample(file: SourceFile) -> list[tuple[str, pa.Array]]:
     csv_format = file.csv.for_file(file.path)
     if not csv_format.header:
         hint = "add a line with the names; or create the table first, and load the file with its columns"
-        raise InvalidInput(f"{file.address} has no names of columns", hint=hint)
+        raise InvalidInput(f"{file.label} has no names of columns", hint=hint)
     with _read_errors(file):
         names = _csv_names(file, csv_format, ())
         _check_delimiter_of_sample(file, names, csv_format)
         with (
             file.open() as stream,
-            closing(_open_csv(stream, names, csv_format, Quotes(csv_format.separator))) as reader,
+            closing(_open_csv(stream, names, csv_format, Quotes(csv_format))) as reader,
         ):
             texts = pa.Table.from_batches([next(iter(reader))])
     rows = texts.num_rows - 1 if texts.num_rows and texts.column(0)[-1].as_py() == _END else texts.num_rows
-    null = csv_format.null  # between quotes it is a text, unless the column turns out to hold numbers
+    # between quotes it is a text, unless the column turns out to hold numbers
+    nulls = pa.array(csv_format.nulls, pa.string())
     columns = [column.slice(0, rows).combine_chunks() for column in texts.columns]
     return [
-        (name, pc.if_else(pc.equal(column, null), pa.scalar(None, pa.string()), column))
+        (name, pc.if_else(pc.is_in(column, nulls), pa.scalar(None, pa.string()), column))
         for name, column in zip(names, columns, strict=True)
     ]
 
@@ -251,15 +385,22 @@ def _open_csv(
         block_size=BLOCK_BYTES,
         column_names=None if csv_format.header else list(names),
     )
-    parse = csv.ParseOptions(delimiter=csv_format.separator, newlines_in_values=True, ignore_empty_lines=len(names) > 1)
+    parse = csv.ParseOptions(
+        delimiter=csv_format.separator,
+        quote_char=csv_format.quote_char or False,
+        escape_char=csv_format.escape or False,
+        newlines_in_values=True,
+        ignore_empty_lines=len(names) > 1,
+    )
     convert = csv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()),
-        null_values=[csv_format.null],
+        null_values=list(csv_format.nulls),
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
         check_utf8=False,  # the cast does, and names the line and the value
     )
-    return csv.open_csv(_WithEndRow(stream, names, csv_format, quotes), read, parse, convert)
+    text = text_stream(stream, csv_format)
+    return csv.open_csv(_WithEndRow(text, names, csv_format, quotes), read, parse, convert)
 
 
 class _WithEndRow(io.RawIOBase):
@@ -292,7 +433,7 @@ def _has_end_row(batch: pa.RecordBatch) -> bool:
 
 def _ends_inside_quotes(file: SourceFile) -> InvalidInput:
     hint = 'copy the file again if it was truncated, or close the open "'
-    return InvalidInput(f"{file.address} ends inside quotes", hint=hint)
+    return InvalidInput(f"{file.label} ends inside quotes", hint=hint)
 
 
 def _check_quotes(file: SourceFile, csv_format: CsvFormat) -> None:
@@ -305,13 +446,13 @@ def _check_quotes(file: SourceFile, csv_format: CsvFormat) -> None:
             if "expected after" not in str(error):  # a value is longer than Python's parser accepts
                 return
             raise InvalidInput(
-                f"{file.address}, line {records.rows.line_num:,}: a value continues after its closing quote",
+                f"{file.label}, line {records.lines_read:,}: a value continues after its closing quote",
                 hint='double a quote inside quotes, as in "a ""b"" c"; nothing was ingested',
             ) from error
 
 
 def _csv_names(file: SourceFile, csv_format: CsvFormat, of_table: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the columns: those in the header, or the table's if the file has no header."""
+    """Return the names of the columns: those in the header, or `of_table` if the file has no header."""
     if not csv_format.header:
         return tuple(of_table)
     with _Records(file, csv_format) as records:
@@ -319,6 +460,13 @@ def _csv_names(file: SourceFile, csv_format: CsvFormat, of_table: Sequence[str])
             if record:
                 return tuple(record)
     raise pa.ArrowInvalid("the file is empty")
+
+
+def _matched_names(
+    names: tuple[str, ...], csv_format: CsvFormat, schema: Schema, matching: Matching
+) -> tuple[str, ...]:
+    """Return the table's names for the columns of a CSV file; without a header they already have them."""
+    return matching.names(names, schema) if csv_format.header else names
 
 
 def _first_record(file: SourceFile, csv_format: CsvFormat) -> tuple[str, ...]:
@@ -345,7 +493,7 @@ def _other_delimiter(file: SourceFile, first: str, delimiter: str) -> InvalidInp
     word = "tab" if delimiter == "\t" else f"'{delimiter}'"
     option = Action(f"--delimiter {word}", f"delimiter={delimiter!r}")
     return InvalidInput(
-        f"the first line of {file.address} is one value, {first!r}",
+        f"the first line of {file.label} is one value, {first!r}",
         hint=(f"if {word} separates its values, add ", option),
     )
 
@@ -354,10 +502,28 @@ class _Records:
     """The records of a file, read by Python's own parser, which counts lines."""
 
     def __init__(self, file: SourceFile, csv_format: CsvFormat, *, strict: bool = False) -> None:
+        stream = text_stream(file.open(), csv_format)
+        self._kept = stream if isinstance(stream, KeptLines) else None
         self._text = io.TextIOWrapper(
-            io.BufferedReader(file.open()), encoding="utf-8-sig", errors="surrogateescape", newline=""
+            io.BufferedReader(stream), encoding="utf-8-sig", errors="surrogateescape", newline=""
         )
-        self.rows = python_csv.reader(self._text, delimiter=csv_format.separator, strict=strict)
+        self.rows = python_csv.reader(
+            self._text,
+            delimiter=csv_format.separator,
+            quotechar=csv_format.quote_char,
+            escapechar=csv_format.escape,
+            quoting=python_csv.QUOTE_MINIMAL if csv_format.quote_char else python_csv.QUOTE_NONE,
+            strict=strict,
+        )
+
+    @property
+    def lines_read(self) -> int:
+        """The number in the file of the last line that was read."""
+        return self.line_in_file(self.rows.line_num)
+
+    def line_in_file(self, line: int) -> int:
+        """Return the number in the file of a line, counting those that the format leaves out."""
+        return self._kept.original(line) if self._kept else line
 
     def __enter__(self) -> Self:
         return self
@@ -375,7 +541,7 @@ def _line_of(file: SourceFile, csv_format: CsvFormat, row: int) -> str:
             for record in records.rows:
                 if record:
                     if not records_before:
-                        return f"line {line:,}"
+                        return f"line {records.line_in_file(line):,}"
                     records_before -= 1
                 line = records.rows.line_num + 1
     except (python_csv.Error, UnicodeDecodeError):
@@ -383,37 +549,54 @@ def _line_of(file: SourceFile, csv_format: CsvFormat, row: int) -> str:
     return row_number(row)
 
 
-def _typed(file: SourceFile, csv_format: CsvFormat, batch: pa.RecordBatch, start: int, schema: Schema) -> RawColumns:
-    """Return a batch of texts, whose first row is row `start` of the file, with the types of the schema."""
-    columns, differences = {}, []
-    fields = {field.name: field for field in schema.fields}
+@dataclass(frozen=True, slots=True)
+class _TypedCsv:
+    """Gives the texts of a CSV file the types of the schema; `names` are the table's names for its columns."""
 
-    def place(row: int) -> str:
-        return _line_of(file, csv_format, start + row)
+    file: SourceFile
+    format: CsvFormat
+    schema: Schema
+    matching: Matching
+    names: tuple[str, ...]
 
-    for name, texts in zip(batch.schema.names, batch.columns, strict=True):
-        if name not in fields:
-            continue
-        column = _from_texts(texts, fields[name], csv_format, place)
-        if isinstance(column, Difference):
-            differences.append(column)
-        else:
-            columns[name] = pa.chunked_array([column])
-    return RawColumns(tuple(batch.schema.names), columns, batch.num_rows, tuple(differences), place=place)
+    def columns(self, batch: pa.RecordBatch, start: int) -> RawColumns:
+        """Return a batch of texts, whose first row is row `start` of the file, with the types of the schema."""
+        columns, differences = {}, []
+        fields = {field.name: field for field in self.schema.fields}
 
+        def place(row: int) -> str:
+            return _line_of(self.file, self.format, start + row)
 
-def _from_texts(texts: pa.Array, field: Field, csv_format: CsvFormat, place: Any) -> pa.Array | Difference:
-    """Return texts as values of a field, or the first difference."""
-    kind = field.type
-    if kind.name not in _TEXT_TYPES:
-        texts = pc.if_else(pc.equal(texts, csv_format.null), pa.scalar(None, pa.string()), texts)
-    try:
+        for name, texts in zip(self.names, batch.columns, strict=True):
+            if name not in fields:
+                continue
+            column = self._column(texts, fields[name], place)
+            if isinstance(column, Difference):
+                differences.append(column)
+            else:
+                columns[name] = pa.chunked_array([column])
+        return RawColumns(self.names, columns, batch.num_rows, tuple(differences), place=place)
+
+    def _column(self, texts: pa.Array, field: Field, place: Any) -> pa.Array | Difference:
+        """Return texts as values of a field, or the first difference with the number of values that do not fit."""
+        try:
+            return self._values(texts, field.type)
+        except InexactValueError as error:
+            difference = inexact(error, field, place)
+            if hint := hint_for(error, self.format):
+                difference = replace(difference, hint=hint)
+            return with_count(difference, texts, lambda part: self._values(part, field.type))
+
+    def _values(self, texts: pa.Array, kind: FieldType) -> pa.Array:
+        if kind.name not in _TEXT_TYPES:
+            nulls = pa.array(self.format.nulls, pa.string())
+            texts = pc.if_else(pc.is_in(texts, nulls), pa.scalar(None, pa.string()), texts)
         if kind.name == "bytearray":
             return _decoded(texts, kind, from_base64)
-        is_nested = kind.arguments and kind.name != "decimal"
-        return _decoded(texts, kind, parse_json) if is_nested else exactly(texts, kind)
-    except InexactValueError as error:
-        return inexact(error, field, place)
+        if kind.arguments and kind.name != "decimal":
+            return _decoded(texts, kind, parse_json)
+        values = as_written_in(self.format, texts, kind)
+        return exactly(prepared(values, kind) if self.matching.cast else values, kind)
 
 
 def _decoded(texts: pa.Array, kind: FieldType, decode: Callable[[str], Any]) -> pa.Array:
@@ -431,39 +614,38 @@ def _decoded(texts: pa.Array, kind: FieldType, decode: Callable[[str], Any]) -> 
     return from_python(decoded, kind, base64=from_base64)
 
 
-_QUOTE = ord('"')
-
-
 class Quotes:
     """Checks the quotes of a CSV file block by block.
 
     Parameters
     ----------
-    delimiter
-        The character between values.
+    csv_format
+        The characters between and around values.
 
     Attributes
     ----------
     regular
-        Whether every quote so far opens or closes a value, or is doubled inside one.
+        Whether every quote so far opens or closes a value, or is doubled inside one; unknown, so False, where quotes
+        can be escaped.
     """
 
-    def __init__(self, delimiter: str) -> None:
-        separator = delimiter.encode()
-        self._may_precede, self._may_follow = _byte_set(separator[-1]), _byte_set(separator[0])
+    def __init__(self, csv_format: CsvFormat) -> None:
+        self._quote = ord(csv_format.quote_char or "\0")
+        self._may_stand_beside = _byte_set(ord(csv_format.separator), self._quote)
         self._quote_count, self._byte_before, self._last = 0, b"\n", b""
-        self.regular = True
+        self._none = csv_format.quote_char is None
+        self.regular = self._none or csv_format.escape is None
 
     def check(self, block: bytes) -> None:
         """Check the next block."""
-        if not self.regular or not block:
+        if self._none or not self.regular or not block:
             return
         text = self._byte_before + self._last + block  # the last byte of a block is checked with the next block
         codes = np.frombuffer(text, np.uint8)
-        places = np.flatnonzero(codes[1:-1] == _QUOTE) + 1
+        places = np.flatnonzero(codes[1:-1] == self._quote) + 1
         opening, closing = places[self._quote_count % 2 :: 2], places[1 - self._quote_count % 2 :: 2]
-        opens_regularly = self._may_precede[codes[opening - 1]].all()
-        closes_regularly = self._may_follow[codes[closing + 1]].all()
+        opens_regularly = self._may_stand_beside[codes[opening - 1]].all()
+        closes_regularly = self._may_stand_beside[codes[closing + 1]].all()
         self.regular = bool(opens_regularly and closes_regularly)
         self._quote_count += len(places)
         self._byte_before, self._last = text[-2:-1], text[-1:]
@@ -473,10 +655,10 @@ class Quotes:
         self.check(b"\n")
 
 
-def _byte_set(separator: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _byte_set(separator: int, quote: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Return for each byte whether it may stand next to a quote, outside the value that it opens or closes."""
     allowed = np.zeros(256, np.bool_)
-    allowed[[separator, _QUOTE, ord("\n"), ord("\r")]] = True
+    allowed[[separator, quote, ord("\n"), ord("\r")]] = True
     return allowed
 
 
@@ -494,7 +676,7 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _SPACE = re.compile(r"\s*")
 
 
-def json_parts(file: SourceFile, schema: Schema) -> Iterator[RawColumns]:
+def json_parts(file: SourceFile, schema: Schema, matching: Matching = EXACT) -> Iterator[RawColumns]:
     """Yield the rows of a JSON file in parts.
 
     Raises
@@ -507,14 +689,24 @@ def json_parts(file: SourceFile, schema: Schema) -> Iterator[RawColumns]:
         line = 1
         for block in _blocks(stream):
             if line == 1 and block.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
-                yield _columns_of_objects(list(_array(file, block + stream.read())), schema)
+                yield _columns_of_objects(list(_array(file, block + stream.read())), schema, matching)
                 return
-            parsed = _parsed_by_arrow(block, schema)
+            # Arrow would guess the types of columns that are renamed afterwards.
+            parsed = None if matching.renames_columns else _parsed_by_arrow(block, schema)
             if parsed is not None:
                 yield RawColumns.of(parsed, _line_places(block, line))
             else:
-                yield _columns_of_objects(list(_objects(file, block, line)), schema)
+                yield _columns_of_objects(list(_objects(file, block, line)), schema, matching)
             line += block.count(b"\n")
+
+
+def sheet_sample(file: SourceFile) -> list[dict[str, Any]]:
+    """Return the rows of a sheet of an Excel file by the names in its header."""
+    with _read_errors(file):
+        names, rows = sheet_rows(file)
+    if None in names or len(set(names)) < len(names):
+        raise InvalidInput(f"columns of {file.label} have no name, or the same", hint="name each in the sheet's header")
+    return [dict(zip(map(str, names), cells, strict=True)) for _, cells in rows]
 
 
 def json_sample(file: SourceFile) -> list[dict[str, Any]]:
@@ -682,26 +874,35 @@ def _not_json(file: SourceFile, line: int, error: ValueError | RecursionError) -
     if isinstance(error, RecursionError):
         reason = "lists and objects are nested too deeply"
     hint = "write one object per line, or one array of objects; the file may be truncated"
-    return InvalidInput(f"cannot read {file.address}, line {line:,}: {reason}", hint=hint)
+    return InvalidInput(f"cannot read {file.label}, line {line:,}: {reason}", hint=hint)
 
 
-def _columns_of_objects(rows: Sequence[tuple[int, dict[str, Any]]], schema: Schema) -> RawColumns:
-    """Return JSON objects, each with its line, as columns with the types of the schema."""
+def _columns_of_objects(
+    rows: Sequence[tuple[int, dict[str, Any]]], schema: Schema, matching: Matching, unit: str = "line"
+) -> RawColumns:
+    """Return objects, each with its line or row, as columns with the types of the schema."""
     if not rows:  # without objects, no column is missing
         return RawColumns.of(schema.arrow.empty_table())
-    names = tuple(dict.fromkeys(name for _, row in rows for name in row))
+    given = tuple(dict.fromkeys(name for _, row in rows for name in row))
+    names = matching.names(given, schema)
     columns: dict[str, pa.ChunkedArray] = {}
     differences: list[Difference] = []
+    fields = {field.name: field for field in schema.fields}
 
     def place(row: int) -> str:
-        return f"line {rows[row][0]:,}"
+        return f"{unit} {rows[row][0]:,}"
 
-    for field in schema.fields:
-        if field.name not in names:
+    def convert(values: Sequence[Any], kind: FieldType) -> pa.Array:
+        values = prepared_values(values, kind) if matching.cast else values
+        return from_python(values, kind, base64=from_base64)
+
+    for key, name in zip(given, names, strict=True):
+        if name not in fields:
             continue
-        values = [row.get(field.name) for _, row in rows]
+        values = [row.get(key) for _, row in rows]
         try:
-            columns[field.name] = pa.chunked_array([from_python(values, field.type, base64=from_base64)])
+            columns[name] = pa.chunked_array([convert(values, fields[name].type)])
         except InexactValueError as error:
-            differences.append(inexact(error, field, place))
+            difference = inexact(error, fields[name], place)
+            differences.append(with_count(difference, values, partial(convert, kind=fields[name].type)))
     return RawColumns(names, columns, len(rows), tuple(differences), place=place)

@@ -35,12 +35,16 @@ from sleeper_nb.model.transactions import AddFiles
 from sleeper_nb.operations.loading.conform import (
     Conformed,
     Difference,
+    RawColumns,
     compare_column,
     compare_names,
+    extra_notes,
+    grouped,
     null_notes,
     nulls_refused,
 )
-from sleeper_nb.operations.loading.file_formats import open_parquet, read_parquet
+from sleeper_nb.operations.loading.file_formats import open_parquet, read_parquet, with_folder_values
+from sleeper_nb.operations.loading.matching import EXACT, Matching
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource, InMemory, read_source
 from sleeper_nb.report import Grid, TableReport, counted, rate_text
@@ -381,8 +385,12 @@ class IngestPlan(TableReport):
         """Return the leaves and their rows; or the differences, if there are any, and what to change."""
         if self.differences:
             title = f"ingest: would add nothing ({counted(len(self.differences), 'difference')})"
-            cells = tuple((d.column, d.problem, hint_text(d.hint, self.prefix), d.source) for d in self.differences)
-            return Grid(("column", "what is wrong", "what to change", "file"), cells, title)
+            cells = tuple(
+                (d.column, d.kind or d.problem, d.count, d.example, d.first_at, hint_text(d.hint, self.prefix))
+                for d in self.differences
+            )
+            names = ("column", "what is wrong", "values", "example", "first at", "what to change")
+            return Grid(names, cells, title)
         how = "through Spark" if self.through_spark else "in process"
         title = f"ingest: would add {counted(self.rows, 'row')} in {counted(self.files, 'file')}, {how}"
         rows = tuple((leaf.region, leaf.partition_id, leaf.rows) for leaf in self.leaves)
@@ -391,7 +399,12 @@ class IngestPlan(TableReport):
 
 
 def plan_ingest(
-    state: TableState, sources: Sequence[IngestSource], *, strategy: str, through_spark: bool
+    state: TableState,
+    sources: Sequence[IngestSource],
+    *,
+    strategy: str,
+    through_spark: bool,
+    matching: Matching = EXACT,
 ) -> IngestPlan:
     """Return what an ingest of files and rows in memory would do, without changing anything.
 
@@ -403,11 +416,11 @@ def plan_ingest(
     InvalidInput
         When the data can be read only once.
     """
-    inspected = [_inspect(source, state) for source in sources]
+    inspected = [_inspect(source, state, matching) for source in sources]
     by_leaf: Counter[str] = Counter()
     for each in inspected:
         by_leaf.update(each.by_leaf)
-    differences = tuple(difference for each in inspected for difference in each.differences)
+    differences = grouped(difference for each in inspected for difference in each.differences)
     rows = sum(each.rows for each in inspected)
     plan = plan_of_counts(state, rows, by_leaf, differences, strategy=strategy, through_spark=through_spark)
     return replace(plan, notes=tuple(dict.fromkeys(note for each in inspected for note in each.notes)))
@@ -443,16 +456,16 @@ class _Inspected:
     notes: tuple[str, ...]
 
 
-def _inspect(source: IngestSource, state: TableState) -> _Inspected:
+def _inspect(source: IngestSource, state: TableState, matching: Matching) -> _Inspected:
     if isinstance(source, SourceFile) and source.format == "parquet":
-        conformed = _inspect_parquet(source, state.schema)
+        conformed = _inspect_parquet(source, state.schema, matching)
     else:
         if isinstance(source, InMemory) and isinstance(source.data, pa.RecordBatchReader):
             raise InvalidInput(
                 "a RecordBatchReader can be read only once, so it cannot be planned",
                 hint="use reader.read_all(), and ingest the table that it returns",
             )
-        conformed = read_source(source, state.schema)
+        conformed = read_source(source, state.schema, matching)
     by_leaf: Mapping[str, int] = {}
     if not conformed.differences and conformed.rows:
         keys = pa.table({key.name: conformed.columns[key.name] for key in state.schema.row_keys})
@@ -460,36 +473,65 @@ def _inspect(source: IngestSource, state: TableState) -> _Inspected:
     return _Inspected(conformed.rows, by_leaf, conformed.differences, conformed.notes)
 
 
-def _inspect_parquet(file: SourceFile, schema: Schema) -> Conformed:
+def _inspect_parquet(file: SourceFile, schema: Schema, matching: Matching) -> Conformed:
     """Return the row keys and every difference of a Parquet file; most of it comes from the footer."""
-    keys = {key.name for key in schema.row_keys}
-    columns: dict[str, pa.ChunkedArray] = {}
     with open_parquet(file) as opened:
-        names = opened.schema_arrow.names
-        types = {f.name: f.type for f in opened.schema_arrow}
-        differences = compare_names(names, schema, types)
+        given, rows = opened.schema_arrow.names, opened.metadata.num_rows
+        names = matching.names(given, schema)
+        types = dict(zip(names, opened.schema_arrow.types, strict=True))
         has_duplicate_names = len(types) < len(names)
-        for field in schema.fields if not has_duplicate_names else ():
-            if field.name not in types:
-                continue
-            nulls = 0 if field.nullable else _null_count(opened.metadata, field)
-            if nulls:
-                differences.append(nulls_refused(field.name, nulls))
-            elif field.name in keys or nulls is None or types[field.name] != field.type.arrow:
-                column = compare_column(read_parquet(file, opened, field.name), field, is_row_key=field.name in keys)
-                if isinstance(column, Difference):
-                    differences.append(column)
-                else:
-                    columns[field.name] = column
-        rows = opened.metadata.num_rows
-        return Conformed(columns, rows, tuple(differences), null_notes(types, rows, schema)).of(file.address)
+        wanted = [] if has_duplicate_names else list(_fields_to_read(opened, file, names, schema))
+        read = {each.name: read_parquet(file, opened, given[names.index(each.name)]) for each in wanted}
+        nulls = {} if has_duplicate_names else _nulls_in_footer(opened, names, schema)
+    raw = with_folder_values(RawColumns(names, read, rows), file, schema, matching)
+    extra = [name for name in raw.names if name not in schema.names] if matching.ignore_extra else []
+    kept = [name for name in raw.names if name not in extra]
+    differences = [*compare_names(kept, schema, types), *raw.differences]
+    differences += [nulls_refused(name, count) for name, count in nulls.items() if count]
+    columns: dict[str, pa.ChunkedArray] = {}
+    for each in schema.fields:
+        if each.name not in raw.columns or nulls.get(each.name):
+            continue
+        column = compare_column(raw.columns[each.name], each, matching, is_row_key=each in schema.row_keys)
+        if isinstance(column, Difference):
+            differences.append(column)
+        else:
+            columns[each.name] = column
+    order = {name: place for place, name in enumerate(schema.names)}
+    of_names, of_values = [d for d in differences if not d.values], [d for d in differences if d.values]
+    of_values.sort(key=lambda each: order.get(each.column, -1))
+    notes = (*raw.notes.values(), *extra_notes(extra), *null_notes(kept, rows, schema))
+    return Conformed(columns, rows, (*of_names, *of_values), notes).of(file.label)
 
 
-def _null_count(metadata: parquet.FileMetaData, field: Field) -> int | None:
+def _fields_to_read(
+    opened: parquet.ParquetFile, file: SourceFile, names: Sequence[str], schema: Schema
+) -> Iterator[Field]:
+    """Yield the fields whose columns must be read: keys, other types, nulls that the footer does not count."""
+    keys = {key.name for key in schema.row_keys}
+    of_folders = {value.name for value in file.folder_values}
+    for each in schema.fields:
+        if each.name not in names:
+            continue
+        column = names.index(each.name)
+        is_counted = each.nullable or _null_count(opened.metadata, opened.schema_arrow.names[column], each) is not None
+        is_plain = opened.schema_arrow.types[column] == each.type.arrow
+        if each.name in keys or not is_counted or not is_plain or each.name in of_folders:
+            yield each
+
+
+def _nulls_in_footer(opened: parquet.ParquetFile, names: Sequence[str], schema: Schema) -> dict[str, int]:
+    """Return the number of nulls of each field that must have none, where the footer says it."""
+    given = dict(zip(names, opened.schema_arrow.names, strict=True))
+    required = [each for each in schema.fields if not each.nullable and each.name in given]
+    return {each.name: _null_count(opened.metadata, given[each.name], each) or 0 for each in required}
+
+
+def _null_count(metadata: parquet.FileMetaData, name: str, field: Field) -> int | None:
     """Return how many nulls a flat column has according to the footer; None if the footer does not record it."""
     if pa.types.is_nested(field.type.arrow) or not metadata.num_row_groups:
         return None
-    places = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path == field.name]
+    places = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path == name]
     if not places:
         return None
     nulls = 0

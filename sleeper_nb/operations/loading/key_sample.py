@@ -15,7 +15,14 @@ from sleeper_nb.model.schema import KEY_TYPES, Field, Schema
 from sleeper_nb.operations.loading.casts import BAD_VALUE
 from sleeper_nb.operations.loading.conform import Difference, compare_column
 from sleeper_nb.operations.loading.data_columns import DataColumn
-from sleeper_nb.operations.loading.file_formats import csv_sample, json_sample, open_parquet, read_parquet
+from sleeper_nb.operations.loading.file_formats import (
+    csv_sample,
+    folder_column,
+    json_sample,
+    open_parquet,
+    read_parquet,
+    sheet_sample,
+)
 from sleeper_nb.operations.loading.in_memory import is_pandas
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
@@ -107,11 +114,17 @@ def _by_file(groups: Sequence[tuple[SourceFile, int, int]]) -> Iterator[tuple[So
 def _keys_of(file: SourceFile, groups: Sequence[int], schema: Schema) -> Iterator[pa.Table]:
     """Yield the row keys of some row groups of a file, without rows whose keys do not fit."""
     with open_parquet(file) as opened:
+        names = opened.schema_arrow.names
+        of_folders = {value.name: value for value in file.folder_values if value.name not in names}
         for group in groups:
             columns = {}
             for key in schema.row_keys:
-                read = read_parquet(file, opened, key.name, group)
-                column = compare_column(read, Field(key.name, key.type, nullable=True), is_row_key=True)
+                field = Field(key.name, key.type, nullable=True)
+                if key.name in of_folders:
+                    read = folder_column(of_folders[key.name], field, opened.metadata.row_group(group).num_rows)
+                else:
+                    read = read_parquet(file, opened, key.name, group)
+                column = read if isinstance(read, Difference) else compare_column(read, field, is_row_key=True)
                 if isinstance(column, Difference):
                     return
                 columns[key.name] = column
@@ -167,6 +180,8 @@ def _first_rows(source: IngestSource) -> dict[str, Any]:
         if source.format == "parquet":
             with open_parquet(source) as opened:
                 return _columns(next(iter(opened.iter_batches(LOOKED_AT)), None))
+        if source.format == "excel":
+            return _of_rows(sheet_sample(source))
         return dict(csv_sample(source)) if source.format == "csv" else _of_rows(json_sample(source))
     if is_pandas(source.data):
         head = source.data.head(LOOKED_AT)

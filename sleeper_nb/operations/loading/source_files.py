@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
+import lzma
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote
 
 import pyarrow as pa
 
-from sleeper_nb.errors import InvalidInput, NotFound, StorageError
+from sleeper_nb.errors import Action, InvalidInput, NotFound, StorageError
 from sleeper_nb.storage.filesystem import Storage, open_near
 
-SOURCE_ENDINGS = (
-    ".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".json", ".json.gz", ".jsonl", ".jsonl.gz", ".ndjson",
-)  # fmt: skip
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".xz": "xz"}
+"""The endings of compressed CSV and JSON files, and their compression; Parquet has its own."""
+_TEXT_ENDINGS = (".csv", ".tsv", ".json", ".jsonl", ".ndjson")
+SPREADSHEET_ENDINGS = (".xlsx", ".xlsm")
+"""File name endings of spreadsheets; a folder's are left out, as they may be of people."""
+SOURCE_ENDINGS = (".parquet", *(f"{text}{more}" for text in _TEXT_ENDINGS for more in ("", *COMPRESSIONS)))
 """File name endings that can be ingested; case does not matter."""
-_HINT = "give a path or a glob such as data/2026-*.parquet or s3://bucket/folder/*.csv"
+_HINT = "give a path or a glob such as data/2026-*.parquet or s3://bucket/folder/*.csv, or https://host/file.csv"
 _DELIMITER = re.compile(r"[\t -!#-~]")  # an ASCII character other than the quote
+_CHARACTER = re.compile(r"[!-/:-@\[-`{-~]")
+_COMPRESSED = r"\.(?:gz|zst|bz2|xz)"
+_WHOLE_DAY = re.compile(
+    r"(?=.*%[Yy])(?=.*%[mbB])(?=.*%d)|(?=.*%[Yy])(?=.*%j)|%[cx]|(?=.*%G)(?=.*%V)(?=.*%[ua])", re.DOTALL
+)
 _NOT_IN_NULL_TEXT = re.compile(r"[\"\r\n]")
+_FOLDER_VALUE = re.compile(r"(?P<name>[^=]+)=(?P<value>.*)", re.DOTALL)
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _WILDCARD = re.compile(r"[*?\[]")
 _GLOB_TOKEN = re.compile(r"(?:(?<=/)|^)\*\*/|\[!?\]?[^\]]*\]|.", re.DOTALL)
 
@@ -34,19 +48,41 @@ class CsvFormat:
     delimiter
         The character between values, or ``tab``. None means a comma, or a tab for a name that ends in ``.tsv``.
     null_text
-        The unquoted text that means NULL; None means the empty text.
+        The unquoted text that means NULL, or several; None means the empty text.
     header
         Whether the first line holds the column names. If False, the columns are the table's, in its order.
+    quote
+        The character around values, or ``none``.
+    escape
+        The character before a quote, a delimiter or itself that is part of a value; None for doubled quotes only.
+    comment
+        The character with which a line begins that is left out; None for no comments.
+    skip_lines
+        The number of lines to leave out before the header.
+    encoding
+        The encoding of the text; None means UTF-8.
+    decimal
+        The decimal mark of numbers: ``.`` or ``,``.
+    date_format, timestamp_format
+        How dates and timestamps are written, in the directives of Python's ``strptime``; None means ISO 8601.
 
     Raises
     ------
     InvalidInput
-        When the delimiter is not one ASCII character, or the null text contains a quote, delimiter or line break.
+        When an option has a value that no file can have; the message names the option.
     """
 
     delimiter: str | None = None
-    null_text: str | None = None
+    null_text: str | Sequence[str] | None = None
     header: bool = True
+    quote: str = '"'
+    escape: str | None = None
+    comment: str | None = None
+    skip_lines: int = 0
+    encoding: str | None = None
+    decimal: str = "."
+    date_format: str | None = None
+    timestamp_format: str | None = None
 
     def __post_init__(self) -> None:
         if self.delimiter in {"tab", r"\t"}:
@@ -56,16 +92,39 @@ class CsvFormat:
         ):
             hint = "give one ASCII character such as ; or |, or the word tab"
             raise InvalidInput(f"{self.delimiter!r} is not a valid delimiter", hint=hint)
-        is_bad_null_text = self.null_text is not None and (
-            not isinstance(self.null_text, str)
-            or _NOT_IN_NULL_TEXT.search(self.null_text)
-            or self.separator in self.null_text
-        )
-        if is_bad_null_text:
-            hint = "give a text without quotes, delimiters and line breaks, such as NA"
-            raise InvalidInput(f"{self.null_text!r} is not a valid null text", hint=hint)
+        self._check_null_texts()
         if not isinstance(self.header, bool):
             raise InvalidInput(f"header is {self.header!r}, not a boolean", hint="give True or False")
+        self._check_characters()
+        if not isinstance(self.skip_lines, int) or isinstance(self.skip_lines, bool) or self.skip_lines < 0:
+            raise InvalidInput(f"skip_lines is {self.skip_lines!r}", hint="give a number of lines, 0 or more")
+        if self.decimal not in {".", ","}:
+            raise InvalidInput(f"decimal is {self.decimal!r}", hint="give the decimal mark, . or ,")
+        object.__setattr__(self, "encoding", _checked_encoding(self.encoding))
+        for name in ("date_format", "timestamp_format"):
+            _check_pattern(name, getattr(self, name))
+
+    def _check_null_texts(self) -> None:
+        if self.null_text is not None and not isinstance(self.null_text, str):
+            object.__setattr__(self, "null_text", tuple(self.null_text) or None)
+        for text in self.nulls:
+            is_bad = not isinstance(text, str) or _NOT_IN_NULL_TEXT.search(text) or self.separator in text
+            if is_bad or (self.escape and self.escape in text):
+                hint = "give a text without quotes, delimiters, escapes and line breaks, such as NA"
+                raise InvalidInput(f"{text!r} is not a valid null text", hint=hint)
+
+    def _check_characters(self) -> None:
+        given = {"quote": self.quote_char, "escape": self.escape, "comment": self.comment}
+        for name, character in given.items():
+            is_character = isinstance(character, str) and _CHARACTER.fullmatch(character)
+            if character is not None and not is_character:
+                none = ", or none" if name == "quote" else ""
+                hint = f"give one ASCII character that is no letter, digit or space{none}"
+                raise InvalidInput(f"{character!r} is not a valid {name} character", hint=hint)
+        used = [each for each in (self.separator, *given.values()) if each is not None]
+        if len(set(used)) < len(used):
+            names = "delimiter, quote, escape and comment"
+            raise InvalidInput(f"{names} must be different characters", hint="double quotes need no escape character")
 
     @property
     def separator(self) -> str:
@@ -74,17 +133,78 @@ class CsvFormat:
 
     @property
     def null(self) -> str:
-        """The unquoted text that means NULL."""
-        return self.null_text or ""
+        """The unquoted text that means NULL; the first, if there are several."""
+        return self.nulls[0]
+
+    @property
+    def nulls(self) -> tuple[str, ...]:
+        """The unquoted texts that mean NULL."""
+        if self.null_text is None:
+            return ("",)
+        return (self.null_text,) if isinstance(self.null_text, str) else tuple(self.null_text)
+
+    @property
+    def quote_char(self) -> str | None:
+        """The character around values; None when there is none."""
+        return None if self.quote == "none" else self.quote
 
     def for_file(self, name: str) -> CsvFormat:
         """Return the format of the file `name`: separated by tabs for ``.tsv``, unless a delimiter was given."""
-        is_tsv = self.delimiter is None and re.search(r"\.tsv(\.gz)?$", name, re.IGNORECASE)
+        is_tsv = self.delimiter is None and re.search(rf"\.tsv({_COMPRESSED})?$", name, re.IGNORECASE)
         return replace(self, delimiter="\t") if is_tsv else self
+
+
+def _checked_encoding(encoding: str | None) -> str | None:
+    """Return the canonical name of an encoding; None for UTF-8, which is read as it is."""
+    if encoding is None:
+        return None
+    hint = "give the name of an encoding, such as latin-1, cp1252 or utf-16"
+    try:
+        name = codecs.lookup(encoding).name
+        "a".encode(name)  # an encoding of bytes, such as hex, fails here
+    except (LookupError, TypeError, ValueError) as error:
+        raise InvalidInput(f"{encoding!r} is not a known encoding", hint=hint) from error
+    return None if name in {"utf-8", "ascii"} else name
+
+
+def _check_pattern(name: str, pattern: str | None) -> None:
+    """Raise `InvalidInput` unless a pattern has a year, a month and a day: without one, a value would be guessed."""
+    if pattern is None:
+        return
+    example = "%d.%m.%Y" if name == "date_format" else "%d.%m.%Y %H:%M:%S"
+    option = name.replace("_", "-")
+    hint = ("write a year, a month and a day, such as ", Action(f'--{option} "{example}"', f"{name}={example!r}"))
+    if not isinstance(pattern, str) or not _WHOLE_DAY.search(pattern.replace("%%", "")):
+        raise InvalidInput(f"{name} {pattern!r} has no whole date", hint=hint)
+    try:
+        datetime.strptime("", pattern)  # noqa: DTZ007 - only the pattern is checked
+    except re.error as error:
+        raise InvalidInput(f"{name} {pattern!r} is not valid", hint=hint) from error
+    except ValueError as error:
+        if "does not match" not in str(error):
+            raise InvalidInput(f"{name} {pattern!r} is not valid", hint=hint) from error
 
 
 DEFAULT_CSV = CsvFormat()
 """No options: the delimiter follows from the file's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderValue:
+    """The value that a folder such as ``year=2013`` gives to all rows of the files in it, as Hive names folders.
+
+    Parameters
+    ----------
+    name, text
+        The column, and its value as text; None is NULL.
+    is_below
+        Whether the folder is below the one that the user named. Otherwise it is part of the typed path: it may have its
+        name for other reasons, and only gives a value to a column that the table has and the file lacks.
+    """
+
+    name: str
+    text: str | None
+    is_below: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +219,26 @@ class SourceFile:
         The file's size.
     csv
         The CSV options, if it is a CSV file.
+    folder_values
+        The values that folders such as ``year=2013`` give to all rows of the file.
+    sheet
+        The sheet of a spreadsheet; None for the only one.
+    web
+        The address from which it was downloaded; "" for other files.
     """
 
     storage: Storage
     path: str
     bytes: int
     csv: CsvFormat = DEFAULT_CSV
+    folder_values: tuple[FolderValue, ...] = ()
+    sheet: str | None = None
+    web: str = ""
+
+    @property
+    def label(self) -> str:
+        """What the user knows it by: the address on the web, or else the path."""
+        return self.web or self.address
 
     @property
     def address(self) -> str:
@@ -113,25 +247,31 @@ class SourceFile:
 
     @property
     def format(self) -> str:
-        """``"parquet"``, ``"csv"`` or ``"json"``, from the name's ending.
+        """``"parquet"``, ``"csv"``, ``"json"`` or ``"excel"``, from the name's ending.
 
         Raises
         ------
         InvalidInput
             When the name has none of these endings.
         """
+        if self.path.lower().endswith(SPREADSHEET_ENDINGS):
+            return "excel"
         ending = next((each for each in SOURCE_ENDINGS if self.path.lower().endswith(each)), None)
         if ending is None:
-            hint = f"rename it to end in one of {', '.join(SOURCE_ENDINGS)}"
-            raise InvalidInput(f"the format of {self.address} is not recognised", hint=hint)
+            endings = ", ".join((".parquet", *_TEXT_ENDINGS, *SPREADSHEET_ENDINGS[:1]))
+            hint = f"rename it to end in one of {endings}; text may be compressed, as in .csv.gz"
+            raise InvalidInput(f"the format of {self.label} is not recognised", hint=hint)
         if ending == ".parquet":
             return "parquet"
         return "csv" if ending.startswith((".csv", ".tsv")) else "json"
 
     def open(self) -> pa.NativeFile:
-        """Open the file for reading; decompresses it if the name ends in ``.gz``."""
+        """Open the file for reading; decompresses it if the name says so, such as ``.csv.gz``."""
         stream = self.storage.input(self.path)
-        return pa.CompressedInputStream(stream, "gzip") if self.path.lower().endswith(".gz") else stream
+        compression = COMPRESSIONS.get(PurePosixPath(self.path.lower()).suffix)
+        if compression == "xz":  # Arrow has no codec of it
+            return pa.PythonFile(lzma.open(stream), mode="r")
+        return stream if compression is None else pa.CompressedInputStream(stream, compression)
 
 
 def find_files(source: str | Path, home: Storage | None = None) -> list[SourceFile]:
@@ -159,23 +299,39 @@ def find_files(source: str | Path, home: Storage | None = None) -> list[SourceFi
 def _in_folder(source: str | Path) -> list[SourceFile]:
     text = str(Path(str(source).removeprefix("file://")).expanduser())
     if Path(text).is_file():  # first, since a file name can contain brackets
-        paths: Iterable[Path] = [Path(text)]
-    elif Path(text).is_dir():
-        paths = sorted(path for path in Path(text).rglob("*") if path.name.lower().endswith(SOURCE_ENDINGS))
-    else:
-        paths = sorted(Path(name) for name in glob.glob(text, recursive=True))  # noqa: PTH207 - Path.glob needs a folder to start from
-    return [_of_path(path) for path in paths]
+        return [_of_path(Path(text), Path(text).parent)]
+    if Path(text).is_dir():
+        paths: Iterable[Path] = sorted(p for p in Path(text).rglob("*") if p.name.lower().endswith(SOURCE_ENDINGS))
+        return [_of_path(path, Path(text)) for path in paths]
+    paths = sorted(Path(name) for name in glob.glob(text, recursive=True))  # noqa: PTH207 - Path.glob needs a folder to start from
+    wildcard = _WILDCARD.search(text)
+    folder = Path(text[: wildcard.start() if wildcard else None].rpartition("/")[0])
+    return [_of_path(path, folder) for path in paths]
 
 
-def _of_path(path: Path) -> SourceFile:
+def _of_path(path: Path, folder: Path) -> SourceFile:
+    """Return the file at a path, found in or below a folder that the user named."""
     try:
-        return SourceFile(Storage(path.parent), path.name, path.stat().st_size)
+        size = path.stat().st_size
     except FileNotFoundError as error:  # deleted since it was listed, or a broken link
         hint = "run it again when no other process changes the files"
         raise NotFound(f"data file {str(path)!r} does not exist any more", hint=hint) from error
     except OSError as error:
         hint = "check the file's permissions, or give another file"
         raise StorageError(f"cannot read {str(path)!r}: {error.strerror}", hint=hint) from error
+    values = _folder_values(folder.parts, path.parent.parts[len(folder.parts) :])
+    return SourceFile(Storage(path.parent), path.name, size, folder_values=values)
+
+
+def _folder_values(named: Iterable[str], below: Iterable[str]) -> tuple[FolderValue, ...]:
+    """Return the values of folders that the user named, and of those below them."""
+    parts = [*((part, False) for part in named), *((part, True) for part in below)]
+    matches = [(_FOLDER_VALUE.fullmatch(part), is_below) for part, is_below in parts]
+    return tuple(
+        FolderValue(unquote(match["name"]), None if match["value"] == _HIVE_NULL else unquote(match["value"]), is_below)
+        for match, is_below in matches
+        if match
+    )
 
 
 def _in_bucket(source: str, home: Storage | None) -> list[SourceFile]:
@@ -187,7 +343,7 @@ def _matching(storage: Storage, key: str) -> Iterator[SourceFile]:
     """Yield the object of a key, the data files below a prefix, or the objects that match a glob."""
     if key and not key.endswith("/"):
         try:  # first, since a key can contain brackets
-            yield SourceFile(storage, key, storage.size(key))
+            yield SourceFile(storage, key, storage.size(key), folder_values=_folder_values(key.split("/")[:-1], ()))
         except NotFound:
             pass
         else:
@@ -200,7 +356,9 @@ def _matching(storage: Storage, key: str) -> Iterator[SourceFile]:
         else:
             matches = _glob_pattern(key).fullmatch(file.path) is not None
         if matches:
-            yield SourceFile(storage, file.path, file.bytes)
+            named = folder.split("/") if folder else []
+            below = file.path.split("/")[len(named) : -1]
+            yield SourceFile(storage, file.path, file.bytes, folder_values=_folder_values(named, below))
 
 
 @lru_cache(maxsize=16)

@@ -8,8 +8,10 @@ as pandas means it, unless the column is masked.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -25,20 +27,27 @@ from sleeper_nb.operations.loading.conform import (
     Difference,
     RawColumns,
     compare,
+    extra_notes,
     first_line,
     inexact,
     raise_first,
     row_number,
+    with_count,
 )
-from sleeper_nb.operations.loading.file_formats import read_file
+from sleeper_nb.operations.loading.file_formats import names_in, read_file
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas
+from sleeper_nb.operations.loading.load_options import AS_IT_IS, LoadOptions
+from sleeper_nb.operations.loading.matching import EXACT, Matching
 from sleeper_nb.operations.loading.python_values import from_python
+from sleeper_nb.operations.loading.remote_files import Downloads, downloads, is_web_address
+from sleeper_nb.operations.loading.requested_casts import prepared_values
 from sleeper_nb.operations.loading.source_files import (
     DEFAULT_CSV,
     CsvFormat,
     SourceFile,
     find_files,
 )
+from sleeper_nb.progress import SILENT, Progress
 from sleeper_nb.report import counted
 from sleeper_nb.storage.filesystem import Storage
 
@@ -58,32 +67,57 @@ class InMemory:
 IngestSource = SourceFile | InMemory
 
 
-def find_sources(data: Any, home: Storage | None = None, csv: CsvFormat = DEFAULT_CSV) -> tuple[IngestSource, ...]:
+@contextmanager
+def opened_sources(
+    data: Any, home: Storage | None, options: LoadOptions = AS_IT_IS, progress: Progress = SILENT
+) -> Iterator[tuple[IngestSource, ...]]:
+    """Yield the files and in-memory data that `data` consists of; files of the web are downloaded until the end.
+
+    Parameters and errors are those of `find_sources` and `remote_files.Downloads.file`.
+    """
+    with downloads(progress) as web:
+        yield find_sources(data, home, options.csv, sheet=options.sheet, web=web)
+
+
+def find_sources(
+    data: Any,
+    home: Storage | None = None,
+    csv: CsvFormat = DEFAULT_CSV,
+    *,
+    sheet: str | None = None,
+    web: Downloads | None = None,
+) -> tuple[IngestSource, ...]:
     """Return the files and in-memory data that `data` consists of, files sorted by name; reads no data.
 
     Parameters
     ----------
     data
         A pandas, Polars (also lazy) or Spark DataFrame, an Arrow table, batch, reader or dataset, a DuckDB relation,
-        or any other object with an Arrow C stream; a list of dictionaries; the path, folder, glob or ``s3://`` address
-        of Parquet, CSV or JSON files; or a list of any of these.
+        or any other object with an Arrow C stream; a list of dictionaries; the path, folder, glob, ``s3://`` or
+        ``https://`` address of Parquet, CSV, JSON or Excel files; or a list of any of these.
     home
         The table's storage. If it is a bucket, its region and endpoint are also used for other buckets.
     csv
         The format of CSV files.
+    sheet
+        The sheet of Excel files; None for the only one.
+    web
+        Downloads files of the web.
 
     Raises
     ------
     NotFound
         When a path or glob names no file.
     InvalidInput
-        When a Spark DataFrame is combined with other data, or CSV options are given without a CSV file.
+        When a Spark DataFrame is combined with other data, or options are given without a file that they are for.
     """
     several = isinstance(data, list | tuple) and data and not any(isinstance(each, dict) for each in data)
     parts: list[IngestSource] = []
     for each in data if several else [data]:
-        if isinstance(each, str | Path):
-            parts += [replace(file, csv=csv) for file in find_files(each, home)]
+        if is_web_address(each) and web is not None:
+            parts.append(replace(web.file(each), csv=csv, sheet=sheet))
+        elif isinstance(each, str | Path):
+            parts += [replace(file, csv=csv, sheet=sheet) for file in find_files(each, home)]
         else:
             parts.append(InMemory(each))
     if is_spark(parts) and len(parts) > 1:
@@ -91,8 +125,15 @@ def find_sources(data: Any, home: Storage | None = None, csv: CsvFormat = DEFAUL
             "a Spark DataFrame cannot be combined with other data in one ingest",
             hint="combine the DataFrames with union, or ingest one after the other",
         )
-    if csv != DEFAULT_CSV and not any(isinstance(part, SourceFile) and part.format == "csv" for part in parts):
+    formats = (
+        {part.format for part in parts if isinstance(part, SourceFile)}
+        if (csv, sheet) != (DEFAULT_CSV, None)
+        else set()
+    )
+    if csv != DEFAULT_CSV and not formats & {"csv", "excel"}:
         raise InvalidInput("CSV options are given, but no CSV file", hint="omit delimiter, null text and header")
+    if sheet is not None and "excel" not in formats:
+        raise InvalidInput("a sheet is given, but no Excel file", hint="omit sheet")
     return tuple(parts)
 
 
@@ -106,37 +147,59 @@ def is_spark(sources: Sequence[IngestSource]) -> bool:
     return any(isinstance(source, InMemory) and source.is_spark for source in sources)
 
 
-def read_source(source: IngestSource, schema: Schema) -> Conformed:
+def read_source(source: IngestSource, schema: Schema, matching: Matching = EXACT) -> Conformed:
     """Read one source; return its columns that fit the schema, and every difference."""
     if isinstance(source, SourceFile):
-        return read_file(source, schema)
-    conformed = compare(_raw_columns(source.data, schema), schema)
+        return read_file(source, schema, matching)
+    conformed = compare(_raw_columns(source.data, schema, matching), schema, matching)
     return _with_index_hint(conformed, source.data) if is_pandas(source.data) else conformed
 
 
-def read_sources(sources: Iterable[IngestSource], schema: Schema) -> pa.Table:
+def read_sources(sources: Iterable[IngestSource], schema: Schema, matching: Matching = EXACT) -> pa.Table:
     """Read all sources into one Arrow table with the schema's columns and types.
 
     Raises
     ------
     InvalidInput
-        For the first difference of the first source that has one.
+        For the first difference, with a line for each other column that does not fit.
     """
-    return read_sources_with_notes(sources, schema)[0]
+    return read_sources_with_notes(sources, schema, matching)[0]
 
 
-def read_sources_with_notes(sources: Iterable[IngestSource], schema: Schema) -> tuple[pa.Table, tuple[str, ...]]:
+def read_sources_with_notes(
+    sources: Iterable[IngestSource], schema: Schema, matching: Matching = EXACT
+) -> tuple[pa.Table, tuple[str, ...]]:
     """Return all rows as `read_sources` does, and notes on what the load changes although every value fits."""
-    read = [read_source(source, schema) for source in sources]
+    read = [read_source(source, schema, matching) for source in sources]
     raise_first([difference for each in read for difference in each.differences])
     notes = dict.fromkeys(note for each in read for note in each.notes)
     return pa.concat_tables([each.table(schema) for each in read]), tuple(notes)
 
 
-def notes_of(sources: Iterable[IngestSource], schema: Schema) -> tuple[str, ...]:
-    """Return notes on what a load changes although every value fits: NaN in pandas becomes NULL."""
-    frames = [source.data for source in sources if isinstance(source, InMemory) and is_pandas(source.data)]
-    return tuple(note for frame in frames for note in _nan_notes(frame, schema).values())
+def notes_of(sources: Iterable[IngestSource], schema: Schema, matching: Matching = EXACT) -> tuple[str, ...]:
+    """Return notes on what a load changes although every value fits, without reading rows.
+
+    NaN in pandas becomes NULL, and columns are left out; those of JSON files are only known after reading them.
+    """
+    notes: list[str] = []
+    extra: dict[str, None] = {}
+    for source in sources:
+        given = _given_names(source, schema, matching)
+        names = matching.names(given, schema) if given else ()
+        if isinstance(source, InMemory) and is_pandas(source.data):
+            notes += _nan_notes(source.data, names, schema).values()
+        extra |= dict.fromkeys(name for name in names if name not in schema.names)
+    return (*notes, *extra_notes(tuple(extra) if matching.ignore_extra else ()))
+
+
+def _given_names(source: IngestSource, schema: Schema, matching: Matching) -> tuple[str, ...]:
+    """Return the names of a source's columns, as far as they are known without reading rows."""
+    if isinstance(source, SourceFile):
+        return names_in(source, schema, matching) if matching.ignore_extra else ()
+    if isinstance(source.data, list):
+        return tuple(dict.fromkeys(str(name) for row in source.data for name in row)) if matching.ignore_extra else ()
+    columns = "column_names" if hasattr(source.data, "column_names") else "columns"
+    return tuple(map(str, getattr(source.data, columns, ())))
 
 
 def check_columns(columns: Iterable[str] | None, schema: Schema) -> None:
@@ -154,32 +217,35 @@ def _with_index_hint(conformed: Conformed, frame: Any) -> Conformed:
     return replace(conformed, differences=differences)
 
 
-def _raw_columns(data: Any, schema: Schema) -> RawColumns:
+def _raw_columns(data: Any, schema: Schema, matching: Matching) -> RawColumns:
     if isinstance(data, list) and all(isinstance(row, dict) for row in data):
-        return _from_rows(data, schema)
+        return _from_rows(data, schema, matching)
     if is_pandas(data):
-        return _from_pandas(data, schema)
-    return RawColumns.of(arrow_of(data))
+        return _from_pandas(data, schema, matching)
+    return RawColumns.of(arrow_of(data), rename=partial(matching.names, schema=schema))
 
 
-def _from_rows(rows: list[dict[str, Any]], schema: Schema) -> RawColumns:
+def _from_rows(rows: list[dict[str, Any]], schema: Schema, matching: Matching) -> RawColumns:
     if not rows:
         return RawColumns.of(schema.arrow.empty_table())
     given = tuple(dict.fromkeys(name for row in rows for name in row))
+    names = matching.names(tuple(map(str, given)), schema)
     fields = {f.name: f for f in schema.fields}
     columns: dict[str, pa.ChunkedArray | Difference | None] = {}
-    for key in given:
-        name, values = str(key), [row.get(key) for row in rows]
-        columns[name] = _column(values, fields[name]) if name in fields else _untyped_column(values)
-    return _with_differences(tuple(map(str, given)), columns, len(rows))
+    for key, name in zip(given, names, strict=True):
+        values = [row.get(key) for row in rows]
+        columns[name] = _column(values, fields[name], matching) if name in fields else _untyped_column(values)
+    return _with_differences(names, columns, len(rows))
 
 
-def _column(values: list[Any], target: Field) -> pa.ChunkedArray | Difference:
+def _column(values: Sequence[Any], target: Field, matching: Matching) -> pa.ChunkedArray | Difference:
     """Return Python values as a column of the field's type, or the reason why that is impossible."""
+    prepared = prepared_values(values, target.type) if matching.cast else values
     try:
-        return pa.chunked_array([from_python(values, target.type)])
+        return pa.chunked_array([from_python(prepared, target.type)])
     except InexactValueError as error:
-        return inexact(error, target, row_number)
+        difference = inexact(error, target, row_number)
+        return with_count(difference, prepared, lambda part: from_python(part, target.type))
 
 
 def _untyped_column(values: Any) -> pa.ChunkedArray | None:
@@ -202,21 +268,21 @@ def _with_differences(
     return RawColumns(names, converted, rows, differences, notes=notes)
 
 
-def _from_pandas(frame: Any, schema: Schema) -> RawColumns:
-    names = tuple(str(name) for name in frame.columns)
+def _from_pandas(frame: Any, schema: Schema, matching: Matching) -> RawColumns:
+    names = matching.names(tuple(str(name) for name in frame.columns), schema)
     fields = {f.name: f for f in schema.fields}
     columns: dict[str, pa.ChunkedArray | Difference | None] = {}
     for i, name in enumerate(names):
         series = frame.iloc[:, i]
-        columns[name] = _from_series(series, fields[name]) if name in fields else _untyped_column(series)
-    return _with_differences(names, columns, len(frame), _nan_notes(frame, schema))
+        columns[name] = _from_series(series, fields[name], matching) if name in fields else _untyped_column(series)
+    return _with_differences(names, columns, len(frame), _nan_notes(frame, names, schema))
 
 
-def _nan_notes(frame: Any, schema: Schema) -> dict[str, str]:
-    """Return a note for each float or double column in which NaN values become NULL, by column name."""
+def _nan_notes(frame: Any, names: Sequence[str], schema: Schema) -> dict[str, str]:
+    """Return a note for each float or double column in which NaN values become NULL, by the table's names."""
     floats = {f.name for f in schema.fields if f.type.name in {"float", "double"}}
     notes = {}
-    for i, name in enumerate(map(str, frame.columns)):
+    for i, name in enumerate(names):
         count = _nan_count(frame.iloc[:, i]) if name in floats else 0
         if count:
             notes[name] = f"column {name!r}: {counted(count, 'NaN value')} in pandas stored as NULL"
@@ -234,10 +300,10 @@ def _nan_count(series: Any) -> int:
     return int(series.isna().sum()) if isinstance(series.dtype, np.dtype) and series.dtype.kind == "f" else 0
 
 
-def _from_series(series: Any, target: Field) -> pa.ChunkedArray | Difference:
+def _from_series(series: Any, target: Field, matching: Matching) -> pa.ChunkedArray | Difference:
     if series.dtype == object:
         values = [None if _is_nan(value) else value for value in series]
-        return _column(values, target)
+        return _column(values, target, matching)
     try:
         array = pa.array(series, from_pandas=True)
     except BAD_VALUE as error:

@@ -1,0 +1,176 @@
+"""The text of CSV files as their format writes it: lines to skip, encodings, decimal marks, patterns of dates. Pure."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sleeper_nb.errors import Action, Hint
+from sleeper_nb.model.schema import FieldType
+from sleeper_nb.operations.loading.casts import BAD_VALUE, InexactValueError
+from sleeper_nb.operations.loading.source_files import CsvFormat
+
+_BLOCK_BYTES = 4 << 20
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_NUMBERS = frozenset({"tinyint", "smallint", "int", "long", "float", "double", "decimal"})
+_WITH_COMMA = re.compile(r"\s*[+-]?(\d+,?\d*|,\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+_NULL_WORDS = frozenset({"", "na", "n/a", "null", "none", "nan", "nil", "-", "--", "?", ".", "missing", r"\n", "#n/a"})
+
+
+class UnreadableTextError(InexactValueError):
+    """A text that is not written as the format of its file says."""
+
+    def __init__(self, verdict: str, target: FieldType, index: int | None = None, value: Any = None) -> None:
+        super().__init__("string", target, index, value)
+        self.verdict = verdict
+
+    def at(self, index: int) -> InexactValueError:
+        """Return the same error for another row."""
+        return UnreadableTextError(self.verdict, self.target, index, self.value)
+
+
+def text_stream(stream: pa.NativeFile, csv_format: CsvFormat) -> Any:
+    """Return a binary stream of UTF-8 text, without the lines that the format skips."""
+    if csv_format.encoding is not None:
+        stream = pa.transcoding_input_stream(stream, csv_format.encoding, "utf-8")
+    return KeptLines(stream, csv_format) if csv_format.skip_lines or csv_format.comment else stream
+
+
+class KeptLines(io.RawIOBase):
+    """A stream without its first lines and without the lines of comments.
+
+    Parameters
+    ----------
+    stream
+        The text of a file.
+    csv_format
+        Says which lines are left out. A line inside a quoted value is no comment.
+
+    Attributes
+    ----------
+    dropped
+        The numbers of the lines that were left out so far, from 1.
+    """
+
+    def __init__(self, stream: Any, csv_format: CsvFormat) -> None:
+        super().__init__()
+        self._stream = io.BufferedReader(stream, _BLOCK_BYTES)
+        self._skip, self._comment = csv_format.skip_lines, (csv_format.comment or "").encode()
+        self._quote = (csv_format.quote_char or "").encode()
+        escape = re.escape((csv_format.escape or "").encode())
+        self._escaped = re.compile(escape + b".", re.DOTALL) if escape else None
+        self._number, self._is_quoted, self._kept, self._at = 0, False, b"", 0
+        self.dropped: list[int] = []
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def close(self) -> None:
+        """Close the file too."""
+        self._stream.close()
+        super().close()
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the next kept bytes into a buffer, and return their number; 0 at the end."""
+        while self._at == len(self._kept):
+            lines = self._stream.readlines(_BLOCK_BYTES)
+            if not lines:
+                return 0
+            self._kept, self._at = b"".join(self._without_dropped(lines)), 0
+        size = min(len(buffer), len(self._kept) - self._at)
+        buffer[:size] = self._kept[self._at : self._at + size]
+        self._at += size
+        return size
+
+    def _without_dropped(self, lines: Sequence[bytes]) -> Iterator[bytes]:
+        for line in lines:
+            self._number += 1
+            start = line.removeprefix(_BYTE_ORDER_MARK) if self._number == 1 else line
+            is_comment = bool(self._comment) and not self._is_quoted and start.startswith(self._comment)
+            if self._number <= self._skip or is_comment:
+                self.dropped.append(self._number)
+                continue
+            if self._quote:
+                text = self._escaped.sub(b"", line) if self._escaped else line
+                self._is_quoted ^= text.count(self._quote) % 2 == 1
+            yield line
+
+    def original(self, line: int) -> int:
+        """Return the number in the file of a line that was kept."""
+        for dropped in self.dropped:
+            if dropped > line:
+                break
+            line += 1
+        return line
+
+
+def as_written_in(csv_format: CsvFormat, texts: pa.Array, target: FieldType) -> pa.Array:
+    """Return texts with a decimal point, or already as values where the format has a pattern for their type.
+
+    Raises
+    ------
+    InexactValueError
+        For the first text that is not written so.
+    """
+    if target.name in _NUMBERS and csv_format.decimal == ",":
+        return _with_decimal_point(texts, target)
+    pattern = {"date": csv_format.date_format, "timestamp": csv_format.timestamp_format}.get(target.name)
+    return texts if pattern is None else _by_pattern(texts, pattern, target)
+
+
+def _with_decimal_point(texts: pa.Array, target: FieldType) -> pa.Array:
+    has_point = pc.index(pc.match_substring(texts, "."), value=True).as_py()
+    if has_point >= 0:
+        value = texts[has_point].as_py()
+        raise UnreadableTextError("is not a number with the decimal mark ','", target, has_point, value)
+    return pc.replace_substring(texts, ",", ".", max_replacements=1)
+
+
+def _by_pattern(texts: pa.Array, pattern: str, target: FieldType) -> pa.Array:
+    """Return the dates or times of texts; each different text is parsed once."""
+    encoded = texts.dictionary_encode()
+    parsed: list[datetime] = []
+    for text in encoded.dictionary.to_pylist():
+        try:
+            parsed.append(_moment(text, pattern, target))
+        except BAD_VALUE as error:
+            index = pc.index(texts, pa.scalar(text, pa.string())).as_py()
+            raise UnreadableTextError(f"is not written as {pattern}", target, index, text) from error
+    moments = pa.array(parsed, pa.timestamp("us", "UTC"))
+    values = moments.cast(pa.timestamp("us")).cast(target.arrow) if target.name == "date" else moments
+    return values.take(encoded.indices)
+
+
+def _moment(text: str, pattern: str, target: FieldType) -> datetime:
+    moment = datetime.strptime(text.strip(), pattern)  # noqa: DTZ007 - without a zone it is in UTC
+    if target.name == "date" and (moment.time() != datetime.min.time() or moment.tzinfo is not None):
+        raise ValueError("a day has no time")
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def hint_for(error: InexactValueError, csv_format: CsvFormat) -> Hint:
+    """Return the option with which the text of an error could be read; "" when there is none."""
+    text, name = str(error.value).strip(), error.target.name
+    has_digits = any(map(str.isdigit, text))
+    if error.is_bad_text and csv_format.encoding is None:
+        return ("say its encoding, such as ", Action("--encoding latin-1", "encoding='latin-1'"))
+    if text.lower() in _NULL_WORDS and text and name not in {"string", "bytearray"}:
+        option = Action(f'--null-text "" --null-text {text}', f"null_text=['', {text!r}]")
+        written = "write a number such as 12 or 1.5, or add " if name in _NUMBERS else "add "
+        return (written, option, " if it means NULL")
+    if name == "date" and csv_format.date_format is None and has_digits:
+        return ("say how dates are written: ", Action('--date-format "%d.%m.%Y"', "date_format='%d.%m.%Y'"))
+    if name == "timestamp" and csv_format.timestamp_format is None and has_digits:
+        example = "%d.%m.%Y %H:%M"
+        option = Action(f'--timestamp-format "{example}"', f"timestamp_format={example!r}")
+        return ("say how times are written: ", option)
+    if name in _NUMBERS and csv_format.decimal == "." and "," in text and _WITH_COMMA.fullmatch(text):
+        return (error.hint, ", or add ", Action("--decimal ,", "decimal=','"))
+    return ""

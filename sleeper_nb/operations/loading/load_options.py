@@ -1,0 +1,69 @@
+"""The options of a load, as a user gives them, and what they say about files and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypedDict
+
+from sleeper_nb.operations.loading.matching import EXACT, Matching
+from sleeper_nb.operations.loading.source_files import DEFAULT_CSV, CsvFormat
+
+_CSV_OPTIONS = frozenset(field.name for field in fields(CsvFormat))
+
+
+class LoadArguments(TypedDict, total=False):
+    """The keyword arguments of every method that loads data; `Table.ingest` says what they mean."""
+
+    ignore_extra: bool
+    cast: bool
+    by_name: bool
+    columns: Sequence[str] | Mapping[str, str] | None
+    delimiter: str | None
+    null_text: str | Sequence[str] | None
+    header: bool
+    quote: str
+    escape: str | None
+    comment: str | None
+    skip_lines: int
+    encoding: str | None
+    decimal: Literal[".", ","]
+    date_format: str | None
+    timestamp_format: str | None
+    sheet: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How files are read, and how columns of data become columns of the table.
+
+    Parameters
+    ----------
+    csv
+        The format of CSV files.
+    matching
+        How columns are matched, and what is forgiven.
+    sheet
+        The sheet of Excel files; None for the only one.
+    """
+
+    csv: CsvFormat = DEFAULT_CSV
+    matching: Matching = EXACT
+    sheet: str | None = None
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> LoadOptions:
+        """Return the options of `LoadArguments`.
+
+        Raises
+        ------
+        InvalidInput
+            When an option has a value that it cannot have.
+        """
+        csv = {name: value for name, value in arguments.items() if name in _CSV_OPTIONS}
+        matching = {name: value for name, value in arguments.items() if name not in {*_CSV_OPTIONS, "sheet"}}
+        return cls(CsvFormat(**csv), Matching.of(matching.pop("columns", None), **matching), arguments.get("sheet"))
+
+
+AS_IT_IS = LoadOptions()
+"""No option is given."""

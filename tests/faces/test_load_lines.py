@@ -1,0 +1,76 @@
+"""The options of a load as they are typed: in a notebook and on the console."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from sleeper_nb import cli
+from sleeper_nb.errors import SleeperError
+
+CREATE = "%%sleeper create trips\ncity STRING KEY\npickup TIMESTAMP NULL\nfare DOUBLE NULL\npaid BOOLEAN NULL"
+TEXT = "made by x\nCity;Pick-up;Fare;Paid;Note\noslo;03.01.2026 10:00;1,5;yes;a\n7;NA;;;b\n"
+LINE = (
+    "ingest trips more.csv --skip-lines 1 --delimiter ; --decimal , --timestamp-format '%d.%m.%Y %H:%M' "
+    '--null-text NA --null-text "" --by-name --cast --ignore-extra'
+)
+
+
+@pytest.fixture
+def trips(cell, tmp_path):
+    (tmp_path / "more.csv").write_text(TEXT)
+    cell("%sleeper use ./warehouse")
+    cell(CREATE)
+    return cell
+
+
+def test_a_load_forgives_what_the_line_says(trips):
+    plan = trips(f"%sleeper {LINE} --dry-run")
+    assert (plan.rows, plan.differences) == (2, ())
+    assert "left out, as the table lacks them: Note" in repr(plan)
+    assert trips(f"%sleeper {LINE}").added_rows == 2
+    (first, second) = trips("%sleeper scan trips").to_pandas().to_dict("records")
+    assert (second["city"], second["fare"], second["paid"], first["city"]) == ("oslo", 1.5, True, "7")
+
+
+@pytest.mark.parametrize("columns", ["city,fare", '"A b=city,c=fare"'])
+def test_columns_are_named_on_the_line(trips, shell, columns):
+    shell.push({"df": pd.DataFrame({"A b": ["oslo"], "c": [1.5]})})
+    assert trips(f"%sleeper ingest trips $df --columns {columns}").added_rows == 1
+
+
+def test_a_hint_names_the_option_as_it_is_typed(trips, shell):
+    shell.push({"df": pd.DataFrame({"city": [1], "Fare": [1.5], "note": ["a"]})})
+    with pytest.raises(SleeperError) as caught:
+        trips("%sleeper ingest trips $df")
+    error = caught.value
+    assert error.message == "unknown column 'Fare'"
+    assert error.place.splitlines() == [
+        "unknown column 'note'",
+        "column 'city', row 1: 1 (long) cannot become string without loss",
+    ]
+    assert error.hint == "rename it to 'fare', or add --by-name; a dry run says for each what to change"
+    shown = repr(trips("%sleeper ingest trips $df --dry-run"))
+    assert "--ignore-extra" in shown
+    assert "--cast" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [("--columns a,b=c", "mixes names and pairs"), ("--decimal x", "no decimal 'x'"), ("--skip-lines x", "skip"),
+     ("--encoding klingon", "'klingon' is not a known encoding"), ("--quote ab", "not a valid quote character")],
+)  # fmt: skip
+def test_a_wrong_option_is_refused(trips, options, message):
+    with pytest.raises(SleeperError, match=message):
+        trips(f"%sleeper ingest trips more.csv {options}")
+
+
+def test_the_console_shows_each_wrong_column_in_a_line(trips, capsys, tmp_path, monkeypatch):
+    (tmp_path / "wrong.csv").write_text("city,fare,paid\noslo,x,maybe\noslo,y,no\n")
+    assert cli.main(["ingest", "trips", "wrong.csv"])
+    lines = capsys.readouterr().err.replace(f"{tmp_path}/", "").splitlines()
+    assert [line.partition("column ")[2] for line in lines[:2]] == [
+        "'fare', line 2: 'x' is not a number, in wrong.csv (2 values)",
+        "'paid', line 2: 'maybe' (string) cannot become boolean without loss, in wrong.csv (2 values)",
+    ]
+    assert lines[2].startswith("hint: write a number")

@@ -1,0 +1,172 @@
+"""Options of CSV files: each reads what others write, and a wrong one is refused by its name."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sleeper_nb as sl
+
+SCHEMA = sl.Schema(
+    {"k": "int"}, {}, {"name": "string?", "x": "double?", "d": "date?", "at": "timestamp?", "n": "decimal(9,2)?"}
+)
+EMPTY = dict.fromkeys(SCHEMA.names)
+
+
+@pytest.fixture
+def table(tmp_path: Path):
+    with sl.connect(tmp_path / "warehouse") as session:
+        yield session.create_table("t", SCHEMA)
+
+
+def written(tmp_path: Path, text: str | bytes, name: str = "in.csv") -> Path:
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return tmp_path / name
+
+
+def rows(table: Any, path: Path, **options: Any) -> list[dict[str, Any]]:
+    plan = table.ingest(path, dry_run=True, **options)
+    assert plan.differences == ()
+    table.ingest(path, **options)
+    got = sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["k"])
+    assert plan.rows == len(got)
+    return [{name: value for name, value in row.items() if value is not None} for row in got]
+
+
+READ = {
+    "quote": ("k,name\n1,'a,b'\n2,'it''s'\n", {"quote": "'"}, ["a,b", "it's"]),
+    "no quote": ('k,name\n1,5" disk\n2,"x\n', {"quote": "none"}, ['5" disk', '"x']),
+    "escape": ('k,name\n1,"a \\"b\\" c"\n2,"\\\\"\n', {"escape": "\\"}, ['a "b" c', "\\"]),
+    "escaped delimiter": ("k,name\n1,a\\,b\n", {"escape": "\\", "quote": "none"}, ["a,b"]),
+    "comment": ('#made\nk,name\n#1,x\n1,"a\n#b"\n2,c#d\n', {"comment": "#"}, ["a\n#b", "c#d"]),
+    "escaped quotes before a comment": ('k,name\n1,"a\\"\n#b"\n#x\n', {"comment": "#", "escape": "\\"}, ['a"\n#b']),
+    "skipped": ('made by x\n"not closed\nk,name\n1,a\n', {"skip_lines": 2}, ["a"]),
+    "latin-1": ("k,name\n1,Málaga\n".encode("latin-1"), {"encoding": "latin-1"}, ["Málaga"]),
+    "utf-16": ("k,name\n1,Málaga €\n".encode("utf-16"), {"encoding": "utf-16"}, ["Málaga €"]),
+    "null texts": ("k,name\n1,NA\n2,\n3,-\n4,x\n", {"null_text": ["", "NA", "-"]}, [None, None, None, "x"]),
+    "mark": ("\ufeff#x\nk,name\n1,a\n", {"comment": "#"}, ["a"]),
+    "all": ("x\n#y\nk;name\n1;'a;b'\n", {"skip_lines": 1, "comment": "#", "delimiter": ";", "quote": "'"}, ["a;b"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", READ)
+def test_texts_are_read_as_the_options_say(table, tmp_path: Path, case: str):
+    text, options, names = READ[case]
+    assert [row.get("name") for row in rows(table, written(tmp_path, text), **options)] == names
+
+
+def test_numbers_with_a_decimal_comma(table, tmp_path: Path):
+    path = written(tmp_path, "k;x;n\n1;1,5;-2,25\n2;3;4\n3;;1e2\n")
+    assert rows(table, path, delimiter=";", decimal=",") == [
+        {"k": 1, "x": 1.5, "n": Decimal("-2.25")}, {"k": 2, "x": 3.0, "n": 4}, {"k": 3, "n": 100},
+    ]  # fmt: skip
+    wrong = written(tmp_path, "k;x\n1;1,5\n2;1.500,5\n3;1,5,5\n", "wrong.csv")
+    (difference,) = table.ingest(wrong, delimiter=";", decimal=",", dry_run=True).differences
+    assert difference.count == "2"
+    assert difference.problem == "column 'x', line 3: '1.500,5' is not a number with the decimal mark ','"
+
+
+def test_dates_and_times_in_other_formats(table, tmp_path: Path):
+    path = written(tmp_path, "k,d,at\n1,3.1.2026,03/01/26 14:05\n2,,\n3,03.01.2026,03/01/26 14:05\n")
+    at = datetime(2026, 1, 3, 14, 5, tzinfo=UTC)
+    assert rows(table, path, date_format="%d.%m.%Y", timestamp_format="%d/%m/%y %H:%M") == [
+        {"k": 1, "d": date(2026, 1, 3), "at": at}, {"k": 2}, {"k": 3, "d": date(2026, 1, 3), "at": at},
+    ]  # fmt: skip
+
+
+def test_a_time_with_a_zone_or_microseconds_keeps_them(table, tmp_path: Path):
+    path = written(tmp_path, "k,at\n1,2026/01/03 14:05:00.000001 +0200\n")
+    at = datetime(2026, 1, 3, 12, 5, 0, 1, tzinfo=UTC)
+    assert rows(table, path, timestamp_format="%Y/%m/%d %H:%M:%S.%f %z") == [{"k": 1, "at": at}]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "problem"),
+    [
+        ("k,d\n1,30.02.2026\n", {"date_format": "%d.%m.%Y"}, "'d', line 2: '30.02.2026' is not written as %d.%m.%Y"),
+        ("k,d\n1,2026-01-01 05\n", {"date_format": "%Y-%m-%d %H"}, "'2026-01-01 05' is not written as"),
+        ("k,at\n1,2026-01-01\n2,x\n", {"timestamp_format": "%Y-%m-%d"}, "line 3: 'x' is not written as"),
+        ("#c\nk,x\n1,1\n#c\n2,y\n", {"comment": "#"}, "column 'x', line 5: 'y' is not a number"),
+        ("a\nb\nk,x\n1,y\n", {"skip_lines": 2}, "column 'x', line 4: 'y' is not a number"),
+    ],
+)  # fmt: skip
+def test_wrong_values_are_shown_with_their_line(table, tmp_path: Path, text: str, options: Any, problem: str):
+    (difference,) = table.ingest(written(tmp_path, text), dry_run=True, **options).differences
+    assert problem in difference.problem
+    with pytest.raises(sl.InvalidInput):
+        table.ingest(written(tmp_path, text), **options)
+
+
+def test_one_column_can_have_comments_and_empty_lines(tmp_path: Path):
+    with sl.connect(tmp_path / "w") as session:
+        table = session.create_table("t", sl.Schema({"k": "int"}, {}, {}))
+        table.ingest(written(tmp_path, "made\n#a\nk\n1\n#b\n2\n"), comment="#", skip_lines=1)
+        assert sorted(table.scan().to_arrow()["k"].to_pylist()) == [1, 2]
+        (difference,) = table.ingest(written(tmp_path, "#a\nk\n1\n#b\nx\n"), comment="#", dry_run=True).differences
+        assert difference.place == "line 5"
+
+
+def test_columns_are_named_for_a_file_without_a_header(table, tmp_path: Path):
+    path = written(tmp_path, "a,1\nb,2\n")
+    assert rows(table, path, header=False, columns=["name", "k"]) == [{"k": 1, "name": "a"}, {"k": 2, "name": "b"}]
+
+
+COMPRESSED = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": lambda text: pa.compress(text, "zstd", asbytes=True),
+}
+COMPRESSED_TEXTS = {"a.csv": "k,name\n1,x\n", "a.TSV": "k\tname\n1\tx\n", "a.json": '[{"k": 1, "name": "x"}]'}
+
+
+@pytest.mark.parametrize("compression", COMPRESSED)
+@pytest.mark.parametrize("name", COMPRESSED_TEXTS)
+def test_compressed_text_is_read(table, tmp_path: Path, compression: str, name: str):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    path = written(folder, COMPRESSED[compression](COMPRESSED_TEXTS[name].encode()), f"{name}.{compression}")
+    assert rows(table, folder) == [{"k": 1, "name": "x"}]
+    path.write_bytes(path.read_bytes()[:-6])
+    with pytest.raises(sl.StorageError, match="cannot read"):
+        table.ingest(path)
+    assert table.resolved.snapshot_id == 2
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"delimiter": ",,"}, {"quote": "ab"}, {"quote": "a"}, {"escape": " "}, {"comment": "é"}, {"skip_lines": -1},
+     {"encoding": "klingon"}, {"encoding": "hex"}, {"decimal": ";"}, {"date_format": "%d.%m."}, {"date_format": "%Q"},
+     {"timestamp_format": "%H:%M"}, {"null_text": 'a"b'}, {"null_text": ["a", "b,c"]}, {"skip_lines": True},
+     {"escape": '"'}, {"comment": ","}, {"quote": None}, {"date_format": ""}, {"null_text": [1]}],
+    ids=str,
+)  # fmt: skip
+def test_a_wrong_option_is_refused_by_its_name(table, tmp_path: Path, wrong: dict[str, Any]):
+    path = written(tmp_path, "k\n1\n")
+    with pytest.raises(sl.InvalidInput) as error:
+        table.ingest(path, **wrong)
+    name = next(iter(wrong))
+    assert name in error.value.message or name.replace("_", " ") in error.value.message
+    assert table.resolved.snapshot_id == 1
+
+
+def test_a_wrong_encoding_is_an_error_of_the_file(table, tmp_path: Path):
+    path = written(tmp_path, "k,name\n1,Málaga\n".encode("latin-1"))
+    with pytest.raises(sl.StorageError, match="its text is not utf-16"):
+        table.ingest(path, encoding="utf-16")
+    with pytest.raises(sl.InvalidInput, match="is not UTF-8") as error:
+        table.ingest(path)
+    assert error.value.hint == "say its encoding, such as encoding='latin-1'"
+
+
+def test_options_of_csv_need_a_csv_file(table):
+    with pytest.raises(sl.InvalidInput, match="CSV options are given, but no CSV file"):
+        table.ingest([{"k": 1}], skip_lines=1)

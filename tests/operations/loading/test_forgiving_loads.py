@@ -1,0 +1,248 @@
+"""What a load forgives on request: extra columns, other kinds, similar names; and how it says what is wrong."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+import sleeper_nb as sl
+
+SCHEMA = sl.Schema(
+    {"vendor": "int"},
+    {"pickup_time": "timestamp"},
+    {"fare": "double?", "tag": "string?", "paid": "boolean?", "seats": "int?", "day": "date?", "tags": "list<string>?"},
+)
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+ROW = {"vendor": 1, "pickup_time": AT, "fare": 1.5}
+
+
+@pytest.fixture
+def table(tmp_path: Path):
+    with sl.connect(tmp_path / "warehouse") as session:
+        yield session.create_table("trips", SCHEMA, [2])
+
+
+def as_arrow(rows: pa.Table, _: Path) -> Any:
+    return rows
+
+
+def as_pandas(rows: pa.Table, _: Path) -> Any:
+    return rows.to_pandas()
+
+
+def as_objects(rows: pa.Table, _: Path) -> Any:
+    return rows.to_pandas().astype(object)
+
+
+def as_polars(rows: pa.Table, _: Path) -> Any:
+    return pl.from_arrow(rows)
+
+
+def as_rows(rows: pa.Table, _: Path) -> Any:
+    return rows.to_pylist()
+
+
+def as_parquet(rows: pa.Table, folder: Path) -> Any:
+    parquet.write_table(rows, folder / "rows.parquet", row_group_size=1)
+    return folder / "rows.parquet"
+
+
+def as_csv(rows: pa.Table, folder: Path) -> Any:
+    rows.to_pandas().to_csv(folder / "rows.csv", index=False)
+    return folder / "rows.csv"
+
+
+def as_json(rows: pa.Table, folder: Path) -> Any:
+    rows.to_pandas().to_json(folder / "rows.json", orient="records", lines=True, date_format="iso")
+    return folder / "rows.json"
+
+
+INPUTS = [as_arrow, as_pandas, as_objects, as_polars, as_rows, as_parquet, as_csv, as_json]
+
+
+def loaded(table: Any) -> list[dict[str, Any]]:
+    return sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["vendor"])
+
+
+def two_rows(**columns: Any) -> pa.Table:
+    times = pa.array([AT, AT], pa.timestamp("us", "UTC"))
+    return pa.table({"vendor": pa.array([1, 2]), "pickup_time": times, **columns})
+
+
+@pytest.mark.parametrize("made", INPUTS)
+def test_extra_columns_are_left_out_on_request_and_named(table, tmp_path: Path, made: Any):
+    data = made(two_rows(fare=[1.5, 2.5], colour=["red", "blue"], size=[1, 2]), tmp_path)
+    with pytest.raises(sl.InvalidInput, match="unknown column 'colour'") as error:
+        table.ingest(data)
+    assert "ignore_extra=True" in (error.value.hint or "")
+    assert error.value.place == f"unknown column 'size'{f', in {data}' if isinstance(data, Path) else ''}"
+    plan = table.ingest(data, ignore_extra=True, dry_run=True)
+    assert "left out, as the table lacks them: colour, size" in repr(plan)
+    table.ingest(data, ignore_extra=True)
+    assert [row["fare"] for row in loaded(table)] == [1.5, 2.5]
+
+
+@pytest.mark.parametrize("made", INPUTS)
+def test_similar_names_match_on_request(table, tmp_path: Path, made: Any):
+    rows = two_rows(fare=[1.5, 2.5]).rename_columns(["VENDOR", "Pickup Time", " Fare "])
+    data = made(rows, tmp_path)
+    with pytest.raises(sl.InvalidInput, match="missing column 'vendor'") as error:
+        table.ingest(data)
+    assert "by_name=True" in (error.value.hint or "")
+    assert table.ingest(data, by_name=True, dry_run=True).differences == ()
+    table.ingest(data, by_name=True)
+    assert loaded(table)[1] == {**dict.fromkeys(SCHEMA.names), "vendor": 2, "pickup_time": AT, "fare": 2.5}
+
+
+def test_a_similar_name_is_not_taken_where_two_would_match(table):
+    rows = two_rows(fare=[1.0, 2.0], FARE=[3.0, 4.0])
+    plan = table.ingest(rows, by_name=True, dry_run=True)
+    assert [(each.column, each.kind) for each in plan.differences] == [("FARE", "unknown column")]
+    twice = two_rows(Fare=[1.0, 2.0], FARE=[3.0, 4.0])
+    plan = table.ingest(twice, by_name=True, dry_run=True)
+    assert [(each.column, each.kind) for each in plan.differences] == [("fare", "occurs twice")]
+
+
+@pytest.mark.parametrize("made", INPUTS)
+def test_columns_are_named_in_order_or_by_pairs(table, tmp_path: Path, made: Any):
+    data = made(two_rows(x=[1.5, 2.5]).rename_columns(["a", "b", "vendor"]), tmp_path)
+    table.ingest(data, columns=["vendor", "pickup_time", "fare"])
+    table.ingest(data, columns={"a": "vendor", "b": "pickup_time", "vendor": "fare"})
+    assert [(row["vendor"], row["fare"]) for row in loaded(table)] == [(1, 1.5), (1, 1.5), (2, 2.5), (2, 2.5)]
+    with pytest.raises(sl.InvalidInput, match="3 columns, and 2 are named"):
+        table.ingest(data, columns=["vendor", "pickup_time"])
+
+
+TEXTS = {
+    "int": (pa.array([12, None]), ["12", None]),
+    "double": (pa.array([1.5, 1e300]), ["1.5", "1e+300"]),
+    "boolean": (pa.array([True, False]), ["true", "false"]),
+    "date": (pa.array([date(2026, 1, 2), None]), ["2026-01-02", None]),
+    "decimal": (pa.array([Decimal("1.50"), None]), ["1.50", None]),
+    "timestamp": (pa.array([AT, None], pa.timestamp("us", "UTC")), ["2026-01-02 03:04:05Z", None]),
+    "ns": (pa.array([1, None], pa.timestamp("ns")), ["1970-01-01 00:00:00.000000001", None]),
+    "time": (pa.array([time(1, 2, 3), None], pa.time32("s")), ["01:02:03", None]),
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+@pytest.mark.parametrize("made", [as_arrow, as_rows, as_objects, as_parquet])
+def test_other_kinds_become_text_on_request_only(table, tmp_path: Path, kind: str, made: Any):
+    values, texts = TEXTS[kind]
+    data = made(two_rows(tag=values), tmp_path)
+    with pytest.raises(sl.InvalidInput, match="column 'tag'") as error:
+        table.ingest(data)
+    if kind != "time":
+        assert "cast=True" in (error.value.hint or "")
+    table.ingest(data, cast=True)
+    assert [row["tag"] for row in loaded(table)] == texts
+
+
+@pytest.mark.parametrize("made", INPUTS)
+def test_words_become_booleans_on_request_only(table, tmp_path: Path, made: Any):
+    data = made(two_rows(paid=["Yes", "n"]), tmp_path)
+    with pytest.raises(sl.InvalidInput, match=r"'Yes' .string. cannot become boolean") as error:
+        table.ingest(data)
+    assert "cast=True" in (error.value.hint or "")
+    table.ingest(data, cast=True)
+    assert [row["paid"] for row in loaded(table)] == [True, False]
+
+
+def test_a_cast_on_request_reaches_into_lists(table):
+    table.ingest(two_rows(tags=[[1, None], [2]]), cast=True)
+    table.ingest([{**ROW, "vendor": 3, "tags": [1, "x"]}], cast=True)
+    assert [row["tags"] for row in loaded(table)] == [["1", None], ["2"], ["1", "x"]]
+
+
+@pytest.mark.parametrize("made", INPUTS)
+def test_a_cast_on_request_rounds_nothing(table, tmp_path: Path, made: Any):
+    data = made(two_rows(seats=[1.5, 2.0], day=["2026-01-02T10:00:00", "soon"]), tmp_path)
+    plan = table.ingest(data, cast=True, dry_run=True)
+    assert [(each.column, each.count) for each in plan.differences] == [("seats", "1"), ("day", "2")]
+    with pytest.raises(sl.InvalidInput):
+        table.ingest(data, cast=True)
+    assert table.resolved.snapshot_id == 1
+
+
+def test_a_frame_of_a_spreadsheet_loads(table):
+    frame = pd.DataFrame({
+        "Vendor": [1.0, 2.0], "Pickup time": [pd.Timestamp(AT), pd.Timestamp(AT)], "Fare": [1, np.nan],
+        "Tag": [12, "A3"], "Seats": [2.0, np.nan], "Paid": [True, "no"], "Unnamed: 6": [np.nan, np.nan],
+    })  # fmt: skip
+    table.ingest(frame, by_name=True, cast=True, ignore_extra=True)
+    first, second = loaded(table)
+    assert (first["tag"], first["seats"], first["paid"], second["tag"], second["seats"], second["paid"]) == (
+        "12", 2, True, "A3", None, False,
+    )  # fmt: skip
+
+
+def test_differences_are_grouped_by_column_over_files(table, tmp_path: Path):
+    (tmp_path / "a.csv").write_text(
+        "vendor,pickup_time,fare,tip\n1,2026-01-01,1.5,1\n2,2026-01-01,N/A,1\n3,soon,N/A,1\n"
+    )
+    (tmp_path / "b.csv").write_text("tip,fare,pickup_time,vendor\n1,x,2026-01-01,1\n")
+    plan = table.ingest(str(tmp_path / "*.csv"), dry_run=True)
+    shown = [(d.column, d.kind, d.count, d.example, Path(d.source).name, d.place, d.files) for d in plan.differences]
+    assert shown == [
+        ("tip", "unknown column", "", "", "a.csv", "", 2),
+        ("pickup_time", "(string) cannot become timestamp without loss", "1", "'soon'", "a.csv", "line 4", 1),
+        ("fare", "is not a number", "3", "'N/A'", "a.csv", "line 3", 2),
+    ]  # fmt: skip
+    with pytest.raises(sl.InvalidInput) as error:
+        table.ingest(str(tmp_path / "*.csv"))
+    lines = str(error.value).replace(f"{tmp_path}/", "").splitlines()
+    assert lines[:-1] == [
+        "unknown column 'tip', in a.csv (2 files)",
+        "column 'pickup_time', line 4: 'soon' (string) cannot become timestamp without loss, in a.csv",
+        "column 'fare', line 3: 'N/A' is not a number, in a.csv (3 values in 2 files)",
+    ]
+    assert lines[-1].startswith("hint: leave it out with ignore_extra=True, or add it: table.alter(")
+
+
+def test_many_wrong_columns_stay_a_short_error(table):
+    with pytest.raises(sl.InvalidInput) as error:
+        table.ingest(two_rows(**{f"x{i}": [1, 2] for i in range(30)}))
+    lines = str(error.value).splitlines()
+    assert (len(lines), lines[-2]) == (12, "and 20 more differences")
+
+
+@pytest.mark.parametrize("rows", [10, 100_000])
+def test_wrong_values_are_counted_as_far_as_that_is_quick(table, rows: int):
+    values = ["x" if i % 2 else "1" for i in range(rows)]
+    data = pa.table({"vendor": [1] * rows, "pickup_time": [AT] * rows, "fare": values})
+    (difference,) = table.ingest(data, dry_run=True).differences
+    if rows == 10:
+        assert difference.count == "5"
+    else:
+        assert re.fullmatch(r"[\d,]+ or more", difference.count)
+    refused = data.set_column(2, "fare", [[b"x"] * rows])
+    assert table.ingest(refused, dry_run=True).differences[0].count == f"{rows:,}"
+
+
+def test_a_null_is_shown_with_its_line(table, tmp_path: Path):
+    (tmp_path / "a.csv").write_text("vendor,pickup_time\n1,2026-01-01\n,2026-01-01\n")
+    (difference,) = table.ingest(tmp_path / "a.csv", dry_run=True).differences
+    assert (difference.kind, difference.count, difference.place) == ("nulls", "1", "line 3")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"ignore_extra": 1}, {"cast": "yes"}, {"by_name": None}, {"columns": []}, {"columns": [1]}, {"columns": "a,b"},
+     {"columns": ["a", "a"]}, {"columns": {"a": "x", "b": "x"}}],
+    ids=str,
+)  # fmt: skip
+def test_options_of_wrong_types_are_refused(table, wrong: dict[str, Any]):
+    with pytest.raises(sl.InvalidInput, match=next(iter(wrong))):
+        table.ingest([ROW], **wrong)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'ignore_extras'"):
+        table.ingest([ROW], ignore_extras=True)
