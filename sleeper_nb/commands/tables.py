@@ -66,7 +66,7 @@ LEAVES = option("--leaves", text="how many leaf partitions, with about equal sha
 
 @command(
     "create",
-    "create a table: from data, or from column definitions: name TYPE [KEY|SORT] [NULL]",
+    "create a table: from data, or from definitions: name TYPE [KEY|SORT] [NULL] [DEFAULT 0] [COMMENT 'text'], CHECK (…)",
     positional("table", "the table", "table", metavar="T", unless="form"),
     option("--from", text="make the columns, the partitions and the rows of data: a path, a glob, or $name for a "
            "variable; can be repeated", metavar="SRC", kind="source", many=True),
@@ -94,6 +94,7 @@ LEAVES = option("--leaves", text="how many leaf partitions, with about equal sha
         "create trips --from $df --dry-run",
         "create trips --splits g,n,t\ncity STRING KEY, pickup TIMESTAMP SORT, fare DOUBLE NULL",
         "create trips --splits g,n,t --schema trips.ddl",
+        "create fares\ncity STRING KEY, fare DOUBLE NULL DEFAULT 0 COMMENT 'in dollars', CHECK (fare >= 0)",
         "create --form",
         "create sales --set sleeper.table.aggregations=sum(fare)\ncity STRING KEY, fare DOUBLE",
     ),
@@ -257,37 +258,95 @@ def describe(context: Context, arguments: Namespace) -> TableAt | Listing[Field]
 
 @command(
     "alter",
-    "add, rename and drop value columns; no file is rewritten, and older versions keep their columns",
+    "change value columns, rules and comments; no file is rewritten, and older versions keep their columns",
     TABLE,
-    option("--add-column", text="a new column, null in existing rows", metavar='"NAME TYPE?"', many=True),
+    option("--add-column", text="a new column, null in existing rows; DEFAULT and COMMENT may follow",
+           metavar='"NAME TYPE?"', many=True),
     option("--rename-column", text="a column and its new name", metavar="OLD=NEW", many=True),
     option("--drop-column", text="a column to drop", metavar="NAME", kind="columns", many=True),
+    option("--default", text="the constant of rows whose load does not name the column", metavar="NAME=VALUE",
+           many=True),
+    option("--drop-default", text="a column that shall have no default", metavar="NAME", kind="columns", many=True),
+    option("--set-not-null", text="a column that shall refuse NULL; existing rows are checked", metavar="NAME",
+           kind="columns", many=True),
+    option("--drop-not-null", text="a column that may be NULL", metavar="NAME", kind="columns", many=True),
+    option("--add-check", text="a condition that rows must meet; existing rows are checked",
+           metavar='"NAME: CONDITION"', many=True),
+    option("--drop-check", text="the name of a check to drop", metavar="NAME", many=True),
+    option("--comment", text="what a column means; nothing after = drops it", metavar='NAME="TEXT"', many=True),
+    option("--table-comment", text='what the table holds; "" drops it', metavar="TEXT"),
+    option("--unique-keys", text="whether no two rows may have the same row keys; existing rows are checked",
+           choices=("true", "false"), metavar="true"),
     MESSAGE,
     DRY_RUN,
     examples=(
         'alter trips --add-column "note string?" --dry-run',
         "alter trips --rename-column fare=price --drop-column tip -m new",
+        'alter trips --default fare=0 --add-check "fare_positive: fare >= 0" --comment fare="in dollars"',
+        "alter trips --unique-keys true --dry-run",
     ),
-    words=("evolve", "add-column", "rename-column", "drop-column"),
-)
+    words=("evolve", "add-column", "rename-column", "drop-column", "constraint", "check", "default", "comment"),
+)  # fmt: skip
 def alter(context: Context, arguments: Namespace) -> AlterReport:
-    added = [_parse_column(text) for text in arguments.add_column or ()]
-    renamed = _parse_renames(arguments.rename_column or ())
     table = context.table(arguments.table)
+    checks: dict[str, str | None] = dict.fromkeys(arguments.drop_check or ())
+    _add_each(checks, [_parse_check(text) for text in arguments.add_check or ()], "check")
+    not_null = dict.fromkeys(arguments.set_not_null or (), True)
+    _add_each(not_null, [(name, False) for name in arguments.drop_not_null or ()], "column")
+    defaults: dict[str, str | None] = dict.fromkeys(arguments.drop_default or ())
+    _add_each(defaults, _parse_pairs("--default fare=0", arguments.default), "column")
+    comments: dict[str, str | None] = {}
+    _add_each(comments, _parse_pairs('--comment fare="in dollars"', arguments.comment), "column")
     return table.alter(
-        added, renamed, arguments.drop_column or (), dry_run=arguments.dry_run, message=arguments.message
+        [_parse_column(text) for text in arguments.add_column or ()],
+        _parse_renames(arguments.rename_column or ()),
+        arguments.drop_column or (),
+        defaults=defaults,
+        not_null=not_null,
+        checks=checks,
+        comments=comments,
+        comment=arguments.table_comment,
+        unique_keys=None if arguments.unique_keys is None else arguments.unique_keys == "true",
+        dry_run=arguments.dry_run,
+        message=arguments.message,
     )
 
 
+def _parse_check(text: str) -> tuple[str, str]:
+    name, colon, condition = (part.strip() for part in text.partition(":"))
+    if not (name and colon and condition):
+        raise InvalidInput(f"cannot read {text!r}", hint='write --add-check "fare_positive: fare >= 0"')
+    return name, condition
+
+
+def _parse_pairs(example: str, texts: Iterable[str] | None) -> list[tuple[str, str]]:
+    """Return the names and values of ``NAME=VALUE``; quotes around a value are removed."""
+    pairs = []
+    for text in texts or ():
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals):
+            raise InvalidInput(f"cannot read {text!r}", hint=f"write {example}")
+        if len(value) > 1 and value[0] == value[-1] in {"'", '"'}:
+            value = value[1:-1]
+        pairs.append((name, value))
+    return pairs
+
+
+def _add_each(changes: dict[str, Any], pairs: Iterable[tuple[str, Any]], kind: str) -> None:
+    for name, value in pairs:
+        if name in changes:
+            raise InvalidInput(f"{kind} {name!r} is changed twice", hint="change it once")
+        changes[name] = value
+
+
 def _parse_column(text: str) -> Field:
-    from sleeper_nb.model.schema import fields_of
+    from sleeper_nb.model.schema import parse_field
 
     name, _, kind = text.strip().partition(" ")
     if not kind:
         hint = f'write --add-column "{name or "note"} string?"'
         raise InvalidInput(f"column {name!r} has no type", hint=hint)
-    (field,) = fields_of({name: kind})
-    return field
+    return parse_field(text.strip())
 
 
 def _parse_renames(texts: Iterable[str]) -> dict[str, str]:

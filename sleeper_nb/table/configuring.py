@@ -5,19 +5,28 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.components import OpenTable
+from sleeper_nb.engines.components import Engines, OpenTable
 from sleeper_nb.errors import ConfirmationNeeded, SleeperError
-from sleeper_nb.model.evolution import SchemaChange, check_statistics
+from sleeper_nb.model.evolution import (
+    DropColumn,
+    RenameColumn,
+    SchemaChange,
+    check_checks,
+    check_statistics,
+    without_new_promises,
+)
 from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
 from sleeper_nb.model.properties import STATISTICS, TABLE_SCHEMA, TableProperties, schema_line
-from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.schema import Check, Schema, quoted_name
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import SetProcessing
 from sleeper_nb.operations.administration import alter as altering
 from sleeper_nb.operations.administration import property_files, property_listing
 from sleeper_nb.operations.administration.alter import AlterReport
+from sleeper_nb.operations.administration.new_rules import NewRule
 from sleeper_nb.operations.administration.property_listing import PropertyValue
 from sleeper_nb.operations.findings import Finding
 from sleeper_nb.operations.row_processing import Processor
@@ -128,6 +137,7 @@ def alter(table: OpenTable, changes: Sequence[SchemaChange], *, dry_run: bool, m
         changes,
         table.processing_of(table.store.load()),
         dry_run=dry_run,
+        rules=partial(_new_rules, table.components.engines, changes),
         author=table.components.author,
         message=message,
     )
@@ -135,3 +145,25 @@ def alter(table: OpenTable, changes: Sequence[SchemaChange], *, dry_run: bool, m
         schema = {TABLE_SCHEMA: schema_line(table.store.load().schema)}
         table.components.property_files.change(table.entry.id, schema, lambda _: None)
     return report
+
+
+def _new_rules(engines: Engines, changes: Sequence[SchemaChange], before: Schema, after: Schema) -> Sequence[NewRule]:
+    """Return what the rows must keep so that one schema may follow another; raise when its CHECKs do not fit it."""
+    if any(isinstance(change, RenameColumn | DropColumn) for change in changes):
+        check_checks({each.check.name: each.broken.columns for each in engines.row_checks(before)}, changes)
+    nullable = {field.column for field in before.values if field.nullable}
+    rules = [
+        NewRule(
+            f"column {field.name!r} is NULL",
+            engines.condition(f"{quoted_name(field.name)} IS NULL", without_new_promises(before, after)),
+            whole_files=True,
+        )
+        for field in after.values
+        if not field.nullable and field.column in nullable
+    ]
+    added = [check for check in after.checks if check not in before.checks]
+    return [*rules, *(NewRule(_false(check), engines.row_check(check, after, planned=True).broken) for check in added)]
+
+
+def _false(check: Check) -> str:
+    return f"check {check.name!r} ({check.condition}) is false"

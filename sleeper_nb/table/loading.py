@@ -66,12 +66,13 @@ def load(
 
 def _plan(table: OpenTable, state: TableState, rows: Sequence[IngestSource], *, through_spark: bool) -> IngestPlan:
     strategy = table.properties[INGEST_STRATEGY]
+    checks = table.components.engines.row_checks(state.schema)
     if sources.is_spark(rows):
         from sleeper_nb.engines.spark import pipeline
 
-        plan = pipeline.plan_frame(table.components.engines.spark(), state, rows, strategy=strategy)
+        plan = pipeline.plan_frame(table.components.engines.spark(), state, rows, strategy=strategy, checks=checks)
     else:
-        plan = plan_ingest(state, rows, strategy=strategy, through_spark=through_spark)
+        plan = plan_ingest(state, rows, strategy=strategy, through_spark=through_spark, checks=checks)
     differences = tuple(replace(each, hint=for_table(each.hint, table.name)) for each in plan.differences)
     return replace(plan, differences=differences)
 
@@ -82,7 +83,8 @@ def _ingest(
     def add() -> Snapshot:
         with finishing(table.components.progress) as progress:
             progress.update("reading")
-            rows, notes = sources.read_sources_with_notes(data, schema)
+            checks = table.components.engines.row_checks(schema)
+            rows, notes = sources.read_sources_with_notes(data, schema, checks)
             progress.update(f"writing {rows.num_rows:,} rows")
             snapshot = ingest.ingest_arrow(
                 table.store,
@@ -113,6 +115,7 @@ def _bulk_import(table: OpenTable, data: Sequence[IngestSource], message: str | 
             job_id=job_id,
             settings=IngestSettings.of(table.properties),
             progress=table.components.progress,
+            row_checks=table.components.engines.row_checks,
         )
 
     if job_id is None:

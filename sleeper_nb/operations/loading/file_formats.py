@@ -53,6 +53,7 @@ from sleeper_nb.operations.loading.conform import (
     first_line,
     inexact,
     row_number,
+    with_default,
 )
 from sleeper_nb.operations.loading.python_values import NumberText, from_python
 from sleeper_nb.operations.loading.source_files import CsvFormat, SourceFile
@@ -560,8 +561,16 @@ def _parsed_by_arrow(block: bytes, schema: Schema) -> pa.Table | None:
         names = table.column_names
     except UnicodeDecodeError:
         return None
+    if any(f.default is not None and _may_be_null(table[f.name], f.name, block) for f in schema.fields):
+        return None
     # Arrow also returns the columns of the given schema that are not in the file; they have no value.
     return table.select([i for i in range(len(names)) if table.column(i).null_count < table.num_rows])
+
+
+def _may_be_null(column: pa.ChunkedArray, name: str, block: bytes) -> bool:
+    """Return whether some row may say null, which Arrow does not tell from a member that the row does not have."""
+    nulls = column.null_count
+    return 0 < nulls < len(column) or (nulls > 0 and (name.encode() in block or rb"\u" in block))
 
 
 def _may_be_deep(block: bytes) -> bool:
@@ -699,7 +708,8 @@ def _columns_of_objects(rows: Sequence[tuple[int, dict[str, Any]]], schema: Sche
             continue
         values = [row.get(field.name) for _, row in rows]
         try:
-            columns[field.name] = pa.chunked_array([from_python(values, field.type, base64=from_base64)])
+            column = pa.chunked_array([from_python(values, field.type, base64=from_base64)])
+            columns[field.name] = with_default(column, field, [field.name in row for _, row in rows])
         except InexactValueError as error:
             differences.append(inexact(error, field, place))
     return RawColumns(names, columns, len(rows), tuple(differences), place=place)
