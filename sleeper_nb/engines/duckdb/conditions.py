@@ -274,7 +274,7 @@ def _check_repeatable(
         name = str(node.get("function_name", "")).casefold()
         if len(words := node.get("column_names", ())) == 1 and words[0].casefold() not in columns:
             name = words[0].casefold()  # a function without brackets: current_date
-        if name in changing or (name == "age" and len(node["children"]) == 1):
+        if name in changing or (name == "age" and len(node["arguments"]) == 1):
             message = f"{name!r} has another value later or elsewhere"
             raise _condition_error(text, message, "compute with the columns of the row and constants only")
 
