@@ -26,7 +26,7 @@ from sleeper_nb.model.transactions import SetProcessing
 from sleeper_nb.operations.administration import alter as altering
 from sleeper_nb.operations.administration import property_files, property_listing
 from sleeper_nb.operations.administration.alter import AlterReport
-from sleeper_nb.operations.administration.new_rules import NewRule
+from sleeper_nb.operations.administration.new_rules import NewRule, RulesOf
 from sleeper_nb.operations.administration.property_listing import PropertyValue
 from sleeper_nb.operations.findings import Finding
 from sleeper_nb.operations.row_processing import Processor
@@ -137,7 +137,7 @@ def alter(table: OpenTable, changes: Sequence[SchemaChange], *, dry_run: bool, m
         changes,
         table.processing_of(table.store.load()),
         dry_run=dry_run,
-        rules=partial(_new_rules, table.components.engines, changes),
+        rules=new_rules(table.components.engines, changes),
         author=table.components.author,
         message=message,
     )
@@ -145,6 +145,11 @@ def alter(table: OpenTable, changes: Sequence[SchemaChange], *, dry_run: bool, m
         schema = {TABLE_SCHEMA: schema_line(table.store.load().schema)}
         table.components.property_files.change(table.entry.id, schema, lambda _: None)
     return report
+
+
+def new_rules(engines: Engines, changes: Sequence[SchemaChange]) -> RulesOf:
+    """Return what tells which rules the rows must keep for some changes, as an alteration takes it."""
+    return partial(_new_rules, engines, changes)
 
 
 def _new_rules(engines: Engines, changes: Sequence[SchemaChange], before: Schema, after: Schema) -> Sequence[NewRule]:
