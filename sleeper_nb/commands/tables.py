@@ -66,7 +66,7 @@ LEAVES = option("--leaves", text="how many leaf partitions, with about equal sha
 
 @command(
     "create",
-    "create a table: from data, or from definitions: name TYPE [KEY|SORT] [NULL] [DEFAULT 0] [COMMENT 'text'], CHECK (…)",
+    "create a table: from data, or from definitions: name TYPE [KEY|SORT] [NULL] [DEFAULT 0] [COMMENT 'text']",
     positional("table", "the table", "table", metavar="T", unless="form"),
     option("--from", text="make the columns, the partitions and the rows of data: a path, a glob, or $name for a "
            "variable; can be repeated", metavar="SRC", kind="source", many=True),

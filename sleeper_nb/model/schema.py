@@ -547,8 +547,8 @@ class Schema(Report):
         def new(fields: Iterable[Field]) -> list[Field]:
             return [dataclasses.replace(each, stored=None, late=False) for each in fields]
 
-        rules = {"checks": self.checks, "comment": self.comment, "unique_keys": self.unique_keys}
-        return Schema(new(self.row_keys), new(self.sort_keys), new(self.values), **rules)
+        keys, sorts, values = new(self.row_keys), new(self.sort_keys), new(self.values)
+        return Schema(keys, sorts, values, (), self.checks, self.comment, self.unique_keys)
 
     def role(self, name: str) -> str:
         """Return ``"row key"``, ``"sort key"`` or ``"value"``."""

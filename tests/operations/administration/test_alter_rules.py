@@ -121,7 +121,7 @@ def test_a_check_reads_only_files_that_may_break_it(session):
     for file in table.files():
         table.store.storage.delete(file["filename"])
     table.alter(checks={"small": "n < 1000"})  # the files are gone: their statistics are enough
-    refused(lambda: table.alter(checks={"smaller": "n < 50"}), NotFound, "")
+    refused(lambda: table.alter(checks={"smaller": "n < 50"}), NotFound, "not found|no file|does not exist|gone")
 
 
 def test_rows_that_no_partition_reads_count_for_not_null(session):
@@ -196,6 +196,24 @@ unique-keys = true
     bad = {"row-keys": {"id": "string"}, "checks": {"c": "now() IS NULL"}}
     refused(lambda: session.apply({"tables": {"bad": bad}}), InvalidInput, "check 'c'")
     assert [each.name for each in session.tables()] == ["trips"]
+
+
+def test_a_table_that_is_created_with_rows_keeps_its_rules(session, tmp_path):
+    rules = {"checks": {"positive": "fare > 0"}, "unique_keys": True}
+    schema = sl.Schema({"id": "string"}, {}, {"fare": {"type": "double?", "default": 2}}, **rules)
+    good, bad, twice = (
+        [{"id": key, "fare": fare} for key in keys] for keys, fare in (("ab", 1.0), ("a", -1.0), ("aa", 1.0))
+    )
+    for rows, words in ((bad, "check 'positive'"), (twice, "id = 'a' occurs 2 times")):
+        refused(lambda rows=rows: session.create_table("u", schema, data=rows), InvalidInput, words)
+        assert [each.name for each in session.tables()] == []
+    made = session.create_table("u", schema, data=good)
+    refused(lambda: made.ingest([{"id": "b"}]), InvalidInput, "already")
+    other = session.create_table("like", data=[{"id": "x"}], like="u")
+    assert other.schema == made.schema
+    assert other.scan().to_arrow().to_pylist() == [{"id": "x", "fare": 2.0}]
+    refused(lambda: session.create_table("more", data=bad, like="u"), InvalidInput, "check 'positive'")
+    assert len(session.create_table("plan", schema, data=bad, dry_run=True).differences) == 1
 
 
 @pytest.fixture(params=KINDS, ids=" on ".join)
