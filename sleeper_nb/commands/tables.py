@@ -94,7 +94,7 @@ LEAVES = option("--leaves", text="how many leaf partitions, with about equal sha
         "create trips --from $df --dry-run",
         "create trips --splits g,n,t\ncity STRING KEY, pickup TIMESTAMP SORT, fare DOUBLE NULL",
         "create trips --splits g,n,t --schema trips.ddl",
-        "create fares\ncity STRING KEY, fare DOUBLE NULL DEFAULT 0 COMMENT 'in dollars', CHECK (fare >= 0)",
+        "create fares\ncity STRING KEY, fare DOUBLE DEFAULT 0 COMMENT 'dollars', CHECK (fare >= 0)",
         "create --form",
         "create sales --set sleeper.table.aggregations=sum(fare)\ncity STRING KEY, fare DOUBLE",
     ),
@@ -282,10 +282,11 @@ def describe(context: Context, arguments: Namespace) -> TableAt | Listing[Field]
     examples=(
         'alter trips --add-column "note string?" --dry-run',
         "alter trips --rename-column fare=price --drop-column tip -m new",
-        'alter trips --default fare=0 --add-check "fare_positive: fare >= 0" --comment fare="in dollars"',
+        'alter trips --default fare=0 --comment fare="in dollars"',
+        'alter trips --add-check "positive: fare >= 0" --dry-run',
         "alter trips --unique-keys true --dry-run",
     ),
-    words=("evolve", "add-column", "rename-column", "drop-column", "constraint", "check", "default", "comment"),
+    words=("evolve", "add-column", "rename-column", "drop-column", "constraint", "default", "comment"),
 )  # fmt: skip
 def alter(context: Context, arguments: Namespace) -> AlterReport:
     table = context.table(arguments.table)
