@@ -281,10 +281,10 @@ def describe(context: Context, arguments: Namespace) -> TableAt | Listing[Field]
     DRY_RUN,
     examples=(
         'alter trips --add-column "note string?" --dry-run',
-        "alter trips --rename-column fare=price --drop-column tip -m new",
         'alter trips --default fare=0 --comment fare="in dollars"',
         'alter trips --add-check "positive: fare >= 0" --dry-run',
-        "alter trips --unique-keys true --dry-run",
+        "alter trips --unique-keys false",
+        "alter trips --rename-column fare=price --drop-column tip -m new",
     ),
     words=("evolve", "add-column", "rename-column", "drop-column", "constraint", "default", "comment"),
 )  # fmt: skip
