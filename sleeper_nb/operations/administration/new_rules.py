@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.evolution import without_new_promises
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import TableState
+from sleeper_nb.operations.loading.row_checks import values_text
 from sleeper_nb.operations.loading.unique_keys import check_unique
 from sleeper_nb.operations.scanning.reach import Reach
 from sleeper_nb.operations.scanning.read_rows import stream
@@ -83,7 +83,7 @@ class RowsChecked:
             if batch.num_rows:
                 row = batch.slice(0, 1).to_pylist()[0]
                 raise InvalidInput(
-                    f"{rule.problem} in a row of the table: {_shown(row)}; nothing was changed",
+                    f"{rule.problem} in a row of the table: {values_text(row)}; nothing was changed",
                     hint="correct or remove such rows before",
                 )
 
@@ -104,8 +104,3 @@ def _only(plan: ScanPlan, names: set[str], *, whole: bool) -> ScanPlan:
         for leaf in plan.leaves
     ]
     return replace(plan, leaves=tuple(leaf for leaf in leaves if leaf.files))
-
-
-def _shown(row: dict[str, Any]) -> str:
-    text = ", ".join(f"{name} = {'NULL' if value is None else repr(value)}" for name, value in row.items())
-    return text if len(text) <= 200 else f"{text[:199]}…"

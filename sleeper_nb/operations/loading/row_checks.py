@@ -6,9 +6,11 @@ meets when the CHECK is false for it. NULL passes, as in SQL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from datetime import date, time
+from decimal import Decimal
 from typing import Any, Final
 
 import numpy as np
@@ -82,7 +84,7 @@ def opened_checks(checks: Sequence[RowCheck]) -> Iterator[OpenedChecks]:
 
 
 def _difference(check: Check, count: int, place: str, values: dict[str, Any], source: str) -> Difference:
-    shown = ", ".join(f"{name} = {_shown(value)}" for name, value in values.items())
+    shown = values_text(values)
     example = ": ".join(filter(None, (place, shown)))
     problem = f"check {check.name!r} ({check.condition}) fails for {counted(count, 'row')}"
     dropped = Action(f"alter {A_TABLE} --drop-check {check.name}", f"table.alter(checks={{{check.name!r}: None}})")
@@ -90,6 +92,15 @@ def _difference(check: Check, count: int, place: str, values: dict[str, Any], so
     return Difference(f"check {check.name}", f"{problem}, such as {example}" if example else problem, hint, source)
 
 
+def values_text(values: Mapping[str, Any]) -> str:
+    """Return some values of a row for an error: ``city = 'a', at = 2026-01-31T12:00:00+00:00, fare = NULL``."""
+    return ", ".join(f"{name} = {_shown(value)}" for name, value in values.items())
+
+
 def _shown(value: Any) -> str:
-    text = "NULL" if value is None else str(value) if isinstance(value, int | float) else repr(value)
+    if value is None:
+        return "NULL"
+    if isinstance(value, date | time):
+        return value.isoformat()
+    text = str(value) if isinstance(value, int | float | Decimal) else repr(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

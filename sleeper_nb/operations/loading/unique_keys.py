@@ -21,6 +21,7 @@ from sleeper_nb.model.partitions import Partition, Range, Region
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.state import CommitPoint, TableState
 from sleeper_nb.model.transactions import AddFiles
+from sleeper_nb.operations.loading.row_checks import values_text
 from sleeper_nb.operations.scanning.read_rows import merged
 from sleeper_nb.operations.scanning.scan_plan import PlannedFile, files_in, plan_scan
 from sleeper_nb.storage.data_files import run_starts
@@ -136,6 +137,4 @@ def _region_of(schema: Schema, keys: Iterable[Key]) -> Region:
 
 
 def _text(key: Key, schema: Schema) -> str:
-    shown = [f"{field.name} = {value!r}" for field, value in zip(schema.row_keys, key, strict=True)]
-    text = ", ".join(shown)
-    return text if len(text) <= 200 else f"{text[:199]}…"
+    return values_text({field.name: value for field, value in zip(schema.row_keys, key, strict=True)})
