@@ -624,9 +624,10 @@ class TableAt(Report):
             ("", ""),
             (
                 ("version", str(self.resolved)),
-                ("row keys", ", ".join(f"{f.name} {f.text}" for f in state.schema.row_keys)),
-                ("sort keys", ", ".join(f"{f.name} {f.text}" for f in state.schema.sort_keys)),
-                ("values", ", ".join(f"{f.name} {f.text}" for f in state.schema.values)),
+                ("row keys", ", ".join(f"{f.name} {f.definition}" for f in state.schema.row_keys)),
+                ("sort keys", ", ".join(f"{f.name} {f.definition}" for f in state.schema.sort_keys)),
+                ("values", ", ".join(f"{f.name} {f.definition}" for f in state.schema.values)),
+                *state.schema.rules,
                 *((name.removeprefix("sleeper.table."), text) for name, text in done.items()),
                 ("partitions", counted(len(state.tree.leaves), "leaf partition")),
                 ("files", files),

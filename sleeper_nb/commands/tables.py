@@ -66,7 +66,7 @@ LEAVES = option("--leaves", text="how many leaf partitions, with about equal sha
 
 @command(
     "create",
-    "create a table: from data, or from column definitions: name TYPE [KEY|SORT] [NULL]",
+    "create a table: from data, or from definitions: name TYPE [KEY|SORT] [NULL] [DEFAULT 0] [COMMENT 'text']",
     positional("table", "the table", "table", metavar="T", unless="form"),
     option("--from", text="make the columns, the partitions and the rows of data: a path, a glob, or $name for a "
            "variable; can be repeated", metavar="SRC", kind="source", many=True),
@@ -94,6 +94,7 @@ LEAVES = option("--leaves", text="how many leaf partitions, with about equal sha
         "create trips --from $df --dry-run",
         "create trips --splits g,n,t\ncity STRING KEY, pickup TIMESTAMP SORT, fare DOUBLE NULL",
         "create trips --splits g,n,t --schema trips.ddl",
+        "create fares\ncity STRING KEY, fare DOUBLE DEFAULT 0 COMMENT 'dollars', CHECK (fare >= 0)",
         "create --form",
         "create sales --set sleeper.table.aggregations=sum(fare)\ncity STRING KEY, fare DOUBLE",
     ),
@@ -257,69 +258,122 @@ def describe(context: Context, arguments: Namespace) -> TableAt | Listing[Field]
 
 @command(
     "alter",
-    "add, rename, drop and widen value columns; no file is rewritten, and older versions keep their columns",
+    "change value columns, types, rules and comments; no file is rewritten, and older versions keep their columns",
     TABLE,
-    option(
-        "--add-column",
-        text="a new column, or address.zip: a new field of a struct; null in existing rows",
-        metavar='"NAME TYPE?"',
-        many=True,
-    ),
+    option("--add-column", metavar='"NAME TYPE?"', many=True,
+           text="a new column, or address.zip: a new field of a struct; a column may have DEFAULT and COMMENT"),
     option("--rename-column", text="a column and its new name", metavar="OLD=NEW", many=True),
     option("--drop-column", text="a column to drop", metavar="NAME", kind="columns", many=True),
-    option(
-        "--column-type",
-        text="a column, or a field of a struct, and a wider type for it, such as long for an int",
-        metavar="NAME=TYPE",
-        many=True,
-    ),
+    option("--column-type", text="a column, or a field of a struct, and a wider type for it, such as long for an int",
+           metavar="NAME=TYPE", many=True),
+    option("--default", text="the constant of rows whose load does not name the column", metavar="NAME=VALUE",
+           many=True),
+    option("--drop-default", text="a column that shall have no default", metavar="NAME", kind="columns", many=True),
+    option("--set-not-null", text="a column that shall refuse NULL; existing rows are checked", metavar="NAME",
+           kind="columns", many=True),
+    option("--drop-not-null", text="a column that may be NULL", metavar="NAME", kind="columns", many=True),
+    option("--add-check", text="a condition that rows must meet; existing rows are checked",
+           metavar='"NAME: CONDITION"', many=True),
+    option("--drop-check", text="the name of a check to drop", metavar="NAME", many=True),
+    option("--comment", text="what a column means; nothing after = drops it", metavar='NAME="TEXT"', many=True),
+    option("--table-comment", text='what the table holds; "" drops it', metavar="TEXT"),
+    option("--unique-keys", text="whether no two rows may have the same row keys; existing rows are checked",
+           choices=("true", "false"), metavar="true"),
     MESSAGE,
     DRY_RUN,
     examples=(
         'alter trips --add-column "note string?" --dry-run',
+        'alter trips --default fare=0 --comment fare="in dollars"',
+        'alter trips --add-check "positive: fare >= 0" --dry-run',
+        "alter trips --unique-keys false",
         "alter trips --rename-column fare=price --drop-column tip -m new",
         "alter trips --column-type riders=long --dry-run",
     ),
-    words=("evolve", "add-column", "rename-column", "drop-column", "column-type", "widen"),
-)
+    words=(
+        "evolve", "add-column", "rename-column", "drop-column", "column-type", "widen", "constraint", "default",
+        "comment",
+    ),
+)  # fmt: skip
 def alter(context: Context, arguments: Namespace) -> AlterReport:
-    added = _parse_columns(arguments.add_column or ())
-    renamed = _parse_pairs(arguments.rename_column or (), "renamed", "write --rename-column old=new")
-    types = _parse_pairs(arguments.column_type or (), "given a type", "write --column-type name=long")
     table = context.table(arguments.table)
+    checks: dict[str, str | None] = dict.fromkeys(arguments.drop_check or ())
+    _add_each(checks, [_parse_check(text) for text in arguments.add_check or ()], "check")
+    not_null = dict.fromkeys(arguments.set_not_null or (), True)
+    _add_each(not_null, [(name, False) for name in arguments.drop_not_null or ()], "column")
+    defaults: dict[str, str | None] = dict.fromkeys(arguments.drop_default or ())
+    _add_each(defaults, _parse_pairs("--default fare=0", arguments.default), "column")
+    comments: dict[str, str | None] = {}
+    _add_each(comments, _parse_pairs('--comment fare="in dollars"', arguments.comment), "column")
     return table.alter(
-        added,
-        renamed,
+        _parse_columns(arguments.add_column or ()),
+        _parse_names("--rename-column old=new", arguments.rename_column, "renamed"),
         arguments.drop_column or (),
-        types=types,
+        types=_parse_names("--column-type name=long", arguments.column_type, "given a type"),
+        defaults=defaults,
+        not_null=not_null,
+        checks=checks,
+        comments=comments,
+        comment=arguments.table_comment,
+        unique_keys=None if arguments.unique_keys is None else arguments.unique_keys == "true",
         dry_run=arguments.dry_run,
         message=arguments.message,
     )
 
 
-def _parse_columns(texts: Iterable[str]) -> dict[str, str]:
-    columns: dict[str, str] = {}
-    for text in texts:
-        name, _, kind = text.strip().partition(" ")
-        if not kind:
-            hint = f'write --add-column "{name or "note"} string?"'
-            raise InvalidInput(f"column {name!r} has no type", hint=hint)
-        if name in columns:
-            raise InvalidInput(f"column {name!r} is added twice", hint="give it one type")
-        columns[name] = kind
-    return columns
+def _parse_check(text: str) -> tuple[str, str]:
+    name, colon, condition = (part.strip() for part in text.partition(":"))
+    if not (name and colon and condition):
+        raise InvalidInput(f"cannot read {text!r}", hint='write --add-check "fare_positive: fare >= 0"')
+    return name, condition
 
 
-def _parse_pairs(texts: Iterable[str], done: str, hint: str) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for text in texts:
+def _parse_pairs(example: str, texts: Iterable[str] | None) -> list[tuple[str, str]]:
+    """Return the names and values of ``NAME=VALUE``; quotes around a value are removed."""
+    pairs = []
+    for text in texts or ():
         name, equals, value = (part.strip() for part in text.partition("="))
-        if not (name and equals and value):
-            raise InvalidInput(f"cannot read {text!r}", hint=hint)
-        if name in pairs:
-            raise InvalidInput(f"column {name!r} is {done} twice", hint="name it once")
-        pairs[name] = value
+        if not (name and equals):
+            raise InvalidInput(f"cannot read {text!r}", hint=f"write {example}")
+        if len(value) > 1 and value[0] == value[-1] in {"'", '"'}:
+            value = value[1:-1]
+        pairs.append((name, value))
     return pairs
+
+
+def _parse_names(example: str, texts: Iterable[str] | None, done: str) -> dict[str, str]:
+    """Return the values of ``NAME=VALUE`` by name; each name once, and none without a value."""
+    named: dict[str, str] = {}
+    for name, value in _parse_pairs(example, texts):
+        if not value:
+            raise InvalidInput(f"cannot read {f'{name}='!r}", hint=f"write {example}")
+        if name in named:
+            raise InvalidInput(f"column {name!r} is {done} twice", hint="name it once")
+        named[name] = value
+    return named
+
+
+def _add_each(changes: dict[str, Any], pairs: Iterable[tuple[str, Any]], kind: str) -> None:
+    for name, value in pairs:
+        if name in changes:
+            raise InvalidInput(f"{kind} {name!r} is changed twice", hint="change it once")
+        changes[name] = value
+
+
+def _parse_columns(texts: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the columns, and fields of structs, that some definitions add, as `Table.alter` takes them."""
+    from sleeper_nb.model.schema import parse_field
+
+    columns: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        path, _, kind = text.strip().partition(" ")
+        if not kind:
+            hint = f'write --add-column "{path or "note"} string?"'
+            raise InvalidInput(f"column {path!r} has no type", hint=hint)
+        if path in columns:
+            raise InvalidInput(f"column {path!r} is added twice", hint="give it one type")
+        field = parse_field(f"{path.rpartition('.')[2]} {kind}")
+        columns[path] = {"type": field.text, "default": field.default_text, "comment": field.comment}
+    return columns
 
 
 @command(

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 from sleeper_nb.catalog.catalog_base import Catalog, TableEntry
 from sleeper_nb.clock import Clock
 from sleeper_nb.engines.duckdb.database import Database
+from sleeper_nb.errors import InvalidInput
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
-from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.schema import Check, Schema
 from sleeper_nb.model.state import TableState
 from sleeper_nb.operations.administration.property_files import PropertyFiles
+from sleeper_nb.operations.loading.row_checks import RowCheck
 from sleeper_nb.operations.scanning.row_condition import Condition
 from sleeper_nb.operations.versioning.leases import Leases
 from sleeper_nb.progress import BackgroundJobs, Progress
@@ -54,6 +56,29 @@ class Engines:
         condition = DuckDBCondition.of(text, schema, partial(self.duckdb.connect_confined, ()))
         with closing(self.duckdb.connect_planning()) as planning:
             return condition.planned(planning, schema)
+
+    def row_checks(self, schema: Schema) -> tuple[RowCheck, ...]:
+        """Return the CHECKs of a schema, each parsed and bound: what a warehouse says is only ever a condition.
+
+        Raises
+        ------
+        InvalidInput
+            When one is not a condition on one row of the schema, or may be another for the same row later; names it.
+        """
+        return tuple(self.row_check(check, schema) for check in schema.checks)
+
+    def row_check(self, check: Check, schema: Schema, *, planned: bool = False) -> RowCheck:
+        """Return one CHECK as `row_checks` does; if `planned`, it tells which files can have such rows."""
+        from sleeper_nb.engines.duckdb.conditions import DuckDBCondition
+
+        try:
+            condition = DuckDBCondition.broken(check.condition, schema, partial(self.duckdb.connect_confined, ()))
+        except InvalidInput as error:
+            raise InvalidInput(f"check {check.name!r}: {error.message}", hint=error.hint_parts) from error
+        if planned:
+            with closing(self.duckdb.connect_planning()) as planning:
+                condition = condition.planned(planning, schema)
+        return RowCheck(check, condition)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Add, rename, drop and widen columns of a schema without rewriting data files.
+"""Change the columns, their types, and the rules of a schema without rewriting data files.
 
 Why old files can still be read:
 
@@ -7,10 +7,13 @@ Why old files can still be read:
 2. A column name in files is never reused for another column: the names of dropped fields stay in the schema as
    retired, and a new field whose name already exists in files gets another name there. Files of all ages can therefore
    be mixed.
-3. An added column is nullable, and null in every file that does not have it.
-4. Row keys and sort keys do not change, so the order of rows in files and the partitions do not change either.
-5. A type only becomes a wider one, which holds every value of the old one exactly; readers cast older files to it.
-   A struct becomes wider by new fields, which are nullable, as added columns are.
+3. An added column is nullable, and null in every file that does not have it, also when it has a default: defaults apply
+   to loads.
+4. A column becomes NOT NULL, and the table gets a CHECK or unique keys, only after its rows were checked.
+5. Row keys and sort keys do not change, so the order of rows in files and the partitions do not change either.
+6. A type only becomes a wider one, which holds every value of the old one exactly; readers cast older files to it.
+   A struct becomes wider by new fields, which are nullable, as added columns are. CHECKs that name the column are
+   checked again.
 """
 
 from __future__ import annotations
@@ -18,11 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
-from sleeper_nb.errors import AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.processing import AGGREGATIONS, FILTERS, DataProcessing
 from sleeper_nb.model.properties import STATISTICS
-from sleeper_nb.model.schema import Field, FieldType, Member, Schema
+from sleeper_nb.model.schema import Check, Field, FieldType, Member, Schema
 from sleeper_nb.model.statistics import StatisticsColumns, can_have_statistics
 
 _OWN = "leave it out to read the version with its own schema"
@@ -76,7 +80,54 @@ class WidenColumn:
         return self.path.partition(".")[0]
 
 
-SchemaChange = AddColumn | RenameColumn | DropColumn | AddMember | WidenColumn
+@dataclass(frozen=True, slots=True)
+class SetDefault:
+    """Set the default of a value field, for rows that are loaded from now on; None drops it."""
+
+    name: str
+    default: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SetNotNull:
+    """Set whether a value field refuses NULL; the existing rows are checked before."""
+
+    name: str
+    not_null: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SetComment:
+    """Set the comment of a field, or of the table when there is no name; None drops it."""
+
+    name: str | None
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AddCheck:
+    """Add a CHECK; the existing rows are checked before."""
+
+    check: Check
+
+
+@dataclass(frozen=True, slots=True)
+class DropCheck:
+    """Drop a CHECK."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetUniqueKeys:
+    """Set whether row keys are unique; the existing rows are checked before."""
+
+    unique: bool
+
+
+ColumnChange = AddColumn | RenameColumn | DropColumn | AddMember | WidenColumn
+RuleChange = SetDefault | SetNotNull | SetComment | AddCheck | DropCheck | SetUniqueKeys
+SchemaChange = ColumnChange | RuleChange
 
 
 def evolved(schema: Schema, changes: Iterable[SchemaChange], schema_id: int) -> Schema:
@@ -107,7 +158,7 @@ def evolved(schema: Schema, changes: Iterable[SchemaChange], schema_id: int) -> 
             case RenameColumn(name, to):
                 old = _value(schema, name, "renamed")
                 _check_free(schema, to, but=old)
-                new = Field(to, old.type, old.nullable, old.column, old.late)
+                new = replace(old, name=to, stored=old.column)
                 schema = _with_values(schema, [new if field is old else field for field in schema.values])
             case DropColumn(name):
                 gone = _value(schema, name, "dropped")
@@ -117,6 +168,8 @@ def evolved(schema: Schema, changes: Iterable[SchemaChange], schema_id: int) -> 
                 schema = _with_type(schema, path, partial(_with_member, path, member))
             case WidenColumn(path, wider):
                 schema = _with_type(schema, path, partial(_widened, path, wider))
+            case _:
+                schema = _with_rule(schema, change)
     return schema
 
 
@@ -193,6 +246,44 @@ def _hint_to_widen(old: FieldType, new: FieldType) -> str:
     return f"{old} can become {' or '.join(others)}"
 
 
+def _with_rule(schema: Schema, change: RuleChange) -> Schema:
+    """Return a schema with one rule or comment changed."""
+    match change:
+        case SetDefault(name, default):
+            return _with_changed(schema, replace(_value(schema, name, "given a default"), default=default))
+        case SetNotNull(name, not_null):
+            return _with_changed(schema, replace(_value(schema, name, "made nullable"), nullable=not not_null))
+        case SetComment(None, comment):
+            return _with_rules(schema, comment=comment)
+        case SetComment(name, comment):
+            known = {field.name: field for field in schema.fields}
+            if name not in known:
+                raise NotFound.of("column", name, schema.names)
+            return _with_changed(schema, replace(known[name], comment=comment))
+        case AddCheck(check):
+            if any(each.name.casefold() == check.name.casefold() for each in schema.checks):
+                raise AlreadyExists(f"check {check.name!r} already exists", hint="choose another name")
+            return _with_rules(schema, checks=(*schema.checks, check))
+        case DropCheck(name):
+            if not any(each.name == name for each in schema.checks):
+                raise NotFound.of("check", name, [each.name for each in schema.checks])
+            return _with_rules(schema, checks=tuple(each for each in schema.checks if each.name != name))
+        case SetUniqueKeys(unique):
+            return _with_rules(schema, unique_keys=unique)
+
+
+def _with_rules(schema: Schema, **rules: Any) -> Schema:
+    given = {name: getattr(schema, name) for name in ("retired", "checks", "comment", "unique_keys")} | rules
+    return Schema(schema.row_keys, schema.sort_keys, schema.values, **given)
+
+
+def _with_changed(schema: Schema, field: Field) -> Schema:
+    """Return a schema in which a field replaces the one of its name."""
+    parts = (schema.row_keys, schema.sort_keys, schema.values)
+    keys, sorts, values = ([field if each.name == field.name else each for each in part] for part in parts)
+    return Schema(keys, sorts, values, schema.retired, schema.checks, schema.comment, schema.unique_keys)
+
+
 def _with_added(schema: Schema, field: Field, schema_id: int) -> Schema:
     _check_free(schema, field.name)
     if not field.nullable:
@@ -201,11 +292,11 @@ def _with_added(schema: Schema, field: Field, schema_id: int) -> Schema:
             hint=f'write "{field.name} {field.type}?"',
         )
     stored = _unused(field.name, schema, f"__{schema_id}")
-    return _with_values(schema, [*schema.values, Field(field.name, field.type, True, stored, late=True)])  # noqa: FBT003
+    return _with_values(schema, [*schema.values, replace(field, nullable=True, stored=stored, late=True)])
 
 
 def _with_values(schema: Schema, values: Sequence[Field], retired: Iterable[str] | None = None) -> Schema:
-    return Schema(schema.row_keys, schema.sort_keys, values, schema.retired if retired is None else retired)
+    return schema.with_values(values, retired)
 
 
 def _value(schema: Schema, name: str, done: str) -> Field:
@@ -248,6 +339,32 @@ def keeps_columns(before: Schema, after: Schema) -> bool:
         and not revived
         and all(widens(known.get(field.column, field.type), field.type) for field in after.fields)
     )
+
+
+def without_new_promises(before: Schema, after: Schema) -> Schema:
+    """Return a later schema in which a column may be NULL where it could be before: as the rows of files are read.
+
+    Whoever commits `after` has checked the rows.
+    """
+    nullable = {field.column for field in before.values if field.nullable}
+    return after.with_values([replace(f, nullable=True) if f.column in nullable else f for f in after.values])
+
+
+def broken_promises(then: Schema, now: Schema) -> tuple[str, ...]:
+    """Return the CHECKs and unique keys of a schema that rows of another schema were not checked by, as texts.
+
+    NOT NULL is no part of this: `reads_files_of` tells.
+    """
+    known = {(field.name, field.column, field.type) for field in now.fields}
+    changed = {field.name for field in then.fields if (field.name, field.column, field.type) not in known}
+
+    def was_checked(check: Check) -> bool:
+        """Return whether the check gave the same results; a name in its text may be that of a column."""
+        text = check.condition.casefold()
+        return check in then.checks and not any(name.casefold() in text for name in changed)
+
+    checks = [f"check {each.name!r}" for each in now.checks if not was_checked(each)]
+    return (*checks, *(["unique keys"] if now.unique_keys and not then.unique_keys else []))
 
 
 def reads_files_of(then: Schema, now: Schema) -> bool:
@@ -345,7 +462,7 @@ def check_statistics(columns: StatisticsColumns, changes: Iterable[SchemaChange]
         When a change affects such a column; the error names the property.
     """
     for change in changes:
-        if isinstance(change, AddColumn) or not columns.uses(change.name):
+        if isinstance(change, AddColumn | RuleChange) or not columns.uses(change.name):
             continue
         if isinstance(change, WidenColumn) and can_have_statistics(change.type):
             continue
@@ -372,7 +489,31 @@ def check_processing(processing: DataProcessing, changes: Iterable[SchemaChange]
                 if name == AGGREGATIONS and parts:
                     message = f"no aggregation can combine the nulls of a new column {change.field.name!r}"
                     raise InvalidInput(message, hint=hint)
-            elif any(each.field == change.name for each in parts) and not (
-                name == AGGREGATIONS and isinstance(change, WidenColumn)  # wider numbers are combined in the same way
-            ):
+            elif not isinstance(change, RuleChange) and any(each.field == change.name for each in parts):
+                if name == AGGREGATIONS and isinstance(change, WidenColumn):
+                    continue  # wider numbers are combined in the same way
                 raise InvalidInput(f"column {change.name!r} is used by the table's {name}", hint=hint)
+
+
+def check_checks(columns: Mapping[str, Iterable[str]], changes: Iterable[SchemaChange]) -> None:
+    """Refuse to rename or drop a column that a CHECK of the table names, unless the CHECK is dropped too.
+
+    Parameters
+    ----------
+    columns
+        The columns that each CHECK names, by its name.
+    changes
+        The changes.
+
+    Raises
+    ------
+    InvalidInput
+        When a change affects such a column; the error names the CHECK.
+    """
+    changes = tuple(changes)
+    dropped = {change.name for change in changes if isinstance(change, DropCheck)}
+    for change in changes:
+        for name, used in columns.items():
+            if isinstance(change, RenameColumn | DropColumn) and change.name in used and name not in dropped:
+                drop = Action(f"--drop-check {name}", f"checks={{{name!r}: None}}")
+                raise InvalidInput(f"column {change.name!r} is used by check {name!r}", hint=("drop it first: ", drop))

@@ -2,7 +2,9 @@
 
 A schema has row keys, sort keys and values. A type has three forms: text (``decimal(10,2)``), Sleeper's JSON, and the
 Arrow type that stores it. Sleeper has only int, long, string, bytearray, list and map: the JSON of all others is an
-extension of ours. DDL is the body of ``%%sleeper create``: ``name TYPE [KEY|SORT] [NULL]``.
+extension of ours. DDL is the body of ``%%sleeper create``: ``name TYPE [KEY|SORT] [NULL] [DEFAULT 0]``.
+
+A schema also has the rules of the table, which loads keep: defaults, CHECKs and unique keys; and comments.
 """
 
 from __future__ import annotations
@@ -12,15 +14,17 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import Any, ClassVar, cast
 
 import pyarrow as pa
 
 from sleeper_nb.arguments import checked, described
-from sleeper_nb.errors import InvalidInput
+from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.checksums import checksum_of
+from sleeper_nb.model.constants import constant, constant_text
 from sleeper_nb.report import Grid, Report
 
 KEY_TYPES = ("int", "long", "string", "bytearray", "date", "timestamp")
@@ -371,7 +375,7 @@ def _split_arguments(text: str) -> list[str]:
 
 
 _PARTS = (("row_keys", "rowKeyFields"), ("sort_keys", "sortKeyFields"), ("values", "valueFields"))
-_RETIRED = "retiredColumns"
+_RETIRED, _CHECKS, _COMMENT, _UNIQUE = "retiredColumns", "checks", "comment", "uniqueKeys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,6 +388,10 @@ class Field:
         The name of the column in data files; None when it is `name`.
     late
         Whether older data files may lack the column, or hold it with a narrower type.
+    default
+        The value in rows whose load does not name the column: a Python value of the type, or its text. None for none.
+    comment
+        What the column means; None for none.
     """
 
     name: str
@@ -391,6 +399,8 @@ class Field:
     nullable: bool = False
     stored: str | None = None
     late: bool = False
+    default: Any = None
+    comment: str | None = None
 
     def __post_init__(self) -> None:
         name, of_type = cast("tuple[object, object]", (self.name, self.type))  # callers may pass anything
@@ -400,6 +410,9 @@ class Field:
         _check_name(self.name)
         if self.stored == self.name:
             object.__setattr__(self, "stored", None)
+        if self.default is not None:
+            object.__setattr__(self, "default", _default_of(self))
+        object.__setattr__(self, "comment", checked_comment(self.comment, f"column {self.name!r}"))
 
     @property
     def column(self) -> str:
@@ -412,12 +425,81 @@ class Field:
         return f"{self.type}{'?' if self.nullable else ''}"
 
     @property
+    def default_text(self) -> str | None:
+        """The default as text: ``0``, ``2026-01-31``; None for none."""
+        return None if self.default is None else constant_text(self.default, self.type.arrow)
+
+    @property
+    def definition(self) -> str:
+        """The type, default and comment, as in a line of ``%%sleeper create``: ``double? DEFAULT 0``."""
+        default = "" if self.default is None else f" DEFAULT {_literal_text(self)}"
+        return f"{self.text}{default}{'' if self.comment is None else f' COMMENT {_in_quotes(self.comment)}'}"
+
+    @property
     def arrow(self) -> pa.Field:
         """The Arrow field of the column in memory and in Parquet."""
         return pa.field(self.name, self.type.arrow, nullable=self.nullable)
 
 
-Fields = Mapping[str, str] | Iterable[Field]
+def _default_of(field: Field) -> Any:
+    try:
+        return constant(field.default, field.type.arrow, str(field.type))
+    except InvalidInput as error:
+        raise InvalidInput(f"default of column {field.name!r}: {error.message}", hint=error.hint_parts) from error
+
+
+def checked_comment(comment: object, of: str) -> str | None:
+    """Return a comment, None for an empty one; raise when it is not text."""
+    if comment is not None and not isinstance(comment, str):
+        raise InvalidInput(f"the comment of {of} is {described(comment)}, not text", hint='write comment="in dollars"')
+    try:
+        (comment or "").encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"the comment of {of} is not UTF-8", hint="write it as text") from error
+    return comment or None
+
+
+def _in_quotes(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _literal_text(field: Field) -> str:
+    """Return a default as DDL writes it: numbers and booleans bare, anything else in quotes."""
+    text = field.default_text or ""
+    if isinstance(field.default, bytes):
+        return f"X'{text}'"
+    types = pa.types
+    bare = any(test(field.type.arrow) for test in (types.is_integer, types.is_decimal, types.is_boolean))
+    return text if bare or (isinstance(field.default, float) and _BARE.fullmatch(text)) else _in_quotes(text)
+
+
+_BARE = re.compile(r"[-+]?[\d.]+(?:[eE][-+]?\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A CHECK of a table: a condition on one row, in SQL. Loads refuse rows for which it is false; NULL passes."""
+
+    name: str
+    condition: str
+
+    def __post_init__(self) -> None:
+        for what in (self.name, self.condition):
+            if not isinstance(cast("object", what), str):
+                raise InvalidInput(f"a check cannot be made of {described(what)}", hint=_CHECK_HINT)
+        if not _NAME.fullmatch(self.name):
+            raise InvalidInput(f"{self.name!r} is not a valid name of a check", hint=_CHECK_HINT)
+        if not self.condition.strip():
+            raise InvalidInput(f"check {self.name!r} has no condition", hint=_CHECK_HINT)
+        object.__setattr__(self, "condition", self.condition.strip())
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.condition}"
+
+
+_CHECK_HINT = 'write checks={"fare_positive": "fare >= 0"}'
+Fields = Mapping[str, Any] | Iterable[Field]
+Checks = Mapping[str, str] | Iterable[Check]
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -435,6 +517,12 @@ class Schema(Report):
         Any type; a trailing ``?`` makes a value nullable: ``{"dep_delay": "double?"}``.
     retired
         Columns of older data files that are no longer read; no field may use their names in data files.
+    checks
+        Conditions that each row must meet, by name, as after ``WHERE``: ``{"fare_positive": "fare >= 0"}``.
+    comment
+        What the table holds.
+    unique_keys
+        Whether no two rows may have the same row keys.
 
     Attributes
     ----------
@@ -459,6 +547,9 @@ class Schema(Report):
     sort_keys: tuple[Field, ...]
     values: tuple[Field, ...]
     retired: tuple[str, ...]
+    checks: tuple[Check, ...]
+    comment: str | None
+    unique_keys: bool
     fields: tuple[Field, ...] = dataclasses.field(init=False, compare=False)
     names: tuple[str, ...] = dataclasses.field(init=False, compare=False)
     arrow: pa.Schema = dataclasses.field(init=False, compare=False)
@@ -467,11 +558,22 @@ class Schema(Report):
 
     @checked
     def __init__(
-        self, row_keys: Fields, sort_keys: Fields = (), values: Fields = (), retired: Iterable[str] = ()
+        self,
+        row_keys: Fields,
+        sort_keys: Fields = (),
+        values: Fields = (),
+        retired: Iterable[str] = (),
+        checks: Checks = (),
+        comment: str | None = None,
+        unique_keys: bool = False,
     ) -> None:
         for name, fields in (("row_keys", row_keys), ("sort_keys", sort_keys), ("values", values)):
             object.__setattr__(self, name, fields_of(fields))
         object.__setattr__(self, "retired", tuple(retired))
+        given = [Check(*each) for each in checks.items()] if isinstance(checks, Mapping) else checks
+        object.__setattr__(self, "checks", tuple(given))
+        object.__setattr__(self, "comment", checked_comment(comment, "the table"))
+        object.__setattr__(self, "unique_keys", unique_keys)
         # computed once: a table may have thousands of columns, and reading each row uses some of these
         object.__setattr__(self, "fields", (*self.row_keys, *self.sort_keys, *self.values))
         object.__setattr__(self, "names", tuple(each.name for each in self.fields))
@@ -507,6 +609,26 @@ class Schema(Report):
                     )
                 if field.nullable:
                     raise InvalidInput(f"{role} {field.name!r} cannot be nullable", hint="only values can be null")
+                if field.default is not None:
+                    hint = "only values can have one; each row names its keys"
+                    raise InvalidInput(f"{role} {field.name!r} cannot have a default", hint=hint)
+        self._check_rules()
+
+    def _check_rules(self) -> None:
+        names: set[str] = set()
+        for check in self.checks:
+            if not isinstance(cast("object", check), Check):
+                raise InvalidInput(f"a check cannot be {described(check)}", hint=_CHECK_HINT)
+            if check.name.casefold() in names:
+                raise InvalidInput(f"check {check.name!r} occurs twice", hint="give each check a different name")
+            names.add(check.name.casefold())
+
+    def with_values(self, values: Iterable[Field], retired: Iterable[str] | None = None) -> Schema:
+        """Return the schema with other values, and perhaps other retired columns; keys and rules stay."""
+        retired = self.retired if retired is None else retired
+        return Schema(
+            self.row_keys, self.sort_keys, tuple(values), retired, self.checks, self.comment, self.unique_keys
+        )
 
     @property
     def in_files(self) -> Schema:
@@ -523,12 +645,13 @@ class Schema(Report):
 
     @property
     def as_new(self) -> Schema:
-        """The schema of a new table with the same fields, which has no older data files."""
+        """The schema of a new table with the same fields and rules, which has no older data files."""
 
         def new(fields: Iterable[Field]) -> list[Field]:
             return [dataclasses.replace(each, stored=None, late=False) for each in fields]
 
-        return Schema(new(self.row_keys), new(self.sort_keys), new(self.values))
+        keys, sorts, values = new(self.row_keys), new(self.sort_keys), new(self.values)
+        return Schema(keys, sorts, values, (), self.checks, self.comment, self.unique_keys)
 
     def role(self, name: str) -> str:
         """Return ``"row key"``, ``"sort key"`` or ``"value"``."""
@@ -542,9 +665,18 @@ class Schema(Report):
         return checksum_of(self.to_json().encode())
 
     def to_json(self) -> str:
-        """Return Sleeper's JSON of the schema; only altered tables have members that Sleeper does not know."""
+        """Return Sleeper's JSON of the schema.
+
+        Only altered tables, and those with rules or comments, have members that Sleeper does not know.
+        """
         parts: dict[str, Any] = {key: [_field_json(f) for f in getattr(self, attribute)] for attribute, key in _PARTS}
-        return json.dumps({**parts, **({_RETIRED: list(self.retired)} if self.retired else {})}, indent=2)
+        extra = {
+            _RETIRED: list(self.retired),
+            _CHECKS: [{"name": each.name, "condition": each.condition} for each in self.checks],
+            _COMMENT: self.comment,
+            _UNIQUE: self.unique_keys,
+        }
+        return json.dumps({**parts, **{name: value for name, value in extra.items() if value}}, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
@@ -553,15 +685,20 @@ class Schema(Report):
             body = json.loads(text)
             parts = {attribute: [_field_from(f) for f in body.get(key, [])] for attribute, key in _PARTS}
             retired = tuple(body.get(_RETIRED, ()))
+            checks = [Check(each["name"], each["condition"]) for each in body.get(_CHECKS, ())]
+            comment, unique = body.get(_COMMENT), body.get(_UNIQUE, False) is True
         except (json.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
             raise InvalidInput(
                 f"not the JSON of a schema: {error}", hint='{"rowKeyFields": [{"name": …, "type": …}], …}'
             ) from error
-        return cls(**parts, retired=retired)
+        return cls(**parts, retired=retired, checks=checks, comment=comment, unique_keys=unique)
 
     @classmethod
     def from_ddl(cls, text: str) -> Schema:
-        """Read the body of ``%%sleeper create``: ``name TYPE [KEY|SORT] [NULL]``, separated by commas or lines.
+        """Read the body of ``%%sleeper create``: definitions separated by commas or lines.
+
+        A column is ``name TYPE [KEY|SORT] [NULL] [DEFAULT constant] [COMMENT 'text']``. For the table there are
+        ``[CONSTRAINT name] CHECK (condition)``, ``UNIQUE KEYS`` and ``COMMENT 'text'``.
 
         Raises
         ------
@@ -569,19 +706,21 @@ class Schema(Report):
             When a line cannot be read; the error names it.
         """
         parts: dict[str, list[Field]] = {"KEY": [], "SORT": [], "": []}
+        checks: list[Check] = []
+        comments: list[str] = []
+        unique = False
         for number, definition in _definitions(text):
-            match = _DEFINITION.fullmatch(definition)
-            if match is None:
-                raise InvalidInput(f"line {number}: cannot read {definition!r}", hint=_definition_hint(definition))
-            nullable = bool(match["null"] and not match["not"]) or match["type"].endswith("?")
-            try:
-                field = Field(match["name"], parse_type(match["type"].rstrip("?")), nullable)
-            except InvalidInput as error:
-                if "#" not in definition:
-                    raise
-                raise InvalidInput(f"line {number}: cannot read {definition!r}", hint=_COMMENT_HINT) from error
-            parts[(match["role"] or "").upper()].append(field)
-        return cls(parts["KEY"], parts["SORT"], parts[""])
+            if check := _CHECK_LINE.fullmatch(definition):
+                checks.append(_check_of(check["name"], check["condition"], checks))
+            elif _UNIQUE_LINE.fullmatch(definition):
+                unique = True
+            elif (comment := _COMMENT_LINE.fullmatch(definition)) and not comments:
+                comments.append(_unquoted(comment[1]))
+            else:
+                role, field = _field_of(number, definition)
+                parts[role].append(field)
+        comment_text = comments[0] if comments else None
+        return cls(parts["KEY"], parts["SORT"], parts[""], checks=checks, comment=comment_text, unique_keys=unique)
 
     @classmethod
     def from_arrow(cls, schema: pa.Schema, row_keys: Iterable[str], sort_keys: Iterable[str] = ()) -> Schema:
@@ -603,34 +742,163 @@ class Schema(Report):
         )
 
     def grid(self) -> Grid:
-        """Return one row per field."""
-        return Grid(
-            ("field", "role", "type", "nullable"),
-            tuple((f.name, self.role(f.name), str(f.type), "yes" if f.nullable else "no") for f in self.fields),
+        """Return one row per field, with defaults and comments where there are any; then the rules of the table."""
+        extra = [name for name in ("default", "comment") if any(getattr(f, name) is not None for f in self.fields)]
+        rows = tuple(
+            (
+                *(f.name, self.role(f.name), str(f.type), "yes" if f.nullable else "no"),
+                *((f.default_text if name == "default" else f.comment) or "" for name in extra),
+            )
+            for f in self.fields
+        )
+        footer = "; ".join(f"{name} {text}" for name, text in self.rules)
+        return Grid(("field", "role", "type", "nullable", *extra), rows, footer=footer)
+
+    @property
+    def rules(self) -> tuple[tuple[str, str], ...]:
+        """The comment, checks and unique keys of the table, as names and texts."""
+        keys = ", ".join(field.name for field in self.row_keys)
+        return (
+            *((("comment", self.comment),) if self.comment else ()),
+            *((f"check {each.name}", each.condition) for each in self.checks),
+            *((("unique keys", keys),) if self.unique_keys else ()),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the arguments that recreate the schema."""
-        return {attribute: {f.name: f.text for f in getattr(self, attribute)} for attribute, _ in _PARTS}
+        parts: dict[str, Any] = {
+            attribute: {f.name: _plain(f) for f in getattr(self, attribute)} for attribute, _ in _PARTS
+        }
+        checks = {each.name: each.condition for each in self.checks}
+        extra = {"checks": checks, "comment": self.comment, "unique_keys": self.unique_keys}
+        return {**parts, **{name: value for name, value in extra.items() if value}}
+
+
+def _plain(field: Field) -> str | dict[str, str]:
+    """Return a field's type; with its default and comment, if it has any."""
+    extra = {"default": field.default_text, "comment": field.comment}
+    given = {name: text for name, text in extra.items() if text is not None}
+    return {"type": field.text, **given} if given else field.text
 
 
 def _field_json(field: Field) -> dict[str, Any]:
-    extra = {"nullable": field.nullable, "storedName": field.stored, "addedLater": field.late}
-    return {"name": field.name, "type": field.type.to_json(), **{name: value for name, value in extra.items() if value}}
+    extra: dict[str, Any] = {"nullable": field.nullable, "storedName": field.stored, "addedLater": field.late}
+    given = {name: value for name, value in extra.items() if value}
+    if field.default is not None:  # an empty text is a default too
+        given["default"] = field.default_text
+    if field.comment is not None:
+        given["comment"] = field.comment
+    return {"name": field.name, "type": field.type.to_json(), **given}
 
 
 def _field_from(body: Any) -> Field:
     nullable, late = bool(body.get("nullable", False)), bool(body.get("addedLater", False))
-    return Field(body["name"], FieldType.from_json(body["type"]), nullable, body.get("storedName"), late)
+    return Field(
+        body["name"], FieldType.from_json(body["type"]), nullable, body.get("storedName"), late,
+        body.get("default"), body.get("comment"),
+    )  # fmt: skip
 
 
 _COMMENT_HINT = "write comments after --, not after #"
+_LINE_HINT = "write: name TYPE [KEY|SORT] [NULL] [DEFAULT 0] [COMMENT 'text'], or CHECK (condition)"
 _QUOTED = re.compile(r"""["'`\[]([^"'`\]]+)["'`\]](.*)""", re.DOTALL)
-_DEFINITION = re.compile(
-    r"(?P<name>[^\s,]+)\s+(?P<type>\w+\??|\w+\s*\([^)]*\)\??|\w+\s*<.*>\??)"
-    r"(?:\s+(?P<role>KEY|SORT))?(?:\s+(?P<not>NOT\s+)?(?P<null>NULL))?",
+_STRING = r"'(?:[^']|'')*'"
+_LITERAL = rf"(?:(?:DATE|TIME|TIMESTAMPTZ|TIMESTAMP|UUID|X)\s*)?{_STRING}|[-+]?[\w.]+(?:(?<=[eE])[-+]\d+)?"
+_OPTION = re.compile(
+    rf"\s+(?:(?P<role>KEY|SORT)|(?P<not>NOT\s+)?(?P<null>NULL)|DEFAULT\s+(?P<default>{_LITERAL})"
+    rf"|COMMENT\s+(?P<comment>{_STRING}))(?=\s|$)",
     re.IGNORECASE,
 )
+_DEFINITION = re.compile(
+    r"(?P<name>[^\s,]+)\s+(?P<type>\w+\??|\w+\s*\([^)]*\)\??|\w+\s*<.*>\??)"
+    rf"(?P<options>(?:{re.sub(r'[?]P<[a-z]+>', '?:', _OPTION.pattern)})*)",
+    re.IGNORECASE,
+)
+_CHECK_LINE = re.compile(r"(?:CONSTRAINT\s+(?P<name>\S+)\s+)?CHECK\s*\((?P<condition>.*)\)", re.IGNORECASE | re.DOTALL)
+_UNIQUE_LINE = re.compile(r"UNIQUE\s+KEYS", re.IGNORECASE)
+_COMMENT_LINE = re.compile(rf"COMMENT\s+({_STRING})", re.IGNORECASE)
+
+
+def _check_of(name: str | None, condition: str, others: Iterable[Check]) -> Check:
+    """Return a CHECK; the first one without a name is called check_1."""
+    if name is None:
+        taken = {each.name.casefold() for each in others}
+        name = next(free for i in count(1) if (free := f"check_{i}") not in taken)
+    return Check(name, condition)
+
+
+def parse_field(definition: str) -> Field:
+    """Return the value field that a line of ``%%sleeper create`` defines: ``fare DOUBLE NULL DEFAULT 0``.
+
+    Raises
+    ------
+    InvalidInput
+        When it cannot be read, or defines a key.
+    """
+    name, _, kind = definition.partition(" ")
+    if "?" in kind or _DEFINITION.fullmatch(definition) is None:  # such as a type with spaces in it
+        with suppress(InvalidInput):
+            (field,) = fields_of({name: kind})
+            return field
+    role, field = _field_of(None, definition)
+    if role:
+        raise InvalidInput(f"column {name!r} cannot be a key", hint="only value columns can be added")
+    return field
+
+
+def _field_of(number: int | None, definition: str) -> tuple[str, Field]:
+    """Return the role and the field of a line that defines a column."""
+    match, line = _DEFINITION.fullmatch(definition), "" if number is None else f"line {number}: "
+    if match is None:
+        raise InvalidInput(f"{line}cannot read {definition!r}", hint=_definition_hint(definition))
+    options: dict[str, str] = {}
+    for option in _OPTION.finditer(match["options"]):
+        given = {name: text for name, text in option.groupdict().items() if text is not None}
+        if options.keys() & given.keys():
+            hint = f"write {next(iter(given)).upper()} once"
+            raise InvalidInput(f"{line}cannot read {definition!r}", hint=hint)
+        options |= given
+    try:
+        of_type, is_null = parse_type(match["type"].rstrip("?")), "null" in options and "not" not in options
+        default = _default_in(options, match["name"], of_type)
+        comment = _unquoted(options["comment"]) if "comment" in options else None
+        nullable = is_null or match["type"].endswith("?")
+        field = Field(match["name"], of_type, nullable, default=default, comment=comment)
+    except InvalidInput as error:
+        if "#" not in definition:
+            raise
+        raise InvalidInput(f"{line}cannot read {definition!r}", hint=_COMMENT_HINT) from error
+    return options.get("role", "").upper(), field
+
+
+def _default_in(options: Mapping[str, str], name: str, of_type: FieldType) -> Any:
+    try:
+        return constant_of_literal(options["default"], of_type) if "default" in options else None
+    except InvalidInput as error:
+        raise InvalidInput(f"default of column {name!r}: {error.message}", hint=error.hint_parts) from error
+
+
+def constant_of_literal(text: str, of_type: FieldType) -> Any:
+    """Return the constant that a literal of SQL means for a type; None for NULL.
+
+    Raises
+    ------
+    InvalidInput
+        When the type cannot hold it exactly, or a text has no quotes.
+    """
+    if text.upper() == "NULL":
+        return None
+    quote = text.find("'")
+    if quote < 0 and of_type.name in {"string", "bytearray"}:
+        hint = "write it in quotes: 'JFK'" if of_type.name == "string" else "write X'00ff'"
+        raise InvalidInput(f"{text} is not a constant of type {of_type}", hint=hint)
+    if of_type.name == "bytearray" and not text.upper().startswith("X"):
+        raise InvalidInput(f"{text} is not a constant of type {of_type}", hint="write X'00ff'")
+    return constant(text if quote < 0 else _unquoted(text[quote:]), of_type.arrow, str(of_type))
+
+
+def _unquoted(text: str) -> str:
+    return text[1:-1].replace("''", "'")
 
 
 def _definition_hint(definition: str) -> str:
@@ -638,7 +906,7 @@ def _definition_hint(definition: str) -> str:
     if quoted := _QUOTED.fullmatch(definition):
         name = re.sub(r"\W+", "_", quoted[1].strip())
         return f"write {name}{quoted[2]}: names have no quotes, only letters, digits and _"
-    return _COMMENT_HINT if "#" in definition else "write: name TYPE [KEY|SORT] [NULL]"
+    return _COMMENT_HINT if "#" in definition else _LINE_HINT
 
 
 def fields_of(fields: Fields) -> tuple[Field, ...]:
@@ -648,28 +916,51 @@ def fields_of(fields: Fields) -> tuple[Field, ...]:
         if not all(isinstance(field, Field) for field in given):
             raise InvalidInput(f"{described(fields)} has no field types", hint='write {"id": "string", "n": "int"}')
         return given
-    for name, text in fields.items():
-        if not isinstance(text, str):
-            raise InvalidInput(f"the type of field {name!r} is {text!r}, not text", hint='write {"id": "string"}')
-    return tuple(
-        Field(name, parse_type(text.strip().removesuffix("?")), text.strip().endswith("?"))
-        for name, text in fields.items()
-    )
+    return tuple(_given_field(name, given) for name, given in fields.items())
+
+
+_MEMBERS = ("type", "default", "comment")
+
+
+def _given_field(name: str, given: Any) -> Field:
+    """Return a field from its type as text, or from a mapping with its type, default and comment."""
+    members = given if isinstance(given, Mapping) else {"type": given}
+    if unknown := [each for each in members if each not in _MEMBERS]:
+        raise NotFound.of("member", str(unknown[0]), _MEMBERS, where=f" of field {name!r}")
+    text = members.get("type")
+    if not isinstance(text, str):
+        raise InvalidInput(f"the type of field {name!r} is {text!r}, not text", hint='write {"id": "string"}')
+    of_type, nullable = parse_type(text.strip().removesuffix("?")), text.strip().endswith("?")
+    return Field(name, of_type, nullable, default=members.get("default"), comment=members.get("comment"))
 
 
 def _definitions(text: str) -> list[tuple[int, str]]:
-    """Return each field definition with its line; commas inside ``<>`` and ``()`` and ``--`` comments do not count."""
+    """Return each definition with its line; ``--`` begins a comment, except in quotes."""
     definitions = []
     for number, line in enumerate(text.splitlines(), 1):
-        depth, part = 0, ""
-        for c in line.partition("--")[0] + ",":
-            depth += (c in "<(") - (c in ">)")
-            if c == "," and depth == 0:
-                if part.strip():
-                    definitions.append((number, part.strip()))
-                part = ""
-            else:
-                part += c
-        if part.strip(" ,"):
-            raise InvalidInput(f"line {number}: a bracket is not closed in {line.strip()!r}", hint="close it")
+        parts, is_open = _parts_of(line)
+        if is_open:
+            raise InvalidInput(f"line {number}: a bracket or quote is not closed in {line.strip()!r}", hint="close it")
+        definitions += [(number, part.strip()) for part in parts if part.strip()]
     return definitions
+
+
+def _parts_of(line: str) -> tuple[list[str], bool]:
+    """Split a line at commas outside brackets and quotes; return also whether a bracket or quote stays open."""
+    parts, part, quoted = [], "", False
+    brackets: list[str] = []
+    for place, c in enumerate(line):
+        if not quoted and line.startswith("--", place):
+            break
+        quoted ^= c == "'"
+        if not quoted and (c in "()" or (c in "<>" and "(" not in brackets)):  # in (), < and > compare
+            if c in ")>" and brackets:
+                brackets.pop()
+            else:
+                brackets.append(c)
+        if c == "," and not brackets and not quoted:
+            parts.append(part)
+            part = ""
+        else:
+            part += c
+    return [*parts, part], bool(brackets) or quoted

@@ -33,7 +33,7 @@ from sleeper_nb.errors import (
     StorageError,
 )
 from sleeper_nb.model.checksums import DIGITS, checksum_of
-from sleeper_nb.model.evolution import keeps_columns, reads_files_of
+from sleeper_nb.model.evolution import keeps_columns, reads_files_of, without_new_promises
 from sleeper_nb.model.files import PAIR, FileReference, FileReferences, to_values
 from sleeper_nb.model.keys import KeyValue, key_from_json, key_to_json
 from sleeper_nb.model.partitions import (
@@ -43,7 +43,7 @@ from sleeper_nb.model.partitions import (
     Range,
     Region,
 )
-from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.model.snapshots import from_micros, to_micros
 from sleeper_nb.model.state import CommitPoint, TableState
 from sleeper_nb.model.statistics import ColumnStatistics
@@ -322,6 +322,10 @@ class MigrateStateStore(Transaction):
         return state.at(point)
 
 
+def _types(fields: Iterable[Field]) -> list[tuple[str, FieldType]]:
+    return [(field.name, field.type) for field in fields]
+
+
 def _check_new(references: Sequence[FileReference], state: TableState) -> None:
     if state.files.knows(*(reference.filename for reference in references)):
         known = next(reference.filename for reference in references if state.files.knows(reference.filename))
@@ -369,11 +373,14 @@ class SetSchema(Transaction):
     operation: ClassVar[str] = "alter"
 
     def validate(self, state: TableState) -> None:
-        """The new schema can read every file of the state, and no stored column gets another meaning."""
+        """The new schema can read every file of the state, and no stored column gets another meaning.
+
+        Whoever makes the change has checked the rows of the same state by the rules that are new.
+        """
         before = state.schema
         if self.schema_id <= state.schema_id or not keeps_columns(before, self.schema):
             raise StateRuleBroken("the schema was changed in the meantime", hint="alter the table again")
-        if not reads_files_of(before, self.schema):
+        if not reads_files_of(before, without_new_promises(before, self.schema)):
             raise StateRuleBroken("the table's files do not fit the new schema", hint="alter the table again")
 
     def apply(self, state: TableState, point: CommitPoint) -> TableState:
@@ -405,7 +412,7 @@ class ClearTable(Transaction):
             self.tree.check()
         if self.schema is None:
             return
-        if self.tree is None and self.schema.row_keys != state.schema.row_keys:
+        if self.tree is None and _types(self.schema.row_keys) != _types(state.schema.row_keys):
             now, new = (", ".join(f"{f.name} {f.text}" for f in s.row_keys) for s in (state.schema, self.schema))
             raise StateRuleBroken(
                 f"the row keys would change from {now} to {new}, which the partitions do not fit",

@@ -85,6 +85,7 @@ def reinitialise(
         )
     if schema:
         check_fit(table.properties.processed_as(state.processing), schema, tables.components.clock)
+        tables.components.engines.row_checks(schema)
     fresh, author = reinitialising.Fresh(schema, points), tables.components.author
     return reinitialising.reinitialise(table.store, table.name, fresh, force=force, dry_run=dry_run, author=author)
 

@@ -33,7 +33,7 @@ from sleeper_nb.model.properties import (
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import CommitPoint
-from sleeper_nb.model.transactions import ReplaceTable, initial_state
+from sleeper_nb.model.transactions import AddFiles, ReplaceTable, initial_state
 from sleeper_nb.operations.administration.create_plan import CreatePlan
 from sleeper_nb.operations.administration.instances import check_table_name
 from sleeper_nb.operations.administration.schema_commit import SchemaCommit
@@ -56,8 +56,10 @@ from sleeper_nb.operations.loading.key_sample import (
     sample_of_parquet,
     sample_size,
 )
+from sleeper_nb.operations.loading.row_checks import RowCheck
 from sleeper_nb.operations.loading.source_files import DEFAULT_CSV, CsvFormat, SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
+from sleeper_nb.operations.loading.unique_keys import UniqueKeysOfLoad
 from sleeper_nb.operations.split import initial_split_points
 from sleeper_nb.progress import finishing
 from sleeper_nb.session.table_opener import TableOpener
@@ -159,6 +161,7 @@ def _settings(tables: TableOpener, new: NewTable, schema: Schema) -> TableProper
         kind = new.properties.get(STATE_STORE) or new.state_store or files.new({})[STATE_STORE]
         settings = files.new({STATE_STORE: kind, **new.properties, TABLE_SCHEMA: schema_line(schema)})
     check_fit(settings, schema, components.clock)
+    components.engines.row_checks(schema)
     return settings
 
 
@@ -322,16 +325,13 @@ class _Load:
         sample = self._sample(schema)
         tree = self._tree(schema, settings, sample)
         state = initial_state(schema, tree, CommitPoint(0, self._tables.components.clock.now()))
+        checks, strategy = self._row_checks(schema), IngestSettings.of(settings).strategy
         if self._through_spark:
             from sleeper_nb.engines.spark import pipeline
 
-            found = pipeline.plan_frame(
-                self._engine(), state, self._sources, strategy=IngestSettings.of(settings).strategy
-            )
+            found = pipeline.plan_frame(self._engine(), state, self._sources, strategy=strategy, checks=checks)
         else:
-            found = plan_ingest(
-                state, self._sources, strategy=IngestSettings.of(settings).strategy, through_spark=False
-            )
+            found = plan_ingest(state, self._sources, strategy=strategy, through_spark=False, checks=checks)
         return CreatePlan(
             new.name,
             schema,
@@ -360,14 +360,14 @@ class _Load:
             return
         with finishing(self._tables.components.progress) as progress:
             progress.update("reading")
-            rows, notes = loading.read_sources_with_notes(self._sources, schema)
+            rows, notes = loading.read_sources_with_notes(self._sources, schema, checks=self._row_checks(schema))
             tree = self._tree(schema, target.settings, sample_of(rows, schema, sample_size(self._wanted.leaves)))
             progress.update(f"writing {rows.num_rows:,} rows")
             store = target.store
             files = write_rows(
                 store.storage, rows, schema, tree, IngestSettings.of(target.settings), store.clock.new_id
             )
-            published(store, files, lambda references: target.publish(tree, references))
+            published(store, files, lambda references: self._publish(target, schema, tree, references))
             if notes:
                 progress.finish("; ".join(notes))
 
@@ -375,12 +375,30 @@ class _Load:
         from sleeper_nb.engines.spark import pipeline
 
         store = target.store
-        load = pipeline.SparkLoad(self._engine(), store, self._sources, IngestSettings.of(target.settings))
+        settings = IngestSettings.of(target.settings)
+        load = pipeline.SparkLoad(self._engine(), store, self._sources, settings, row_checks=self._row_checks)
         tree = self._tree(schema, target.settings, self._sample(schema))
         load.run(
-            lambda: published(store, load.write(schema, tree), lambda references: target.publish(tree, references)),
+            lambda: published(
+                store,
+                load.write(schema, tree),
+                lambda references: self._publish(target, schema, tree, references),
+            ),
             self._tables.components.progress,
         )
+
+    def _publish(
+        self, target: _Target, schema: Schema, tree: PartitionTree, references: tuple[FileReference, ...]
+    ) -> Snapshot:
+        """Publish the table with files that were written; raise when it has unique keys, and they are not."""
+        clock = self._tables.components.clock
+        if schema.unique_keys and references:
+            unique = UniqueKeysOfLoad(target.store.storage, clock, AddFiles(references))
+            unique.check(initial_state(schema, tree, CommitPoint(0, clock.now())))
+        return target.publish(tree, references)
+
+    def _row_checks(self, schema: Schema) -> tuple[RowCheck, ...]:
+        return self._tables.components.engines.row_checks(schema)
 
     def _schema(self) -> Schema:
         wanted = self._wanted

@@ -5,19 +5,30 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from sleeper_nb.clock import Clock
-from sleeper_nb.engines.components import OpenTable
-from sleeper_nb.errors import ConfirmationNeeded, SleeperError
-from sleeper_nb.model.evolution import AddColumn, AddMember, SchemaChange, check_statistics
+from sleeper_nb.engines.components import Engines, OpenTable
+from sleeper_nb.errors import ConfirmationNeeded, InvalidInput, SleeperError
+from sleeper_nb.model.evolution import (
+    AddColumn,
+    AddMember,
+    DropColumn,
+    RenameColumn,
+    SchemaChange,
+    check_checks,
+    check_statistics,
+    without_new_promises,
+)
 from sleeper_nb.model.processing import PROCESSING_PROPERTIES, DataProcessing
 from sleeper_nb.model.properties import STATISTICS, TABLE_SCHEMA, TableProperties, schema_line
-from sleeper_nb.model.schema import Fields, Member, Schema, fields_of
+from sleeper_nb.model.schema import Check, Field, Fields, Member, Schema, fields_of, quoted_name
 from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import SetProcessing
 from sleeper_nb.operations.administration import alter as altering
 from sleeper_nb.operations.administration import property_files, property_listing
 from sleeper_nb.operations.administration.alter import AlterReport
+from sleeper_nb.operations.administration.new_rules import NewRule, RulesOf
 from sleeper_nb.operations.administration.property_listing import PropertyValue
 from sleeper_nb.operations.findings import Finding
 from sleeper_nb.operations.row_processing import Processor
@@ -127,8 +138,15 @@ def additions(columns: Fields) -> list[SchemaChange]:
     for path, text in columns.items():
         parent, dot, name = path.rpartition(".") if isinstance(path, str) else ("", "", path)
         (field,) = fields_of({name: text})
-        changes.append(AddMember(parent, Member(name, field.type, field.nullable)) if dot else AddColumn(field))
+        changes.append(AddMember(parent, _member(path, field)) if dot else AddColumn(field))
     return changes
+
+
+def _member(path: str, field: Field) -> Member:
+    if field.default is not None or field.comment is not None:
+        what = "a comment" if field.default is None else "a default"
+        raise InvalidInput(f"{path!r} cannot have {what}: it is a field of a struct", hint="leave it out")
+    return Member(field.name, field.type, field.nullable)
 
 
 def alter(table: OpenTable, changes: Sequence[SchemaChange], *, dry_run: bool, message: str | None) -> AlterReport:
@@ -140,6 +158,7 @@ def alter(table: OpenTable, changes: Sequence[SchemaChange], *, dry_run: bool, m
         changes,
         table.processing_of(table.store.load()),
         dry_run=dry_run,
+        rules=new_rules(table.components.engines, changes),
         author=table.components.author,
         message=message,
     )
@@ -147,3 +166,37 @@ def alter(table: OpenTable, changes: Sequence[SchemaChange], *, dry_run: bool, m
         schema = {TABLE_SCHEMA: schema_line(table.store.load().schema)}
         table.components.property_files.change(table.entry.id, schema, lambda _: None)
     return report
+
+
+def new_rules(engines: Engines, changes: Sequence[SchemaChange]) -> RulesOf:
+    """Return what tells which rules the rows must keep for some changes, as an alteration takes it."""
+    return partial(_new_rules, engines, changes)
+
+
+def _new_rules(engines: Engines, changes: Sequence[SchemaChange], before: Schema, after: Schema) -> Sequence[NewRule]:
+    """Return what the rows must keep so that one schema may follow another; raise when its CHECKs do not fit it."""
+    if any(isinstance(change, RenameColumn | DropColumn) for change in changes):
+        check_checks({each.check.name: each.broken.columns for each in engines.row_checks(before)}, changes)
+    nullable = {field.column for field in before.values if field.nullable}
+    rules = [
+        NewRule(
+            f"column {field.name!r} is NULL",
+            engines.condition(f"{quoted_name(field.name)} IS NULL", without_new_promises(before, after)),
+            whole_files=True,
+        )
+        for field in after.values
+        if not field.nullable and field.column in nullable
+    ]
+    types = {field.column: field.type for field in before.values}
+    widened = {field.name for field in after.values if types.get(field.column, field.type) != field.type}
+    for check in after.checks:
+        if check in before.checks and not widened:
+            continue
+        bound = engines.row_check(check, after, planned=True)
+        if check not in before.checks or widened & bound.broken.columns:  # a wider type may compare otherwise
+            rules.append(NewRule(_false(check), bound.broken))
+    return rules
+
+
+def _false(check: Check) -> str:
+    return f"check {check.name!r} ({check.condition}) is false"

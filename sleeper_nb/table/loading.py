@@ -88,12 +88,17 @@ def _plan(
     table: OpenTable, state: TableState, rows: Sequence[IngestSource], matching: Matching, *, through_spark: bool
 ) -> IngestPlan:
     strategy = table.properties[INGEST_STRATEGY]
+    checks = table.components.engines.row_checks(state.schema)
     if sources.is_spark(rows):
         from sleeper_nb.engines.spark import pipeline
 
-        plan = pipeline.plan_frame(table.components.engines.spark(), state, rows, matching, strategy=strategy)
+        plan = pipeline.plan_frame(
+            table.components.engines.spark(), state, rows, matching, strategy=strategy, checks=checks
+        )
     else:
-        plan = plan_ingest(state, rows, strategy=strategy, through_spark=through_spark, matching=matching)
+        plan = plan_ingest(
+            state, rows, strategy=strategy, through_spark=through_spark, matching=matching, checks=checks
+        )
     differences = tuple(replace(each, hint=for_table(each.hint, table.name)) for each in plan.differences)
     return replace(plan, differences=differences)
 
@@ -109,7 +114,8 @@ def _ingest(
     def add() -> Snapshot:
         with finishing(table.components.progress) as progress:
             progress.update("reading")
-            rows, notes = sources.read_sources_with_notes(data, schema, matching)
+            checks = table.components.engines.row_checks(schema)
+            rows, notes = sources.read_sources_with_notes(data, schema, matching, checks=checks)
             progress.update(f"writing {rows.num_rows:,} rows")
             snapshot = ingest.ingest_arrow(
                 table.store,
@@ -143,6 +149,7 @@ def _bulk_import(
             job_id=job_id,
             settings=IngestSettings.of(table.properties),
             progress=table.components.progress,
+            row_checks=table.components.engines.row_checks,
         )
 
     if job_id is None:

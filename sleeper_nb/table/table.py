@@ -12,13 +12,24 @@ from sleeper_nb.catalog.catalog_base import steady
 from sleeper_nb.display.listings import Pictured
 from sleeper_nb.engines.components import OpenTable
 from sleeper_nb.errors import Action, InvalidInput
-from sleeper_nb.model.evolution import DropColumn, RenameColumn, SchemaChange, WidenColumn
+from sleeper_nb.model.evolution import (
+    AddCheck,
+    DropCheck,
+    DropColumn,
+    RenameColumn,
+    SchemaChange,
+    SetComment,
+    SetDefault,
+    SetNotNull,
+    SetUniqueKeys,
+    WidenColumn,
+)
 from sleeper_nb.model.jobs import Job, Lease
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.savepoints import Savepoint
-from sleeper_nb.model.schema import Field, Schema, parse_type
+from sleeper_nb.model.schema import Check, Field, Schema, parse_type
 from sleeper_nb.model.snapshots import (
     SavepointReference,
     Snapshot,
@@ -618,33 +629,54 @@ class Table(Report):
     @checked
     def alter(
         self,
-        add_columns: Mapping[str, str] | Iterable[Field] | None = None,
+        add_columns: Mapping[str, Any] | Iterable[Field] | None = None,
         rename_columns: Mapping[str, str] | None = None,
         drop_columns: Iterable[str] = (),
         *,
         types: Mapping[str, str] | None = None,
+        defaults: Mapping[str, Any] | None = None,
+        not_null: Mapping[str, bool] | None = None,
+        checks: Mapping[str, str | None] | None = None,
+        comments: Mapping[str, str | None] | None = None,
+        comment: str | None = None,
+        unique_keys: bool | None = None,
         dry_run: bool = False,
         message: str | None = None,
     ) -> AlterReport:
-        """Add, rename, drop and widen value columns, by one commit that changes only metadata.
+        """Change value columns, their types, rules and comments, by one commit that changes only metadata.
 
         Older versions keep their columns, and so do queries of them; `at` with ``schema="current"`` reads them with the
-        current ones. Loads and compactions that run meanwhile are not disturbed.
+        current ones. Loads and compactions that run meanwhile are not disturbed, except that a load without a new rule
+        is refused, and can be run again.
 
         Parameters
         ----------
         add_columns
-            Names with their types, which must be nullable: ``{"note": "string?"}``. Existing rows have NULL there.
+            Names with their types, which must be nullable: ``{"note": "string?"}``, or with a default and a comment:
+            ``{"n": {"type": "int?", "default": 0}}``. Existing rows have NULL there, also when there is a default.
             ``{"address.zip": "string?"}`` adds a field to a struct, also to those of a list.
         rename_columns
             New names by current names.
         drop_columns
-            Names. Columns are dropped first, then renamed, then added, then widened: so a name can be used again.
+            Names. Columns are dropped first, then renamed, then added, then widened: so a name can be used again. The
+            other parameters use the new names.
         types
             Wider types by names: ``{"n": "long", "address.code": "int"}``. A type becomes one that holds all of its
             values: tinyint, smallint, int, long, decimal; float, double; a decimal with more digits. Older files are
             read with the wider type. Row keys and sort keys keep their types: partitions and the order of files depend
             on them.
+        defaults
+            Constants by columns, for rows whose load does not name the column: ``{"fare": 0}``; None drops a default.
+        not_null
+            Whether a column refuses NULL: ``{"fare": True}``.
+        checks
+            Conditions on each row by name: ``{"fare_positive": "fare >= 0"}``; None drops the check of that name. A
+            check whose column gets a wider type is checked again.
+        comments, comment
+            Texts by columns, None to drop one; the text of the table, "" to drop it.
+        unique_keys
+            Whether no two rows may have the same row keys. New rules are checked by the rows that exist; of all their
+            files only those are read that may break them.
         dry_run
             Only return what would change.
         message
@@ -653,18 +685,25 @@ class Table(Report):
         Raises
         ------
         NotFound
-            When there is no such column; the hint names the nearest.
+            When there is no such column or check; the hint names the nearest.
         AlreadyExists
             When the new name is taken, in any case of its letters.
         InvalidInput
-            When no change is given; when a key is named, or a column that the table's filters or aggregations use; or
-            when a new column is not nullable, or a type cannot hold all values. Nothing is changed by this or any other
-            error.
+            When no change is given; when a key is named, or a column that the table's filters, aggregations or checks
+            use; when a new column is not nullable, or a type cannot hold all values; when a row breaks a new rule, or a
+            check is no condition on one row. Nothing is changed by this or any other error.
         """
-        changes: list[SchemaChange] = [DropColumn(name) for name in drop_columns]
+        changes: list[SchemaChange] = [DropCheck(name) for name, text in (checks or {}).items() if text is None]
+        changes += [DropColumn(name) for name in drop_columns]
         changes += [RenameColumn(name, to) for name, to in (rename_columns or {}).items()]
         changes += configuring.additions({} if add_columns is None else add_columns)
         changes += [WidenColumn(name, parse_type(text)) for name, text in (types or {}).items()]
+        changes += [SetDefault(name, default) for name, default in (defaults or {}).items()]
+        changes += [SetNotNull(name, is_set) for name, is_set in (not_null or {}).items()]
+        changes += [AddCheck(Check(name, text)) for name, text in (checks or {}).items() if text is not None]
+        changes += [SetComment(name, text) for name, text in (comments or {}).items()]
+        changes += [] if comment is None else [SetComment(None, comment)]
+        changes += [] if unique_keys is None else [SetUniqueKeys(unique_keys)]
         return configuring.alter(self._opened, changes, dry_run=dry_run, message=message)
 
     # Maintain the table.

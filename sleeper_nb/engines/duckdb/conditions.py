@@ -85,8 +85,17 @@ class DuckDBCondition:
     reach: Test = field(default=ANY_ROW, compare=False, repr=False)
 
     @classmethod
-    def of(cls, text: str, schema: Schema, connect: Callable[[], duckdb.DuckDBPyConnection]) -> Self:
+    def of(
+        cls,
+        text: str,
+        schema: Schema,
+        connect: Callable[[], duckdb.DuckDBPyConnection],
+        *,
+        repeatable: bool = False,
+    ) -> Self:
         """Parse a condition and check it against a schema; no row is read.
+
+        With `repeatable`, it is also refused when it may be another for the same row later, as with ``now()``.
 
         Raises
         ------
@@ -98,6 +107,8 @@ class DuckDBCondition:
             tree = _parsed(connection, text, schema.names)
             nodes = [node for node in tree_nodes(tree) if "class" in node]
             _judge(text, nodes)
+            if repeatable:
+                _check_repeatable(connection, text, nodes, schema.names)
             parts = {part.casefold() for node in nodes for part in node.get("column_names", ())}
             named = pa.schema([field for field in schema.arrow if field.name.casefold() in parts])
             _bind(connection, text, named, schema.names, nodes)
@@ -105,6 +116,12 @@ class DuckDBCondition:
         necessary = tuple(dict.fromkeys(each for each in comparisons if each is not None))
         understood = None not in comparisons
         return cls(text, columns, named, schema.names, necessary, connect, is_understood=understood)
+
+    @classmethod
+    def broken(cls, text: str, schema: Schema, connect: Callable[[], duckdb.DuckDBPyConnection]) -> Self:
+        """Return the condition that rows meet for which a CHECK is false; errors as of `of`, about the CHECK itself."""
+        cls.of(text, schema, connect, repeatable=True)  # it is one expression, so no bracket in it ends the NOT
+        return cls.of(f"NOT (\n{text}\n)", schema, connect)
 
     def planned(self, connection: duckdb.DuckDBPyConnection, schema: Schema) -> Self:
         """Return the condition with its `reach`, as a connection of the planning database finds it.
@@ -237,6 +254,34 @@ def _judge(text: str, nodes: Iterable[Mapping[str, Any]]) -> None:
             raise _condition_error(
                 text, f"function {name!r} is not allowed in a condition", "compute with columns only"
             )
+
+
+def _check_repeatable(
+    connection: duckdb.DuckDBPyConnection, text: str, nodes: Iterable[Mapping[str, Any]], names: Iterable[str]
+) -> None:
+    """Raise for a condition with the time, a random value, or anything else that is not only of the row."""
+    changing = {name for (name,) in connection.execute(_CHANGING).fetchall()} | _OF_NOW
+    columns = {name.casefold() for name in names}
+    for node in nodes:
+        name = str(node.get("function_name", "")).casefold()
+        if len(words := node.get("column_names", ())) == 1 and words[0].casefold() not in columns:
+            name = words[0].casefold()  # a function without brackets: current_date
+        if name in changing or (name == "age" and len(node["arguments"]) == 1):
+            message = f"{name!r} has another value later or elsewhere"
+            raise _condition_error(text, message, "compute with the columns of the row and constants only")
+
+
+_CHANGING: Final = """
+    SELECT function_name FROM duckdb_functions()
+    WHERE (function_type = 'scalar' AND stability <> 'CONSISTENT')
+       OR (function_type = 'macro' AND regexp_matches(macro_definition, 'current_|now\\(|random|setting|session'))
+"""
+_OF_NOW: Final = frozenset({
+    "current_catalog", "current_database", "current_date", "current_localtime", "current_localtimestamp",
+    "current_role", "current_schema", "current_time", "current_timestamp", "current_user", "localtime",
+    "localtimestamp", "session_user", "user",
+})  # fmt: skip
+"""Functions of the moment or the session that DuckDB does not list as such; most are written without brackets."""
 
 
 def _bind(

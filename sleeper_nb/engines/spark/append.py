@@ -16,7 +16,7 @@ How ``df.write.format("sleeper").mode("append").save()`` works:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,8 +32,9 @@ from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.jobs import MadeBefore
 from sleeper_nb.model.partitions import PartitionTree
 from sleeper_nb.model.schema import Schema
-from sleeper_nb.operations.loading.conform import conform, for_table
+from sleeper_nb.operations.loading.conform import conform, for_table, raise_first
 from sleeper_nb.operations.loading.ingest import IngestSettings, discard_run, write_rows
+from sleeper_nb.operations.loading.row_checks import OpenedChecks, RowCheck, opened_checks
 from sleeper_nb.storage.filesystem import Storage
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class AppendPlan:
         The id of this append; the names of its files begin with it.
     began
         When it was planned.
-    schema, tree, settings, storage
+    schema, tree, settings, storage, checks
         The table's, at that moment.
     """
 
@@ -73,6 +74,7 @@ class AppendPlan:
     tree: PartitionTree
     settings: IngestSettings
     storage: Storage
+    checks: tuple[RowCheck, ...] = ()
 
     def written(self, rows: pa.Table) -> Iterator[FileReference]:
         """Write conformed rows to new files, and yield the references that the table gets."""
@@ -141,7 +143,8 @@ class AppendWriter(DataSourceArrowWriter):
             settings = IngestSettings.of(table.properties())
             clock, storage = table.store.clock, table.store.storage
             plan = AppendPlan(clock.new_id(), clock.now(), state.schema, state.tree, settings, storage)
-            return cls(source, options, plan)
+            checks = tuple(check.picklable() for check in table.row_checks(state.schema))
+            return cls(source, options, replace(plan, checks=checks))
         finally:
             table.close()
 
@@ -152,11 +155,12 @@ class AppendWriter(DataSourceArrowWriter):
         context, references, handed_over = TaskContext.get(), list[FileReference](), b""
         attempt = context.attemptNumber() if context else 0
         try:
-            for rows in _runs(iterator, self.plan.schema):
-                if rows.nbytes <= HANDED_OVER_BYTES:
-                    handed_over = _packed(rows)
-                else:
-                    references += self.plan.written(rows)
+            with opened_checks(self.plan.checks) as checks:
+                for rows in _runs(iterator, self.plan.schema, checks):
+                    if rows.nbytes <= HANDED_OVER_BYTES:
+                        handed_over = _packed(rows)
+                    else:
+                        references += self.plan.written(rows)
         except BaseException as error:
             for filename in {reference.filename for reference in references}:
                 self.plan.storage.delete(filename)
@@ -245,7 +249,7 @@ def _check_columns(columns: StructType, schema: Schema, table: str) -> None:
         raise
 
 
-def _runs(batches: Iterator[pa.RecordBatch], schema: Schema) -> Iterator[pa.Table]:
+def _runs(batches: Iterator[pa.RecordBatch], schema: Schema, checks: OpenedChecks) -> Iterator[pa.Table]:
     """Yield the conformed rows of a task in parts of about `RUN_BYTES`; only the last part is smaller."""
     waiting: list[pa.Table] = []
     size = 0
@@ -253,6 +257,7 @@ def _runs(batches: Iterator[pa.RecordBatch], schema: Schema) -> Iterator[pa.Tabl
         if not batch.num_rows:
             continue
         rows = conform(pa.Table.from_batches([batch]), schema)
+        raise_first(tuple(checks.differences(rows)))
         waiting.append(rows)
         size += rows.nbytes
         if size >= RUN_BYTES:

@@ -60,6 +60,7 @@ from sleeper_nb.operations.loading.conform import (
     conform,
     grouped,
     no_place,
+    raise_first,
 )
 from sleeper_nb.operations.loading.file_formats import (
     BATCH_ROWS,
@@ -80,6 +81,7 @@ from sleeper_nb.operations.loading.ingest import (
 )
 from sleeper_nb.operations.loading.key_sample import KeySample, some_of
 from sleeper_nb.operations.loading.matching import EXACT, Matching
+from sleeper_nb.operations.loading.row_checks import OpenedChecks, RowCheck, opened_checks
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import (
     IngestSource,
@@ -223,19 +225,23 @@ def plan_frame(
     matching: Matching = EXACT,
     *,
     strategy: str,
+    checks: Sequence[RowCheck] = (),
 ) -> IngestPlan:
     """Return what an import of a Spark DataFrame would do; each task looks at its own rows."""
     schema, tree = state.schema, state.tree
+    in_tasks = [check.picklable() for check in checks]
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            compared = _compared(pa.Table.from_batches([batch]), schema, matching)
-            rows: list[dict[str, Any]] = [{"rows": compared.rows}]
-            rows += [{"difference": pickle.dumps(each)} for each in compared.differences]
-            if not compared.differences:
-                keys = pa.table({key.name: compared.columns[key.name] for key in schema.row_keys})
-                rows += [{"leaf": leaf, "rows": n} for leaf, n in rows_by_leaf(keys, tree, schema).items()]
-            yield pa.RecordBatch.from_pylist(rows, schema=_LOOKED_AT)
+        with opened_checks(in_tasks) as opened:
+            for batch in batches:
+                compared = _compared(pa.Table.from_batches([batch]), schema, matching)
+                differences = compared.differences or tuple(opened.differences(compared.table(schema)))
+                rows: list[dict[str, Any]] = [{"rows": compared.rows}]
+                rows += [{"difference": pickle.dumps(each)} for each in differences]
+                if not differences:
+                    keys = pa.table({key.name: compared.columns[key.name] for key in schema.row_keys})
+                    rows += [{"leaf": leaf, "rows": n} for leaf, n in rows_by_leaf(keys, tree, schema).items()]
+                yield pa.RecordBatch.from_pylist(rows, schema=_LOOKED_AT)
 
     def action(spark: SparkSession) -> tuple[list[Any], Conformed]:
         frame = frame_of(spark, sources, schema, matching)
@@ -413,12 +419,15 @@ def bulk_import(
     job_id: str | None = None,
     settings: IngestSettings = DEFAULT_INGEST,
     progress: Progress = SILENT,
+    row_checks: Callable[[Schema], Sequence[RowCheck]] = lambda _: (),
 ) -> Snapshot:
     """Import data through Spark in one commit; nothing is added when any row does not fit the table.
 
+    `row_checks` returns the CHECKs of a schema, which each task evaluates for its rows.
+
     The last line of the progress says how many rows a second were imported, and which leaf got far more than its share.
     """
-    load = SparkLoad(engine, store, sources, settings, matching)
+    load = SparkLoad(engine, store, sources, settings, matching, row_checks=row_checks)
     return load.run(
         lambda: write_and_commit(store, load.write, message=message, author=author, job_id=job_id), progress
     )
@@ -439,6 +448,8 @@ class SparkLoad:
         How files are written.
     matching
         How columns become those of the table.
+    row_checks
+        Returns the CHECKs of a schema, which each task evaluates for its rows.
     """
 
     def __init__(
@@ -448,9 +459,11 @@ class SparkLoad:
         sources: Sequence[IngestSource],
         settings: IngestSettings,
         matching: Matching = EXACT,
+        *,
+        row_checks: Callable[[Schema], Sequence[RowCheck]],
     ) -> None:
         self._engine, self._store, self._sources, self._settings = engine, store, sources, settings
-        self._matching = matching
+        self._matching, self._row_checks = matching, row_checks
         self._run_id, self._began = store.clock.new_id(), store.clock.now()
         self._references: list[FileReference] = []
         self._crowded: set[str] = set()  # folders in which several attempts may have written
@@ -460,10 +473,12 @@ class SparkLoad:
         storage, sources = self._store.storage, self._sources
         reached = [storage, *(source.storage for source in sources if isinstance(source, SourceFile))]
 
+        checks = self._row_checks(schema)
+
         def action(spark: SparkSession) -> tuple[list[Any], bool]:
             hand_over_keys(spark, reached)
             frame = _checked_frame(spark, sources, schema, self._matching)
-            rows = _write(spark, frame, schema, tree, storage, self._run_id, self._settings)
+            rows = _write(spark, frame, schema, tree, storage, self._run_id, self._settings, checks)
             return rows, spark.conf.get("spark.speculation", "false") == "true"
 
         rows, speculation = self._engine.run(action, "bulk import", expected_bytes=bytes_of(sources))
@@ -554,9 +569,11 @@ def _write(
     storage: Storage,
     run_id: str,
     settings: IngestSettings,
+    checks: Sequence[RowCheck],
 ) -> list[Any]:
     """Write the rows to files of their leaves, and return what each task reports about its file."""
     leaves, root = [leaf.id for leaf in tree.leaves], tree.root.id
+    in_tasks = [check.picklable() for check in checks]
 
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -569,8 +586,9 @@ def _write(
         # A task may be retried, or run twice at once: each attempt writes its own file.
         name = paths.data_file(folder, f"{run_id}-{Clock().new_id()}")
         counts: Counter[int] = Counter()
-        rows = (_conformed(batch, schema, counts) for batch in chain([first], batches))
-        file = write_sorted(storage, name, schema, rows, settings.writing)
+        with opened_checks(in_tasks) as opened:
+            rows = (_conformed(batch, schema, counts, opened) for batch in chain([first], batches))
+            file = write_sorted(storage, name, schema, rows, settings.writing)
         context = TaskContext.get()
         yield result(file, counts, context.attemptNumber() if context else 0)
 
@@ -582,11 +600,13 @@ def _write(
     return reports
 
 
-def _conformed(batch: pa.RecordBatch, schema: Schema, counts: Counter[int]) -> pa.Table:
+def _conformed(batch: pa.RecordBatch, schema: Schema, counts: Counter[int], checks: OpenedChecks) -> pa.Table:
     """Return a batch's rows without the number of their leaf, and count the rows of each leaf."""
     for each in pc.value_counts(batch.column(_LEAF)).to_pylist():
         counts[each["values"]] += each["counts"]
-    return conform(pa.Table.from_batches([batch]).drop_columns([_LEAF]), schema)
+    rows = conform(pa.Table.from_batches([batch]).drop_columns([_LEAF]), schema)
+    raise_first(tuple(checks.differences(rows)))
+    return rows
 
 
 def _leaf_number(tree: PartitionTree, schema: Schema) -> Column:

@@ -14,6 +14,7 @@ from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.properties import TableProperties
 from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot, VersionReference
+from sleeper_nb.operations.loading.row_checks import RowCheck
 from sleeper_nb.operations.row_processing import Processor
 from sleeper_nb.operations.scanning.scan_plan import (
     PlannedLeaf,
@@ -72,6 +73,8 @@ class SourceTable:
         Adds files that tasks wrote.
     record_failure
         Records a job that failed: its id, when it began, and the reason.
+    row_checks
+        Returns the CHECKs of a schema, parsed and bound.
     close
         Closes the instance.
     """
@@ -83,6 +86,7 @@ class SourceTable:
     leases_elsewhere: Callable[[], AbstractContextManager[Leases]]
     add_written: AddWritten
     record_failure: Callable[[str, datetime, str], None]
+    row_checks: Callable[[Schema], tuple[RowCheck, ...]]
     close: Callable[[], None]
 
     def resolve(self, reference: VersionReference | None) -> Resolved:

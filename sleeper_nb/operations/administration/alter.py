@@ -1,6 +1,7 @@
-"""Alter a table: add, rename and drop columns, or change types, by committing a new schema.
+"""Alter a table: change its columns, its rules or its comments, by committing a new schema.
 
-No data file is read or written.
+No data file is written. Rows are read only where the table gets a rule that they must keep: before the commit, and
+within it those that others have added meanwhile.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from sleeper_nb.model.evolution import SchemaChange, check_processing, evolved
 from sleeper_nb.model.processing import DataProcessing
 from sleeper_nb.model.schema import Field, Schema
 from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.model.state import TableState
 from sleeper_nb.model.transactions import SetSchema
+from sleeper_nb.operations.administration.new_rules import RowsChecked, RulesOf, no_rules
 from sleeper_nb.operations.administration.schema_commit import SchemaCommit
 from sleeper_nb.report import Grid, TableReport
 from sleeper_nb.state_store.state_store_base import StateStore
@@ -24,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AlterReport(TableReport):
-    """How the columns of a table changed; of a dry run, how they would change.
+    """How the columns and rules of a table changed; of a dry run, how they would change.
 
     Parameters
     ----------
@@ -55,16 +58,25 @@ class AlterReport(TableReport):
         return tuple((before, after) for before, after in pairs if before != after)
 
     def grid(self) -> Grid:
-        """Return a row for each column that changes."""
+        """Return a row for each column, and each rule of the table, that changes."""
         made = self.snapshot
         title = f"snapshot {made.id}: altered {self.table}" if made else f"would alter {self.table}"
         footer = f"schema {made.schema_id}; older versions keep their schemas" if made else "nothing was changed"
-        rows = tuple((_column_text(before), _column_text(after)) for before, after in self.changed)
-        return Grid(("before", "after"), rows, title, footer)
+        rows = [(_column_text(before), _column_text(after)) for before, after in self.changed]
+        old, new = (dict(schema.rules) for schema in (self.before, self.after))
+        rows += [
+            *((_rule_text(name, old.get(name)), _rule_text(name, new.get(name))) for name in old | new
+              if old.get(name) != new.get(name)),
+        ]  # fmt: skip
+        return Grid(("before", "after"), tuple(rows), title, footer)
 
 
 def _column_text(field: Field | None) -> str:
-    return "" if field is None else f"{field.name} {field.text}"
+    return "" if field is None else f"{field.name} {field.definition}"
+
+
+def _rule_text(name: str, text: str | None) -> str:
+    return "" if text is None else f"{name}: {text}"
 
 
 def alter(
@@ -74,6 +86,7 @@ def alter(
     processing: DataProcessing,
     *,
     dry_run: bool,
+    rules: RulesOf = no_rules,
     author: str | None = None,
     message: str | None = None,
 ) -> AlterReport:
@@ -89,6 +102,8 @@ def alter(
         How the table's properties process rows; the changes must not break it.
     dry_run
         Only return the plan.
+    rules
+        What the rows must keep.
     author, message
         Of the commit; with None, the message lists the changes.
 
@@ -99,16 +114,21 @@ def alter(
     """
     if not changes:
         hint = ("add one: ", Action('--add-column "note string?"', "add_columns={'note': 'string?'}"))
-        raise InvalidInput("no change of columns was given", hint=hint)
+        raise InvalidInput("no change was given", hint=hint)
     check_processing(processing, changes)
     before = store.load()
     after = evolved(before.schema, changes, before.schema_id + 1)
+    rows = RowsChecked(store.storage, rules)
+    rows.check(before, after)
     if dry_run:
         return AlterReport(name, before.schema, after, None)
+
+    def checked_change(state: TableState, schema_id: int, schema: Schema) -> SetSchema:
+        rows.check(state, schema)  # those that were added since
+        return SetSchema(schema_id, schema)
+
     schema_commit = SchemaCommit(
-        store,
-        lambda state, schema_id: evolved(state.schema, changes, schema_id),
-        lambda _, schema_id, schema: SetSchema(schema_id, schema),
+        store, lambda state, schema_id: evolved(state.schema, changes, schema_id), checked_change
     )
     old, change, snapshot = schema_commit.commit(author=author, message=message)
     logger.info("table %r: snapshot %d has schema %d", name, snapshot.id, snapshot.schema_id)

@@ -19,7 +19,8 @@ from sleeper_nb.operations.administration.table_templates import read_schema
 from sleeper_nb.report import Grid, TableReport, counted
 
 _PARTS = ("row-keys", "sort-keys", "values")
-_KEYS = ("schema", *_PARTS, "split-points", "properties")
+_RULES = ("checks", "comment", "unique-keys")
+_KEYS = ("schema", *_PARTS, *_RULES, "split-points", "properties")
 _HINT = 'write [tables.NAME], and below it: schema = "city STRING KEY, fare DOUBLE NULL"'
 
 PlannedAction = Literal["create", "change", "nothing", "cannot"]
@@ -50,7 +51,8 @@ def read_declarations(declared: str | Mapping[str, Any], source: str) -> tuple[T
     ----------
     declared
         ``[tables.NAME]`` with ``schema`` (lines as `Schema.from_ddl` takes them, or Sleeper's JSON) or ``row-keys``,
-        ``sort-keys`` and ``values`` (types by names), ``split-points`` and ``[tables.NAME.properties]``.
+        ``sort-keys`` and ``values`` (types by names, or tables of ``type``, ``default`` and ``comment``), perhaps with
+        ``checks``, ``comment`` and ``unique-keys``; then ``split-points`` and ``[tables.NAME.properties]``.
     source
         The name of the text, for errors.
 
@@ -102,6 +104,9 @@ def _schema(body: Mapping[str, Any]) -> Schema:
             "give the columns exactly once", hint="write either schema, or row-keys, sort-keys and values"
         )
     if "schema" in body:
+        if given := [name for name in _RULES if name in body]:
+            hint = "write it in schema: CHECK (fare >= 0), COMMENT 'text' or UNIQUE KEYS"
+            raise InvalidInput(f"{given[0]} is given beside schema", hint=hint)
         if not isinstance(body["schema"], str):
             raise InvalidInput("schema is not a string", hint='write schema = "city STRING KEY, fare DOUBLE NULL"')
         return read_schema(body["schema"], "schema")
@@ -109,7 +114,14 @@ def _schema(body: Mapping[str, Any]) -> Schema:
         raise InvalidInput(
             "row-keys, sort-keys and values take types by name", hint='write row-keys = {city = "string"}'
         )
-    return Schema(*parts)
+    checks = body.get("checks", {})
+    if not isinstance(checks, Mapping):
+        raise InvalidInput("checks are conditions by name", hint='write checks = {fare_positive = "fare >= 0"}')
+    unique = body.get("unique-keys", False)
+    if not isinstance(unique, bool):
+        raise InvalidInput(f"unique-keys is {unique!r}, not true or false", hint="write unique-keys = true")
+    keys, sorts, values = parts
+    return Schema(keys, sorts, values, checks=checks, comment=body.get("comment"), unique_keys=unique)
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
@@ -189,7 +201,7 @@ def _planned_change(
     if existing.name != declared.name:
         renaming = Action(f"rename {existing.name} …", f"session.rename_table({existing.name!r}, …)")
         raise InvalidInput(f"its name is {existing.name!r}", hint=("write that name, or: ", renaming))
-    if _columns(existing.schema) != _columns(declared.schema):
+    if _columns(existing.schema) != _columns(declared.schema) or existing.schema.rules != declared.schema.rules:
         altering = Action(f"alter {existing.name} …", "table.alter(…)")
         hint = (altering, " changes value columns; for key columns, delete or reinitialise the table")
         raise InvalidInput(f"its schema differs: {schema_difference(existing.schema, declared.schema)}", hint=hint)
@@ -209,13 +221,13 @@ def _planned_change(
 
 def _columns(schema: Schema) -> list[tuple[str, str, str]]:
     """Return what a declaration says of a schema: not the names that columns have in older files."""
-    return [(field.name, schema.role(field.name), field.text) for field in schema.fields]
+    return [(field.name, schema.role(field.name), field.definition) for field in schema.fields]
 
 
 def schema_difference(old: Schema, new: Schema) -> str:
     """Return how one schema differs from another, column by column: ``−fare, +note value string``."""
-    before = {field.name: f"{old.role(field.name)} {field.text}" for field in old.fields}
-    after = {field.name: f"{new.role(field.name)} {field.text}" for field in new.fields}
+    before = {field.name: f"{old.role(field.name)} {field.definition}" for field in old.fields} | dict(old.rules)
+    after = {field.name: f"{new.role(field.name)} {field.definition}" for field in new.fields} | dict(new.rules)
     parts = [f"−{name}" for name in before if name not in after]
     parts += [f"+{name} {after[name]}" for name in after if name not in before]
     parts += [

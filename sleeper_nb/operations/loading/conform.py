@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import difflib
 import shlex
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
 
@@ -79,6 +81,8 @@ class Difference:
         The first of them as text, and its row or line; "" where there is none.
     files
         The number of files in which the column is wrong.
+    unit
+        What `values` counts.
     """
 
     column: str
@@ -91,6 +95,7 @@ class Difference:
     example: str = ""
     place: str = ""
     files: int = 1
+    unit: str = "value"
 
     @property
     def change(self) -> str:
@@ -111,7 +116,7 @@ class Difference:
     def line(self) -> str:
         """The problem, its file, and how many values and files have it."""
         line = f"{self.problem}, in {self.source}" if self.source else self.problem
-        values = f"{self.count} values" if self.values > 1 and self.example else ""
+        values = f"{self.count} {self.unit}s" if self.values > 1 and self.example else ""
         files = f"{self.files:,} files" if self.files > 1 else ""
         return f"{line} ({' in '.join(filter(None, (values, files)))})" if values or files else line
 
@@ -186,18 +191,21 @@ class Conformed:
         Every way in which the data does not fit. A run raises the first and adds nothing.
     notes
         What was changed although every value fits.
+    place
+        Returns the name of a row of the data in messages, such as its line.
     """
 
     columns: Mapping[str, pa.ChunkedArray] = field(repr=False)
     rows: int
     differences: tuple[Difference, ...]
     notes: tuple[str, ...] = ()
+    place: Callable[[int], str] = field(default=row_number, repr=False, compare=False)
 
     def table(self, schema: Schema) -> pa.Table:
         """Return the rows with the schema's columns, order and types; raise the first difference, if any."""
         raise_first(self.differences)
         columns = [
-            self.columns[f.name] if f.name in self.columns else pa.nulls(self.rows, f.type.arrow) for f in schema.fields
+            self.columns[f.name] if f.name in self.columns else column_of_default(f, self.rows) for f in schema.fields
         ]
         return pa.table(columns, schema=schema.arrow)
 
@@ -247,8 +255,22 @@ def compare(raw: RawColumns, schema: Schema, matching: Matching = EXACT) -> Conf
     return compare_parts([raw], schema, matching)
 
 
+def column_of_default(target: Field, rows: int) -> pa.Array:
+    """Return a field's column of rows whose load does not name it: its default, or NULL without one."""
+    kind = target.type.arrow
+    return pa.nulls(rows, kind) if target.default is None else pa.repeat(pa.scalar(target.default, kind), rows)
+
+
+def with_default(column: pa.ChunkedArray, target: Field, is_named: Sequence[bool]) -> pa.ChunkedArray:
+    """Return a column of a field with its default in the rows that do not name the column."""
+    if target.default is None or all(is_named):
+        return column
+    default = pa.scalar(target.default, target.type.arrow)
+    return pc.if_else(pa.chunked_array([pa.array(is_named, pa.bool_())]), column, default)
+
+
 def compare_parts(parts: Sequence[RawColumns], schema: Schema, matching: Matching = EXACT) -> Conformed:
-    """Compare data that came in parts, as `compare` does; a column that a part lacks is null there."""
+    """Compare data that came in parts, as `compare` does; a column that a part lacks has its default there, or NULL."""
     names: Counter[str] = Counter()
     for part in parts:
         names |= Counter(part.names)  # keeps a name that occurs twice in any part
@@ -272,7 +294,7 @@ def compare_parts(parts: Sequence[RawColumns], schema: Schema, matching: Matchin
     noted = dict.fromkeys(note for part in parts for name, note in part.notes.items() if name in known)
     rows = sum(part.rows for part in parts)
     notes = (*noted, *extra_notes(extra), *null_notes(names, rows, schema))
-    return Conformed(columns, rows, grouped(differences), notes)
+    return Conformed(columns, rows, grouped(differences), notes, _place_in(parts))
 
 
 def extra_notes(names: Sequence[str]) -> tuple[str, ...]:
@@ -280,12 +302,25 @@ def extra_notes(names: Sequence[str]) -> tuple[str, ...]:
     return (f"left out, as the table lacks them: {', '.join(names)}",) if names else ()
 
 
+def _place_in(parts: Sequence[RawColumns]) -> Callable[[int], str]:
+    """Return the function that names a row of all parts."""
+    starts = list(accumulate((part.rows for part in parts), initial=0))
+
+    def place(row: int) -> str:
+        part = bisect_right(starts, row) - 1
+        return parts[part].place(row - starts[part]) if part < len(parts) else row_number(row)
+
+    return place
+
+
 def null_notes(names: Container[str], rows: int, schema: Schema) -> tuple[str, ...]:
-    """Return a note that names the columns that become NULL because the data has no values for them."""
-    absent = [field.name for field in schema.fields if field.nullable and field.name not in names]
-    if not absent or not rows:
-        return ()
-    return (f"NULL in every row, as the data has no values for it: {', '.join(absent)}",)
+    """Return notes that name the columns that are NULL, or their default, because the data has no values for them."""
+    absent = [field for field in schema.fields if field.name not in names] if rows else []
+    nulls = [field.name for field in absent if field.nullable and field.default is None]
+    defaults = [f"{field.name} = {field.default_text}" for field in absent if field.default is not None]
+    null_note = f"NULL in every row, as the data has no values for it: {', '.join(nulls)}"
+    default_note = f"the default in every row, as the data has no values for it: {', '.join(defaults)}"
+    return (*([null_note] if nulls else []), *([default_note] if defaults else []))
 
 
 def _column_of_parts(
@@ -302,7 +337,7 @@ def _column_of_parts(
         if target.name in part.columns:
             column = cast_column(part.columns[target.name], target, part.place, matching, is_row_key=is_row_key)
         else:
-            column = pa.chunked_array([pa.nulls(part.rows, target.type.arrow)])
+            column = pa.chunked_array([column_of_default(target, part.rows)])
         if unread or isinstance(column, Difference):
             wrong += unread or [column]
         elif not wrong:
@@ -342,7 +377,7 @@ def compare_names(
     """
     times, known = Counter(names), frozenset(schema.names)
     twice = [name for name, count in times.items() if count > 1]
-    missing = [f.name for f in schema.fields if f.name not in times and not f.nullable]
+    missing = [f.name for f in schema.fields if f.name not in times and not f.nullable and f.default is None]
     absent = [f.name for f in schema.fields if f.name not in times]
     unknown = [name for name in times if name not in known]
     differences = [

@@ -58,6 +58,7 @@ from sleeper_nb.operations.loading.conform import (
     inexact,
     row_number,
     with_count,
+    with_default,
 )
 from sleeper_nb.operations.loading.csv_text import (
     KeptLines,
@@ -754,8 +755,16 @@ def _parsed_by_arrow(block: bytes, schema: Schema) -> pa.Table | None:
         names = table.column_names
     except UnicodeDecodeError:
         return None
+    if any(f.default is not None and _may_be_null(table[f.name], f.name, block) for f in schema.fields):
+        return None
     # Arrow also returns the columns of the given schema that are not in the file; they have no value.
     return table.select([i for i in range(len(names)) if table.column(i).null_count < table.num_rows])
+
+
+def _may_be_null(column: pa.ChunkedArray, name: str, block: bytes) -> bool:
+    """Return whether some row may say null, which Arrow does not tell from a member that the row does not have."""
+    nulls = column.null_count
+    return 0 < nulls < len(column) or (nulls > 0 and (name.encode() in block or rb"\u" in block))
 
 
 def _may_be_deep(block: bytes) -> bool:
@@ -901,7 +910,8 @@ def _columns_of_objects(
             continue
         values = [row.get(key) for _, row in rows]
         try:
-            columns[name] = pa.chunked_array([convert(values, fields[name].type)])
+            column = pa.chunked_array([convert(values, fields[name].type)])
+            columns[name] = with_default(column, fields[name], [key in row for _, row in rows])
         except InexactValueError as error:
             difference = inexact(error, fields[name], place)
             differences.append(with_count(difference, values, partial(convert, kind=fields[name].type)))

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from sleeper_nb.errors import InvalidInput, OutcomeUnknown, SleeperError, StateRuleBroken, hint_text
-from sleeper_nb.model.evolution import reads_files_of
+from sleeper_nb.model.evolution import broken_promises, reads_files_of
 from sleeper_nb.model.files import FileReference
 from sleeper_nb.model.partitions import Partition, PartitionTree
 from sleeper_nb.model.properties import (
@@ -45,8 +45,10 @@ from sleeper_nb.operations.loading.conform import (
 )
 from sleeper_nb.operations.loading.file_formats import open_parquet, read_parquet, with_folder_values
 from sleeper_nb.operations.loading.matching import EXACT, Matching
+from sleeper_nb.operations.loading.row_checks import RowCheck
 from sleeper_nb.operations.loading.source_files import SourceFile
-from sleeper_nb.operations.loading.sources import IngestSource, InMemory, read_source
+from sleeper_nb.operations.loading.sources import IngestSource, InMemory, broken_checks, read_source
+from sleeper_nb.operations.loading.unique_keys import UniqueKeysOfLoad
 from sleeper_nb.report import Grid, TableReport, counted, rate_text
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
@@ -197,14 +199,27 @@ def write_and_commit(
     schema = rows_schema or state.schema
 
     def add_files(references: tuple[FileReference, ...]) -> Snapshot:
+        if not references:
+            return head
+        files = AddFiles(references)
+        unique = UniqueKeysOfLoad(store.storage, store.clock, files) if schema.unique_keys else None
+        if unique is not None:
+            unique.check(state)
+
         def change(newest: TableState) -> AddFiles:
             if newest.schema != schema and not reads_files_of(schema, newest.schema):
                 raise StateRuleBroken(
                     "the table's columns were changed while the rows were written", hint="run the ingest again"
                 )
-            return AddFiles(references)
+            if new := broken_promises(schema, newest.schema):
+                raise StateRuleBroken(
+                    f"the table was given {new[0]} while the rows were written", hint="run the ingest again"
+                )
+            if unique is not None:
+                unique.check(newest)
+            return files
 
-        return store.commit(change, message=message, author=author, job_id=job_id) if references else head
+        return store.commit(change, message=message, author=author, job_id=job_id)
 
     return published(store, write(schema, state.tree), add_files)
 
@@ -405,25 +420,28 @@ def plan_ingest(
     strategy: str,
     through_spark: bool,
     matching: Matching = EXACT,
+    checks: Sequence[RowCheck] = (),
 ) -> IngestPlan:
     """Return what an ingest of files and rows in memory would do, without changing anything.
 
     A Parquet file records its row count and nulls in its footer, so only its row keys are read, and columns whose type
-    differs from the table's.
+    differs from the table's; all of it where the table has CHECKs. Whether unique keys are unique is not looked up.
 
     Raises
     ------
     InvalidInput
         When the data can be read only once.
     """
-    inspected = [_inspect(source, state, matching) for source in sources]
+    inspected = [_inspect(source, state, matching, checks) for source in sources]
     by_leaf: Counter[str] = Counter()
     for each in inspected:
         by_leaf.update(each.by_leaf)
     differences = grouped(difference for each in inspected for difference in each.differences)
     rows = sum(each.rows for each in inspected)
     plan = plan_of_counts(state, rows, by_leaf, differences, strategy=strategy, through_spark=through_spark)
-    return replace(plan, notes=tuple(dict.fromkeys(note for each in inspected for note in each.notes)))
+    notes = dict.fromkeys(note for each in inspected for note in each.notes)
+    later = ("whether row keys are unique is checked by the load",) if state.schema.unique_keys else ()
+    return replace(plan, notes=(*notes, *later))
 
 
 def plan_of_counts(
@@ -456,8 +474,8 @@ class _Inspected:
     notes: tuple[str, ...]
 
 
-def _inspect(source: IngestSource, state: TableState, matching: Matching) -> _Inspected:
-    if isinstance(source, SourceFile) and source.format == "parquet":
+def _inspect(source: IngestSource, state: TableState, matching: Matching, checks: Sequence[RowCheck]) -> _Inspected:
+    if isinstance(source, SourceFile) and source.format == "parquet" and not checks:
         conformed = _inspect_parquet(source, state.schema, matching)
     else:
         if isinstance(source, InMemory) and isinstance(source.data, pa.RecordBatchReader):
@@ -465,7 +483,8 @@ def _inspect(source: IngestSource, state: TableState, matching: Matching) -> _In
                 "a RecordBatchReader can be read only once, so it cannot be planned",
                 hint="use reader.read_all(), and ingest the table that it returns",
             )
-        conformed = read_source(source, state.schema, matching)
+        read = read_source(source, state.schema, matching)
+        conformed = broken_checks(source, read, state.schema, checks)
     by_leaf: Mapping[str, int] = {}
     if not conformed.differences and conformed.rows:
         keys = pa.table({key.name: conformed.columns[key.name] for key in state.schema.row_keys})

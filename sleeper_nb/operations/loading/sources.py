@@ -8,7 +8,7 @@ as pandas means it, unless the column is masked.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,6 +33,7 @@ from sleeper_nb.operations.loading.conform import (
     raise_first,
     row_number,
     with_count,
+    with_default,
 )
 from sleeper_nb.operations.loading.file_formats import names_in, read_file
 from sleeper_nb.operations.loading.in_memory import arrow_of, is_pandas
@@ -41,6 +42,7 @@ from sleeper_nb.operations.loading.matching import EXACT, Matching
 from sleeper_nb.operations.loading.python_values import from_python
 from sleeper_nb.operations.loading.remote_files import Downloads, downloads, is_web_address
 from sleeper_nb.operations.loading.requested_casts import prepared_values
+from sleeper_nb.operations.loading.row_checks import RowCheck, opened_checks
 from sleeper_nb.operations.loading.source_files import (
     DEFAULT_CSV,
     CsvFormat,
@@ -167,13 +169,33 @@ def read_sources(sources: Iterable[IngestSource], schema: Schema, matching: Matc
 
 
 def read_sources_with_notes(
-    sources: Iterable[IngestSource], schema: Schema, matching: Matching = EXACT
+    sources: Iterable[IngestSource], schema: Schema, matching: Matching = EXACT, *, checks: Sequence[RowCheck] = ()
 ) -> tuple[pa.Table, tuple[str, ...]]:
-    """Return all rows as `read_sources` does, and notes on what the load changes although every value fits."""
+    """Return all rows as `read_sources` does, and notes on what the load changes although every value fits.
+
+    `checks` are the CHECKs that the rows must meet; a row that breaks one is a difference too.
+    """
+    sources = tuple(sources)
     read = [read_source(source, schema, matching) for source in sources]
     raise_first([difference for each in read for difference in each.differences])
+    tables = [each.table(schema) for each in read]
+    with opened_checks(checks) as opened:
+        parts = zip(sources, read, tables, strict=True)
+        raise_first([broken for part in parts for broken in opened.differences(*_placed(*part))])
     notes = dict.fromkeys(note for each in read for note in each.notes)
-    return pa.concat_tables([each.table(schema) for each in read]), tuple(notes)
+    return pa.concat_tables(tables), tuple(notes)
+
+
+def _placed(source: IngestSource, read: Conformed, rows: pa.Table) -> tuple[pa.Table, Callable[[int], str], str]:
+    return rows, read.place, source.label if isinstance(source, SourceFile) else ""
+
+
+def broken_checks(source: IngestSource, read: Conformed, schema: Schema, checks: Sequence[RowCheck]) -> Conformed:
+    """Return a source that was read, with the CHECKs that its rows break as differences."""
+    if read.differences or not checks:
+        return read
+    with opened_checks(checks) as opened:
+        return replace(read, differences=tuple(opened.differences(*_placed(source, read, read.table(schema)))))
 
 
 def notes_of(sources: Iterable[IngestSource], schema: Schema, matching: Matching = EXACT) -> tuple[str, ...]:
@@ -234,7 +256,13 @@ def _from_rows(rows: list[dict[str, Any]], schema: Schema, matching: Matching) -
     columns: dict[str, pa.ChunkedArray | Difference | None] = {}
     for key, name in zip(given, names, strict=True):
         values = [row.get(key) for row in rows]
-        columns[name] = _column(values, fields[name], matching) if name in fields else _untyped_column(values)
+        if name not in fields:
+            columns[name] = _untyped_column(values)
+            continue
+        column = _column(values, fields[name], matching)
+        if isinstance(column, pa.ChunkedArray):
+            column = with_default(column, fields[name], [key in row for row in rows])
+        columns[name] = column
     return _with_differences(names, columns, len(rows))
 
 

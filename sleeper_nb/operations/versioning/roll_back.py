@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from sleeper_nb.errors import InvalidInput
-from sleeper_nb.model.evolution import reads_files_of
+from sleeper_nb.errors import Action, InvalidInput
+from sleeper_nb.model.evolution import broken_promises, reads_files_of
 from sleeper_nb.model.files import data_files
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.model.state import TableState
@@ -156,6 +156,14 @@ def _change_to(to: Resolved, old: TableState, current: TableState) -> Rollback:
         raise InvalidInput(
             f"the rows of {to} do not fit the current schema of the table",
             hint=f"query that version instead: @{to.snapshot_id}",
+        )
+    if new := broken_promises(old.schema, current.schema):
+        dropping = Action("alter T --drop-check NAME", "table.alter(checks={name: None})")
+        if new == ("unique keys",):
+            dropping = Action("alter T --unique-keys false", "table.alter(unique_keys=False)")
+        raise InvalidInput(
+            f"the rows of {to} were not checked by {', '.join(new)}, which the table has now",
+            hint=("drop that first, roll back, and add it again: ", dropping),
         )
     return Rollback.between(current, old)
 

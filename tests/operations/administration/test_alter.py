@@ -455,7 +455,7 @@ def test_the_command_does_what_python_does(tmp_path: Path):
         assert (tmp_path / "x.csv").read_text().startswith('"k","n","c","note","p"')
         run("alter trips --drop-column c --drop-column note")
         for wrong, words in (
-            ("alter trips", "no change of columns was given\nhint: .*--add-column"),
+            ("alter trips", "no change was given\nhint: .*--add-column"),
             ("alter trips --add-column note", 'has no type\nhint: write --add-column "note string\\?"'),
             ("alter trips --add-column ''", "has no type"),
             ("alter trips --add-column 'x int'", 'must be nullable.*\nhint: write "x int\\?"'),

@@ -1,0 +1,140 @@
+"""Unique keys: no two rows of a table have the same row keys, which each load checks before it is committed.
+
+A key that occurs twice is two neighbours in the merge of sorted files. So a load merges the row keys of its new files
+and of the table's files whose keys overlap with them, leaf by leaf; no other file is opened. Rows that the table's
+filters drop count as well: they would be there again without the filters.
+
+A commit that loses against another one is checked again before its next try, against the files that came in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sleeper_nb.clock import Clock
+from sleeper_nb.errors import InvalidInput
+from sleeper_nb.model.keys import KeyValue, key_after
+from sleeper_nb.model.partitions import Partition, Range, Region
+from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.state import CommitPoint, TableState
+from sleeper_nb.model.transactions import AddFiles
+from sleeper_nb.operations.loading.row_checks import values_text
+from sleeper_nb.operations.scanning.read_rows import merged
+from sleeper_nb.operations.scanning.scan_plan import PlannedFile, files_in, plan_scan
+from sleeper_nb.storage.data_files import run_starts
+from sleeper_nb.storage.filesystem import Storage
+
+Key = tuple[KeyValue, ...]
+
+
+class UniqueKeysOfLoad:
+    """Checks the files of one load, at first against the whole table, and then against what was added since.
+
+    Parameters
+    ----------
+    storage, clock
+        The table's.
+    change
+        The files of the load, which are written.
+    """
+
+    def __init__(self, storage: Storage, clock: Clock, change: AddFiles) -> None:
+        self._storage, self._clock, self._change = storage, clock, change
+        self._compared: set[str] | None = None  # the files of the table that have no key of the load
+
+    def check(self, state: TableState) -> None:
+        """Raise when a row key of the load occurs twice in it, or is in a state of the table.
+
+        Raises
+        ------
+        InvalidInput
+            Names such a key.
+        StateRuleBroken
+            When the state does not allow the load at all.
+        """
+        if not state.schema.unique_keys:
+            return
+        self._change.validate(state)
+        after = self._change.apply(state, CommitPoint(state.snapshot_id + 1, self._clock.now()))
+        new = {reference.filename for reference in self._change.references}
+        for leaf, part in _parts_with(after, new):
+            files = files_in(after, leaf, part)
+            if self._compared is not None:
+                files = [each for each in files if each.filename in new or each.filename not in self._compared]
+                if all(each.filename in new for each in files):
+                    continue
+            key = repeated_key(files, after.schema, self._storage)
+            if key is not None:
+                raise self._refused(key, [each for each in files if each.filename in new], after.schema)
+        self._compared = (self._compared or set()) | set(state.files.active["filename"].to_pylist())
+
+    def _refused(self, key: Key, new: Sequence[PlannedFile], schema: Schema) -> InvalidInput:
+        region = _region_of(schema, [key])
+        parts = [(each, (each.region or region).intersect(region)) for each in new]
+        found = [each._replace(region=part) for each, part in parts if part is not None]
+        names = [field.name for field in schema.row_keys]
+        rows = sum(batch.num_rows for batch in merged(found, schema, self._storage, columns=names))
+        where = f"occurs {rows:,} times in the rows" if rows > 1 else "is in the table already"
+        return InvalidInput(
+            f"the row key {_text(key, schema)} {where}, and the table has unique keys; nothing was added",
+            hint="load each row key once",
+        )
+
+
+def check_unique(state: TableState, storage: Storage) -> None:
+    """Raise `InvalidInput` when two rows of a state have the same row keys; names such a key."""
+    for leaf in plan_scan(state).leaves:
+        key = repeated_key(leaf.files, state.schema, storage)
+        if key is not None:
+            raise InvalidInput(
+                f"the keys are not unique: the row key {_text(key, state.schema)} occurs more than once",
+                hint="keep one row of each key before",
+            )
+
+
+def repeated_key(files: Sequence[PlannedFile], schema: Schema, storage: Storage) -> Key | None:
+    """Return the first row key that two rows of some files of a leaf have; None when there is none."""
+    names = [key.name for key in schema.row_keys]
+    last: pa.RecordBatch | None = None
+    for batch in merged(files, schema, storage, columns=names):
+        if not batch.num_rows:
+            continue
+        rows = pa.concat_batches([last, batch]) if last is not None else batch
+        starts = run_starts(rows, names)
+        if len(starts) < rows.num_rows:
+            at = next((i for i, start in enumerate(starts.tolist()) if start != i), len(starts))
+            return tuple(rows[name][at].as_py() for name in names)
+        last = rows.slice(rows.num_rows - 1)
+    return None
+
+
+def _parts_with(state: TableState, names: Collection[str]) -> Iterator[tuple[Partition, Region]]:
+    """Yield each leaf that has some of the files, and the part of its region in which they have keys."""
+    rows = state.files.active
+    rows = rows.filter(pc.is_in(rows["filename"], pa.array(list(names), pa.string())))
+    owners = rows["partition_id"].to_pylist()
+    ends: dict[str, list[Key]] = {}
+    for end in ("min_", "max_"):
+        columns = [rows[f"{end}{key.name}"].to_pylist() for key in state.schema.row_keys]
+        for owner, key in zip(owners, zip(*columns, strict=True), strict=True):
+            ends.setdefault(owner, []).append(key)
+    for owner, keys in ends.items():
+        leaf = state.tree[owner]
+        part = leaf.region.intersect(_region_of(state.schema, keys))
+        if part is not None:
+            yield leaf, part
+
+
+def _region_of(schema: Schema, keys: Iterable[Key]) -> Region:
+    """Return the smallest region that holds some keys."""
+    region = Region.whole(schema)
+    for i, (field, values) in enumerate(zip(schema.row_keys, zip(*keys, strict=True), strict=True)):
+        region = region.narrowed(i, Range(min(values), key_after(field, max(values))))
+    return region
+
+
+def _text(key: Key, schema: Schema) -> str:
+    return values_text({field.name: value for field, value in zip(schema.row_keys, key, strict=True)})
