@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import logging
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -139,8 +141,8 @@ class _RefusedError(Exception):
         self.problem, self.hint = problem, hint
 
 
-def find_parquet(store: StateStore, sources: Sequence[str | Path]) -> tuple[SourceFile, ...]:
-    """Return the files that some paths, folders, globs and addresses name.
+def find_parquet(store: StateStore, sources: Sequence[str | Path]) -> dict[str, SourceFile]:
+    """Return the files that some paths, folders, globs and addresses name, by their real addresses.
 
     Raises
     ------
@@ -161,11 +163,15 @@ def find_parquet(store: StateStore, sources: Sequence[str | Path]) -> tuple[Sour
     for address in found:
         if not store.storage.outside.has(address):
             raise file_not_allowed(address)
-    return tuple(found.values())
+    return found
 
 
 def plan_files(
-    store: StateStore, state: TableState, files: Sequence[SourceFile], statistics: StatisticsColumns, progress: Progress
+    store: StateStore,
+    state: TableState,
+    files: Mapping[str, SourceFile],
+    statistics: StatisticsColumns,
+    progress: Progress,
 ) -> AddFilesPlan:
     """Return what adding files would do, without changing anything."""
     examined = _examine_all(store, state, files, statistics, progress)
@@ -193,7 +199,7 @@ def plan_files(
 
 def add_files(
     store: StateStore,
-    files: Sequence[SourceFile],
+    files: Mapping[str, SourceFile],
     statistics: StatisticsColumns,
     progress: Progress,
     *,
@@ -272,13 +278,17 @@ def _refusals(examined: Sequence[_Examined]) -> tuple[Refusal, ...]:
 
 
 def _examine_all(
-    store: StateStore, state: TableState, files: Sequence[SourceFile], statistics: StatisticsColumns, progress: Progress
+    store: StateStore,
+    state: TableState,
+    files: Mapping[str, SourceFile],
+    statistics: StatisticsColumns,
+    progress: Progress,
 ) -> list[_Examined]:
     """Examine each file, several at a time."""
     examiner = _Examiner(state, statistics)
     examined = []
     with ThreadPoolExecutor(store.storage.at_once) as pool:
-        for i, each in enumerate(pool.map(examiner.examine, files)):
+        for i, each in enumerate(pool.map(examiner.examine, files, files.values())):
             if not i % 100:
                 progress.update("examining files", i, len(files))
             examined.append(each)
@@ -300,6 +310,7 @@ class _Examiner:
         self._schema, self._tree = state.schema, state.tree
         self._fields = state.schema.in_files.fields
         self._expected = [(each.column, _plain(each.type.arrow)) for each in self._fields]
+        self._names, self._types = map(list, zip(*self._expected, strict=True))
         self._late = {each.name for each in self._fields if each.late}
         self._keys = pa.schema([pa.field(each.name, each.type.arrow) for each in state.schema.fields
                                 if each.name in state.schema.sort_order])  # fmt: skip
@@ -307,9 +318,12 @@ class _Examiner:
             each.column: each.type.name for each in statistics.fields(state.schema) if each.type.name in _WHOLE_NUMBERS
         }
 
-    def examine(self, file: SourceFile) -> _Examined:
+        leaves = state.tree.leaves
+        cut_by_first = all(each.is_leaf or each.dimension == 0 for each in state.tree.partitions)
+        self._starts: list[Any] | None = [leaf.region.ranges[0].min for leaf in leaves[1:]] if cut_by_first else None
+
+    def examine(self, address: str, file: SourceFile) -> _Examined:
         """Return what the table would refer to, or why the file cannot be added."""
-        address = real_address(file.address)
         try:
             _check_address(address)
             return self._examine(file, address)
@@ -324,17 +338,22 @@ class _Examiner:
     def _examine(self, file: SourceFile, address: str) -> _Examined:
         size, stamp = file.storage.stamped(file.path)
         with file.storage.input(file.path) as stream, pq.ParquetFile(stream) as opened:
-            self._check_columns(opened.schema_arrow)
-            rows = opened.metadata.num_rows
-            if not rows:
+            columns, metadata = opened.schema_arrow, opened.metadata  # each is made anew whenever it is asked for
+            self._check_columns(columns)
+            if not metadata.num_rows:
                 return _Examined(address)
-            self._check_values(opened)
-            keys, by_leaf = self._read_keys(opened)
+            with_nulls, with_nan = self._uncertain(columns, metadata)
+            keys, by_leaf = self._read(opened, columns, with_nulls, with_nan)
+            if keys.rows != metadata.num_rows:
+                problem = f"has {keys.rows:,} rows; its footer says {metadata.num_rows:,}"
+                raise _RefusedError(problem, "write it again")
             ends = tuple(keys.least), tuple(keys.greatest)
-            known = tuple(self._statistics(opened))
-        return _Examined(address, DataFile(address, rows, size, *ends, stamp, known), by_leaf)
+            known = tuple(self._statistics(columns, metadata))
+        return _Examined(address, DataFile(address, keys.rows, size, *ends, stamp, known), by_leaf)
 
     def _check_columns(self, found: pa.Schema) -> None:
+        if found.names == self._names and found.types == self._types:
+            return
         names, types = found.names, [_plain(kind) for kind in found.types]
         wanted = [each for each in self._expected if each[0] in names or each[0] not in self._late]
         if list(zip(names, types, strict=True)) == wanted:
@@ -352,66 +371,77 @@ class _Examiner:
         order = ", ".join(name for name, _ in wanted)
         raise _RefusedError(f"has its columns in another order than the table: {order}", _COPY)
 
-    def _check_values(self, opened: pq.ParquetFile) -> None:
-        """Raise for nulls where the table has none, and for NaN that the file's statistics do not count."""
-        present = opened.schema_arrow.names
-        nullable = {each.name for each in opened.schema_arrow if each.nullable}
+    def _uncertain(self, columns: pa.Schema, metadata: pq.FileMetaData) -> tuple[set[str], set[str]]:
+        """Return the columns whose values must be read: those that may have nulls they must not have, and NaN.
+
+        Raises for nulls that the footer counts.
+        """
+        nullable = {each.name for each in columns if each.nullable}
         strict = {each.column for each in self._fields if not each.nullable} & nullable
-        unknown, with_nan = set[str](), set[str]()
-        for column in _column_chunks(opened.metadata):
-            name = column.path_in_schema.partition(".")[0]
-            known = column.statistics
-            if name in strict:
-                if known is None or not known.has_null_count or "." in column.path_in_schema:
-                    unknown.add(name)
-                elif known.null_count:
-                    raise _null_refused(name)
-            if column.physical_type in _FLOATS and known is not None and known.has_min_max:
+        with_nulls, with_nan = set[str](), set[str]()
+        for column in _column_chunks(metadata):
+            path, is_float = column.path_in_schema, column.physical_type in _FLOATS
+            name = path.partition(".")[0]
+            known = column.statistics if is_float or name in strict else None
+            if name in strict and (known is None or not known.has_null_count or path != name):
+                with_nulls.add(name)
+            elif name in strict and known is not None and known.null_count:
+                raise _null_refused(name)
+            if is_float and known is not None and known.has_min_max:
                 with_nan.add(name)
-        wanted = [name for name in present if name in unknown | with_nan]
-        for batch in opened.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False) if wanted else ():
-            for name in wanted:
-                if name in unknown and batch[name].null_count:
+        return with_nulls, with_nan
+
+    def _read(
+        self, opened: pq.ParquetFile, found: pa.Schema, with_nulls: set[str], with_nan: set[str]
+    ) -> tuple[SortedKeys, dict[str, int]]:
+        """Return the ends of the row keys, and the rows of each leaf; raise for rows that the table cannot have."""
+        keys, by_leaf = SortedKeys(self._schema), Counter[str]()
+        wanted = {*self._keys.names, *with_nulls, *with_nan}
+        columns = [name for name in found.names if name in wanted]
+        for batch in opened.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
+            for name in columns:
+                if batch[name].null_count and (name in with_nulls or name in self._keys.names):
                     raise _null_refused(name)
                 if name in with_nan and _has_nan(batch[name]):
                     # engines leave out row groups by statistics, which other writers make without NaN
                     raise _RefusedError(f"has NaN in column {name!r}, which the file's statistics leave out", _COPY)
-
-    def _read_keys(self, opened: pq.ParquetFile) -> tuple[SortedKeys, dict[str, int]]:
-        """Return the ends of the row keys, and the rows of each leaf; raise when the rows are not sorted."""
-        keys, by_leaf = SortedKeys(self._schema), Counter[str]()
-        leaves = self._tree.leaves
-        for batch in opened.iter_batches(_BATCH_ROWS, columns=self._keys.names, use_threads=False):
-            table = pa.Table.from_batches([batch])
-            for name in self._keys.names:
-                if table[name].null_count:
-                    raise _null_refused(name)
-            table = table.select(self._keys.names).cast(self._keys)
-            for name in self._keys.names:
-                if not is_utf8(table[name]):
-                    raise _RefusedError(
-                        f"has text that is not UTF-8 in column {name!r}", "write the file again, as UTF-8"
-                    )
-            keys.see(table)
-            if not keys.in_order:
-                raise _RefusedError(f"is not sorted by {', '.join(self._schema.sort_order)}", _SORT)
-            by_leaf.update({leaves[0].id: len(table)} if len(leaves) == 1 else self._by_leaf(table))
-        if keys.rows != opened.metadata.num_rows:
-            raise _RefusedError(
-                f"has {keys.rows:,} rows; its footer says {opened.metadata.num_rows:,}", "write it again"
-            )
+            table = pa.Table.from_batches([batch.select(self._keys.names)]).cast(self._keys)
+            self._check_keys(table, keys)
+            by_leaf.update(self._by_leaf(table))
         return keys, dict(by_leaf)
 
-    def _by_leaf(self, table: pa.Table) -> dict[str, int]:
-        return rows_by_leaf(table, self._tree, self._schema)
+    def _check_keys(self, table: pa.Table, before: SortedKeys) -> None:
+        for name in self._keys.names:
+            if not is_utf8(table[name]):
+                raise _RefusedError(f"has text that is not UTF-8 in column {name!r}", "write the file again, as UTF-8")
+        before.see(table)
+        if not before.in_order:
+            raise _RefusedError(f"is not sorted by {', '.join(self._schema.sort_order)}", _SORT)
 
-    def _statistics(self, opened: pq.ParquetFile) -> Iterator[ColumnStatistics]:
+    def _by_leaf(self, table: pa.Table) -> dict[str, int]:
+        """Return the rows of each leaf; of sorted rows, each leaf has those between two places."""
+        first = table.column(0).combine_chunks()
+        if self._starts is None or not isinstance(first[0].as_py(), int | str | bytes):
+            return rows_by_leaf(table, self._tree, self._schema)
+        counts, place = {}, 0
+        leaf = bisect_right(self._starts, first[0].as_py())
+        while place < len(first):
+            end = len(first)
+            if leaf < len(self._starts) and first[-1].as_py() >= self._starts[leaf]:
+                end = bisect_left(range(len(first)), self._starts[leaf], place, key=lambda i: first[i].as_py())
+            if end > place:
+                counts[self._tree.leaves[leaf].id] = end - place
+            place, leaf = end, leaf + 1
+        return counts
+
+    def _statistics(self, columns: pa.Schema, metadata: pq.FileMetaData) -> Iterator[ColumnStatistics]:
         """Yield the statistics of the columns of whole numbers and times, as the footer has them for all rows."""
         known = {name: ColumnStatistics(name, kind, None, None, 0) for name, kind in self._with_statistics.items()}
-        for column in _column_chunks(opened.metadata) if known else ():
-            name, found = column.path_in_schema, column.statistics
+        for column in _column_chunks(metadata) if known else ():
+            name = column.path_in_schema
             if name not in known:
                 continue
+            found = column.statistics
             all_null = found is not None and found.has_null_count and found.null_count == column.num_values
             if found is None or not found.has_null_count or not (found.has_min_max or all_null):
                 del known[name]
@@ -421,7 +451,7 @@ class _Examiner:
             least = min((v for v in (before.least, low) if v is not None), default=None)
             greatest = max((v for v in (before.greatest, high) if v is not None), default=None)
             known[name] = replace(before, least=least, greatest=greatest, nulls=before.nulls + found.null_count)
-        present = set(opened.schema_arrow.names)
+        present = set(columns.names)
         yield from (each for name, each in known.items() if name in present and each.nulls < 2**31)
 
 
