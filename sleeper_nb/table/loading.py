@@ -26,8 +26,9 @@ from sleeper_nb.operations.loading import ingest, sources
 from sleeper_nb.operations.loading.add_files import AddFilesPlan
 from sleeper_nb.operations.loading.conform import for_table
 from sleeper_nb.operations.loading.ingest import IngestPlan, IngestSettings, plan_ingest
-from sleeper_nb.operations.loading.source_files import CsvFormat
+from sleeper_nb.operations.loading.source_files import CsvFormat, SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
+from sleeper_nb.operations.split_before_import import LeavesWanted
 from sleeper_nb.operations.versioning.periodic_savepoints import saved_if_due
 from sleeper_nb.progress import finishing
 from sleeper_nb.storage.data_files import DataFileSettings
@@ -114,6 +115,10 @@ def _plan(table: OpenTable, state: TableState, rows: Sequence[IngestSource], *, 
         plan = pipeline.plan_frame(table.components.engines.spark(), state, rows, strategy=strategy)
     else:
         plan = plan_ingest(state, rows, strategy=strategy, through_spark=through_spark)
+    if through_spark and not plan.differences and all(isinstance(each, SourceFile) for each in rows):
+        leaves = LeavesWanted.of(table.properties).leaves(state, plan.rows)
+        if leaves > 1:
+            plan = replace(plan, notes=(*plan.notes, f"the only leaf would be split into up to {leaves:,} first"))
     differences = tuple(replace(each, hint=for_table(each.hint, table.name)) for each in plan.differences)
     return replace(plan, differences=differences)
 
@@ -154,6 +159,7 @@ def _bulk_import(table: OpenTable, data: Sequence[IngestSource], message: str | 
             author=table.components.author,
             job_id=job_id,
             settings=IngestSettings.of(table.properties),
+            wanted=LeavesWanted.of(table.properties),
             progress=table.components.progress,
         )
 
