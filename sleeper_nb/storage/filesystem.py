@@ -159,7 +159,7 @@ class Storage:
         from pyarrow import dataset
 
         located = [self.locate(path).removeprefix("s3://") for path in files]
-        with self._explained(files[0]):
+        with self._read(files[0]):
             filesystem = self.place.readable
             # verifies the checksums of pages, where files have them
             options = dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
@@ -312,7 +312,7 @@ def _check_path(path: str, root: str) -> None:
     root
         For the message.
     """
-    if path and (path.startswith("/") or "\0" in path or not {".", ".."}.isdisjoint(path.split("/"))):
+    if path and (is_foreign(path) or "\0" in path or not {".", ".."}.isdisjoint(path.split("/"))):
         raise StorageError(
             f"metadata names the file {path!r}, which is not below {root}",
             hint="sleeper_nb did not write this name; nothing was read or changed there",

@@ -102,6 +102,14 @@ def test_compaction_writes_its_own_file_and_the_files_stay(session, lake):
     assert files_in(lake) == ["a.parquet", "b.parquet"]
 
 
+def test_other_libraries_read_them(session, lake):
+    table = session.table("t")
+    table.add_files(lake)
+    assert expected(table.scan().to_dataset().to_table().cast(ARROW)) == expected(rows(), rows(100))
+    assert expected(table.scan().to_polars().to_arrow().cast(ARROW)) == expected(rows(), rows(100))
+    assert session.sql("select max(n), count(*) as c from t", engine="duckdb").to_arrow()["c"].to_pylist() == [200]
+
+
 def test_an_added_file_is_added_once(session, lake):
     table = session.table("t")
     table.add_files(lake / "city=nowhere/a.parquet")
