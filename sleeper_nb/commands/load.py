@@ -100,7 +100,7 @@ def ingest(context: Context, arguments: Namespace) -> Snapshot | IngestPlan | An
         'add-files trips s3://bucket/sorted/ -m "the files of 2025"',
         "add-files trips data/2026-*.parquet --copy",
     ),
-    words=("register", "attach", "link", "reference", "import"),
+    words=("register", "attach", "link", "reference"),
 )
 def add_files(context: Context, arguments: Namespace) -> Snapshot | AddFilesPlan | IngestPlan | Answer:
     from sleeper_nb.model.jobs import MadeBefore
