@@ -40,7 +40,7 @@ from sleeper_nb.sql.statement import Statement
 from sleeper_nb.sql.tokens import spells
 from sleeper_nb.sql.variables import NO_VARIABLES, BoundVariable, Variables
 from sleeper_nb.sql.views import changed_view
-from sleeper_nb.storage.paths import DATA, STATE_STORE
+from sleeper_nb.storage.paths import DATA, STATE_STORE, is_foreign
 
 if TYPE_CHECKING:
     import duckdb
@@ -354,12 +354,18 @@ def _why_too_large(bound: Bound, values: Mapping[str, Any]) -> str:
 
 
 def _folders(bound: Bound) -> set[str]:
-    """Return the local folders of the files that a statement's tables have."""
-    return {
-        source.storage.locate(DATA if isinstance(source.rows, TableRows) else STATE_STORE)
-        for source in bound.sources
-        if source.storage.local
-    }
+    """Return the local folders of the files that a statement's tables have, or were given where they were."""
+    folders = set()
+    for source in bound.sources:
+        if not source.storage.local:
+            continue
+        if not isinstance(source.rows, TableRows):
+            folders.add(source.storage.locate(STATE_STORE))
+            continue
+        folders.add(source.storage.locate(DATA))
+        names = (file.filename for file in source.rows.plan.files)
+        folders |= {source.storage.locate(name).rpartition("/")[0] for name in names if is_foreign(name)}
+    return folders
 
 
 def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound, queries: Mapping[str, Query]) -> None:

@@ -553,6 +553,7 @@ class Session:
         self._check_open()
         files = self.components.property_files
         files.permissions = files.permissions.with_more(Permissions.of(iterators, data_paths))
+        self._tables.allow_outside()
         if self._spark is not None and self._spark.started:
             self._register(self._spark.session())
 

@@ -78,7 +78,7 @@ from sleeper_nb.operations.loading.ingest import (
     write_and_commit,
     write_sorted,
 )
-from sleeper_nb.operations.loading.key_sample import KeySample, some_of
+from sleeper_nb.operations.loading.key_sample import KeySample, rows_of_parquet, sample_of_parquet, some_of
 from sleeper_nb.operations.loading.matching import EXACT, Matching
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import (
@@ -90,6 +90,7 @@ from sleeper_nb.operations.loading.sources import (
     read_source,
 )
 from sleeper_nb.operations.row_processing import Processor
+from sleeper_nb.operations.split_before_import import LeavesWanted, SplitBefore, split_before
 from sleeper_nb.progress import SILENT, Progress, unchecked
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage import paths
@@ -145,7 +146,9 @@ def first_rows(sources: Sequence[IngestSource], rows: int) -> tuple[InMemory, ..
     return (InMemory(source.data.limit(rows).toArrow()),)
 
 
-def sample_keys(engine: SparkEngine, sources: Sequence[IngestSource], schema: Schema, size: int) -> KeySample:
+def sample_keys(
+    engine: SparkEngine, sources: Sequence[IngestSource], schema: Schema, size: int, *, matching: Matching = EXACT
+) -> KeySample:
     """Return a sample of the row keys of data that Spark reads, and count its rows, in one pass over the keys.
 
     Each task keeps a share of the sample that is the same for all, and the driver weighs the shares by their rows.
@@ -155,7 +158,7 @@ def sample_keys(engine: SparkEngine, sources: Sequence[IngestSource], schema: Sc
 
     def action(spark: SparkSession) -> list[tuple[int, pa.Table]]:
         hand_over_keys(spark, reached)
-        frame = _checked_frame(spark, sources, schema).select(*(f"`{name}`" for name in keys_only.names))
+        frame = _checked_frame(spark, sources, schema, matching).select(*(f"`{name}`" for name in keys_only.names))
 
         def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             rows, kept = 0, keys_only.arrow.empty_table()
@@ -412,16 +415,47 @@ def bulk_import(
     author: str | None = None,
     job_id: str | None = None,
     settings: IngestSettings = DEFAULT_INGEST,
+    wanted: LeavesWanted | None = None,
     progress: Progress = SILENT,
 ) -> Snapshot:
     """Import data through Spark in one commit; nothing is added when any row does not fit the table.
 
+    If the table has one leaf and the data many rows, the leaf is split first, in a commit of its own, as `wanted` says.
     The last line of the progress says how many rows a second were imported, and which leaf got far more than its share.
     """
     load = SparkLoad(engine, store, sources, settings, matching)
-    return load.run(
-        lambda: write_and_commit(store, load.write, message=message, author=author, job_id=job_id), progress
-    )
+    split = None if wanted is None else _split_before(engine, store, sources, wanted, matching)
+    publish = partial(write_and_commit, store, load.write, message=message, author=author, job_id=job_id)
+    if split is None:
+        return load.run(publish, progress)
+    publish = partial(publish, tree=split.tree, prepare=lambda: split.commit(store, author))
+    return load.run(publish, progress, split.note)
+
+
+def _split_before(
+    engine: SparkEngine,
+    store: StateStore,
+    sources: Sequence[IngestSource],
+    wanted: LeavesWanted,
+    matching: Matching,
+) -> SplitBefore | None:
+    """Return how the only leaf of a table is split before files are imported; None when it is not.
+
+    A Spark DataFrame is not sampled: to compute its rows twice could take twice as long.
+    """
+    files = [source for source in sources if isinstance(source, SourceFile)]
+    state = store.load()
+    if len(files) < len(sources) or len(state.tree.leaves) > 1:
+        return None
+    by_tasks = partial(sample_keys, engine, sources, matching=matching)
+    if all(file.format == "parquet" for file in files):
+        sample = partial(sample_of_parquet, files) if matching == EXACT else by_tasks
+        return split_before(store, state, wanted, rows_of_parquet(files), sample)
+    return split_before(store, state, wanted, bytes_of(files) // _LEAST_ROW_BYTES, by_tasks)
+
+
+_LEAST_ROW_BYTES = 8
+"""Bytes of a file in which a row of CSV or JSON takes at least, even compressed."""
 
 
 class SparkLoad:
@@ -473,7 +507,7 @@ class SparkLoad:
                 self._crowded.add(reference.filename.rpartition("/")[0])
             yield reference
 
-    def run(self, publish: Callable[[], Snapshot], progress: Progress) -> Snapshot:
+    def run(self, publish: Callable[[], Snapshot], progress: Progress, note: str = "") -> Snapshot:
         """Return what `publish` does with the references of `write`; say what was loaded, and delete what was not."""
         store = self._store
         try:
@@ -484,7 +518,7 @@ class SparkLoad:
             discard_run(store, self._run_id, ["data"], keep=())
             raise
         discard_run(store, self._run_id, sorted(self._crowded), keep={each.filename for each in self._references})
-        progress.finish("; ".join(self._summary()))
+        progress.finish("; ".join(filter(None, (*self._summary(), note))))
         return made
 
     def _summary(self) -> Iterator[str]:

@@ -178,11 +178,14 @@ def write_and_commit(
     author: str | None,
     job_id: str | None = None,
     rows_schema: Schema | None = None,
+    tree: PartitionTree | None = None,
+    prepare: Callable[[], object] | None = None,
 ) -> Snapshot:
     """Call `write`, which writes data files and yields references to them, and add all of them in one commit.
 
     After an error or interrupt the files that were written are deleted. Only a crash leaves files, which no
-    snapshot references.
+    snapshot references. With `tree`, files are written for other partitions, which `prepare` gives the table once they
+    are written.
 
     Returns
     -------
@@ -204,9 +207,13 @@ def write_and_commit(
                 )
             return AddFiles(references)
 
-        return store.commit(change, message=message, author=author, job_id=job_id) if references else head
+        if not references:
+            return head
+        if prepare is not None:
+            prepare()
+        return store.commit(change, message=message, author=author, job_id=job_id)
 
-    return published(store, write(schema, state.tree), add_files)
+    return published(store, write(schema, tree or state.tree), add_files)
 
 
 def published(
