@@ -36,7 +36,7 @@ from sleeper_nb.sql.metadata_answers import lists_columns
 from sleeper_nb.sql.name_errors import name_error
 from sleeper_nb.sql.parameters import plain_values, with_duckdb_parameters
 from sleeper_nb.sql.references import table_references
-from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.statement import SqlText, Statement
 from sleeper_nb.sql.tokens import spells
 from sleeper_nb.sql.variables import NO_VARIABLES, BoundVariable, Variables
 from sleeper_nb.sql.views import changed_view
@@ -61,7 +61,7 @@ _NAME_VIEW: Final = "SELECT :view AS view"
 
 
 def run_query(
-    sql: str,
+    sql: str | SqlText,
     *,
     engine: EngineChoice,
     parameters: Mapping[str, Any],
@@ -78,7 +78,7 @@ def run_query(
     Parameters
     ----------
     sql
-        One statement.
+        One statement; of one that writes, with the place of its query.
     engine
         Which engine runs it; ``"auto"`` chooses (`sleeper_nb.query.engine_choice`).
     parameters
@@ -102,18 +102,21 @@ def run_query(
         When the engine cannot read the statement.
     """
     kept: MutableMapping[str, Statement] = {} if views is None else views
+    text = SqlText(sql) if isinstance(sql, str) else sql
 
     def run(chosen: ChosenEngine, limit: float = math.inf) -> QueryResult:
         runner = _Runner(
             chosen, lambda: (*tables(), *variables.names), parameters, engines, clock, limit, clock.now(), dry_run
         )
         binder = Binder(chosen.name, lookup, tables, lambda each: runner.value(binder.bind(each)), kept, variables)
-        return _run(Statement.of(sql, dialect=chosen.name), runner, binder, views, dry_run)
+        if text.part is None:
+            return _run(text.whole(chosen.name), runner, binder, views, dry_run)
+        return runner.run(replace(binder.bind(text.query(chosen.name)), whole=text.whole(chosen.name)))
 
     if engine != "auto":
         return run(ChosenEngine(engine))
     on_spark = partial(_views_on_spark, engines, kept)
-    why = f"the warehouse names cluster {engines.cluster}" if engines.cluster else why_only_spark(sql, on_spark)
+    why = f"the warehouse names cluster {engines.cluster}" if engines.cluster else why_only_spark(text, on_spark)
     if not why:
         try:
             return run(BY_DEFAULT, LARGE_GIB * 2**30)
@@ -122,7 +125,7 @@ def run_query(
                 return _on_spark_if_it_can(run, better.why)
             why = better.why
         except (InvalidInput, NotFound) as error:
-            why = why_spark_after(error, sql, on_spark, partial(_is_spark_function, engines))
+            why = why_spark_after(error, text, on_spark, partial(_is_spark_function, engines))
             if not why:
                 _suggest_spark(error)
                 raise
