@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
 from sleeper_nb.model.snapshots import Snapshot
+from sleeper_nb.operations.administration.instances import check_table_name
 from sleeper_nb.operations.system_tables import MARK
 from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved
 from sleeper_nb.query import QueryResult, RowsToLoad
@@ -53,6 +54,10 @@ if TYPE_CHECKING:
     from sleeper_nb.table import Table
 
 logger = logging.getLogger(__name__)
+
+
+JUDGED_ROWS: Final = 100_000
+"""Rows of a query that are looked at to propose row keys."""
 
 
 class ChangeableSession(Protocol):
@@ -197,45 +202,78 @@ class SqlWriter:
 
     def _create(self, create: CreateTable) -> Report:
         name = create.name
-        if create.if_not_exists and self._exists(name):
-            return _line(f"table {name} already exists; nothing was changed")
         self._check_not_system(name)
-        options: dict[str, Any] = {"properties": dict(create.properties)}
-        options |= {"or_replace": True} if create.or_replace else {}
-        options |= {"dry_run": True} if self.dry_run else {}
+        exists = self._exists(name)
+        if exists and create.if_not_exists:
+            return _line(f"table {name} already exists; nothing was changed")
+        with self._placed(name):  # before the query runs, which may take long
+            check_table_name(name.text, ())
+            if exists and not create.or_replace:
+                hint = f"write CREATE OR REPLACE TABLE {name}, CREATE TABLE IF NOT EXISTS {name}, or INSERT INTO {name}"
+                raise AlreadyExists(f"table {name.text!r} already exists", hint=hint)
+        self._check_supported(create)
+        options: dict[str, Any] = {"properties": dict(create.properties), "or_replace": create.or_replace}
+        options["dry_run"] = self.dry_run
         if create.splits is not None:
             options["split_points"] = [self._value(each) for each in create.splits]
+        if create.like is not None:
+            options["like"] = self._table(create.like).name
         if create.query is not None:
             return self._create_as(create, create.query, options)
         if create.leaves is not None:
             hint = "write the split points: SPLITS ('g', 'n'); or create the table AS SELECT …"
             raise self._error("SPLITS with a number needs rows to split", hint, name)
         with self._placed(name):
-            made: Report
-            if create.like is None:
-                for column in create.columns:
-                    self._check_plain(column)
-                made = self.session.create_table(name.text, new_schema(create, self._text), **options)
-            else:
-                made = self.session.create_table(name.text, like=create.like.text, **options)
+            schema = None if create.like is not None else new_schema(create, self._text)
+            made: Report = self.session.create_table(name.text, schema, **options)
             return made
 
     def _create_as(self, create: CreateTable, query: QueryPart, options: dict[str, Any]) -> Report:
         """Create a table with the rows of a query, in one commit."""
         result = self.query(query)
         names = new_table_names(create, result.names, self._text)
-        keys = [found(key, names, " of the query", self._text) for key in create.row_keys]
-        sort = [found(key, names, " of the query", self._text) for key in create.sort_keys]
-        if not keys:
-            hint = f"write CREATE TABLE {create.name} ROW KEYS (…) AS …; the columns are {', '.join(names)}"
-            raise self._error(f"table {create.name.text!r} has no ROW KEYS", hint, create.name)
-        types = {column.name.text: column.type for column in create.columns if column.type}
-        options |= {"row_keys": keys, "sort_keys": sort, "types": types or None, "leaves": create.leaves}
-        with self._placed(create.name), result.rows_to_load(names) as rows:
-            made = self.session.create_table(create.name.text, data=rows, **options)
+        if create.columns and all(column.type for column in create.columns):
+            options["schema"] = new_schema(create, self._text)
+        elif create.like is None:
+            options |= self._keys_and_types(create, names)
+            if not create.row_keys and not self.dry_run:
+                raise self._without_keys(create, result, names)
+        with result.rows_to_load(names) as rows:
+            made = self.session.create_table(create.name.text, data=rows, leaves=create.leaves, **options)
         if self.dry_run:
             return _planned(made, result)
-        return InsertedRows(made.name, made.resolved.version.rows, made.resolved.version, result.source_text)
+        snapshot = made.resolved.version
+        return InsertedRows(made.name, snapshot.rows, snapshot, result.source_text)
+
+    def _keys_and_types(self, create: CreateTable, names: Sequence[str]) -> dict[str, Any]:
+        """Return the keys, and the types of some columns, of a table whose other columns are as in its query."""
+        keys = [found(key, names, " of the query", self._text) for key in create.row_keys]
+        sort = [found(key, names, " of the query", self._text) for key in create.sort_keys]
+        untyped = next((column for column in create.columns if column.not_null and not column.type), None)
+        if untyped is not None:
+            hint = f"write the types of all columns: {untyped.name} INT NOT NULL, …"
+            raise self._error(f"column {untyped.name.text!r} has no type", hint, untyped.name)
+        types = {column.name.text: column.type for column in create.columns if column.type}
+        return {"row_keys": keys, "sort_keys": sort, "types": types}
+
+    def _without_keys(self, create: CreateTable, result: QueryResult, names: Sequence[str]) -> InvalidInput:
+        """Return the error that proposes row keys, judged by the first rows of the query."""
+        rows = result.head(JUDGED_ROWS).rename_columns(list(names))
+        plan = self.session.create_table(create.name.text, data=rows, or_replace=create.or_replace, dry_run=True)
+        best = [each for each in plan.candidates if each.fits][:3]
+        told = ", ".join(f"{each.column.name} ({each.distinct:,} different values)" for each in best)
+        hint = f"write CREATE TABLE {create.name} ROW KEYS ({best[0].column.name if best else '…'}) AS …"
+        hint += f"; columns that can be keys: {told}" if best else f"; the columns are {', '.join(names)}"
+        return self._error(f"table {create.name.text!r} has no ROW KEYS", hint, create.name)
+
+    def _check_supported(self, create: CreateTable) -> None:
+        """Raise for what a table cannot have yet."""
+        for column in create.columns:
+            self._check_plain(column)
+        if create.comment:
+            raise self._error("a table cannot have a COMMENT yet", "leave it out", create.name)
+        if create.checks:
+            raise self._error("a table cannot have a CHECK yet", "leave it out", create.name)
 
     # Tables.
 

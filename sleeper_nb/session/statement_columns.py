@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from sleeper_nb.errors import InvalidInput, NotFound
-from sleeper_nb.model.schema import Schema
+from sleeper_nb.model.schema import Field, FieldType, Schema
 from sleeper_nb.report import counted
 from sleeper_nb.sql.grammar import Name, placed
 from sleeper_nb.sql.statement import Statement
@@ -80,12 +80,26 @@ def insert_names(
 def new_table_names(create: CreateTable, given: Sequence[str], statement: Statement) -> tuple[str, ...]:
     """Return the names of the columns of a new table: those in brackets after its name, or those of its query."""
     if not create.columns:
+        _check_named(create, given, statement)
         return tuple(given)
     if len(create.columns) != len(given):
         problem = f"the statement names {counted(len(create.columns), 'column')}, but the query has {len(given)}"
         hint = f"name all of them, or none: {', '.join(given)}"
         raise placed(InvalidInput(problem, hint=hint), statement, create.columns[0].name.at)
     return tuple(column.name.text for column in create.columns)
+
+
+def _check_named(create: CreateTable, given: Sequence[str], statement: Statement) -> None:
+    """Raise when a column of a query cannot be one of a table, as an expression without a name cannot."""
+    at = create.name.at if create.query is None else create.query.end
+    _check_twice([name.casefold() for name in given], lambda _: at, statement)
+    for name in given:
+        try:
+            Field(name, FieldType("string"))
+        except InvalidInput as error:
+            hint = "name it: count(*) AS n; a name has letters, digits and _"
+            problem = f"column {name!r} of the query cannot be one of a table"
+            raise placed(InvalidInput(problem, hint=hint), statement, at) from error
 
 
 def new_schema(create: CreateTable, statement: Statement) -> Schema:

@@ -329,3 +329,83 @@ def test_a_procedure_has_the_arguments_of_its_method():
         options = {"": set(), "dry_run": {"dry_run"}, "force": {"force", "dry_run"}, "not dry_run": {"dry_run"}}
         given = {*each.arguments, *dict(each.given), *options[each.confirmation]} - ({"table"} - names)
         assert given <= names, each.name
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("clauses", "leaves"),
+    [
+        ("ROW KEYS (City) SORT KEYS (day)", 1),
+        ("USING sleeper CLUSTER BY (city) SORTED BY (day) SPLITS ('g', 'n')", 3),
+        ("SPLITS 2 ROW KEYS (city) SORT KEYS (day) TBLPROPERTIES (snapshot.time-retained = '30 d')", 2),
+        ("ROW KEYS (city) SORT KEYS (day) WITH ('snapshot.time-retained' = '30 d')", 1),
+    ],
+)
+def test_create_table_as_makes_a_table_of_a_query(session, engine, clauses, leaves):
+    sql = f"CREATE TABLE copied {clauses} AS SELECT * FROM trips VERSION AS OF 'savepoint.first' WHERE fare >= :least"
+    assert "would create copied with 2 rows" in repr(session.sql(sql, engine=engine, params={"least": 2}, dry_run=True))
+    assert len(session.tables()) == 1
+    made = session.sql(sql, engine=engine, params={"least": 2})
+    assert (made.rows, made.snapshot.id) == (2, 1)
+    assert fares(session, table="copied") == ROWS[:2]
+    copied = session.table("copied")
+    assert copied.schema == SCHEMA
+    assert len(copied.partitions.leaves) == leaves
+    if "30 d" in clauses:
+        assert copied.properties.texts["snapshot.time-retained"] == "30 d"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_table_that_exists_is_kept_replaced_or_refused(session, engine):
+    again = "TABLE {} trips ROW KEYS (city) AS SELECT city, fare * 10 AS fare FROM trips"
+    with pytest.raises(sl.AlreadyExists, match="table 'trips' already exists"):
+        session.sql(f"CREATE {again.format('')}", engine=engine)
+    assert "nothing was changed" in repr(session.sql(f"CREATE {again.format('IF NOT EXISTS')}", engine=engine))
+    assert fares(session) == ROWS
+    session.sql(f"CREATE OR REPLACE {again.format('')}", engine=engine)
+    assert fares(session) == [("alba", 30), ("oslo", 20), ("rome", 10)]
+    assert fares(session, table="trips@first") == ROWS
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_create_table_as_takes_names_and_types_of_columns(session, engine):
+    query = "SELECT city, fare FROM trips"
+    session.sql(f"CREATE TABLE a (place, n) ROW KEYS (place) AS {query}", engine=engine)
+    assert session.table("a").schema == sl.Schema({"place": "string"}, {}, {"n": "int?"})
+    session.sql(f"CREATE TABLE b (place STRING, n BIGINT NOT NULL) ROW KEYS (place) AS {query}", engine=engine)
+    assert session.table("b").schema == sl.Schema({"place": "string"}, {}, {"n": "long"})
+    session.sql("CREATE TABLE c LIKE b AS SELECT * FROM b", engine=engine)
+    assert session.table("c").schema == session.table("b").schema
+    assert len(session.sql("SELECT * FROM a, b, c WHERE a.place = b.place AND b.place = c.place")) == 3
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("sql", "words", "hint"),
+    [
+        ("CREATE TABLE v AS SELECT city, fare FROM trips", "table 'v' has no ROW KEYS",
+         "write CREATE TABLE v ROW KEYS (city) AS …; columns that can be keys: city (3 different values)"),
+        ("CREATE TABLE v ROW KEYS (city) AS SELECT city, count(*) FROM trips GROUP BY city", "cannot be one of a table",
+         "count(*) AS n"),
+        ("CREATE TABLE v ROW KEYS (city) AS SELECT city, city FROM trips", "'city' occurs twice", ""),
+        ("CREATE TABLE v ROW KEYS (town) AS SELECT city FROM trips", "no column 'town' of the query", "city"),
+        ("CREATE TABLE v ROW KEYS (note) AS SELECT note FROM trips", "column 'note' has", "drop those rows"),
+        ("CREATE TABLE v (a) ROW KEYS (a) AS SELECT city, fare FROM trips", "names 1 column, but the query has 2",
+         "city, fare"),
+        ("CREATE TABLE v ROW KEYS (n) SPLITS ('x') AS SELECT fare AS n FROM trips", "split point 'x'", "whole number"),
+        ("CREATE TABLE v ROW KEYS (n) AS SELECT CAST(city AS int) AS n FROM trips WHERE fare = 3", "alba", None),
+        ("CREATE TABLE v ROW KEYS (n) AS SELECT faer AS n FROM trips", "faer", "fare"),
+        ("CREATE TABLE v ROW KEYS (n) WITH (no.such = 1) AS SELECT fare AS n FROM trips", "no.such", ""),
+        ("CREATE TABLE 1v ROW KEYS (n) AS SELECT fare AS n FROM trips", "the name of a table is expected", ""),
+        ("CREATE TABLE `a b` ROW KEYS (n) AS SELECT fare AS n FROM trips", "'a b' is not a valid table name", ""),
+    ],
+)  # fmt: skip
+def test_a_table_as_that_fails_leaves_no_table_and_no_file(session, engine, sql, words, hint):
+    before = files(session)
+    with pytest.raises(sl.SleeperError) as caught:
+        session.sql(sql, engine=engine)
+    assert words in str(caught.value)
+    assert hint is None or hint in (caught.value.hint or "")
+    assert files(session) == before
+    assert [table.name for table in session.tables()] == ["trips"]
+    session.sql("CREATE TABLE v ROW KEYS (fare) AS SELECT fare FROM trips", engine="duckdb")
