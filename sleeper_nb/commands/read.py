@@ -85,6 +85,7 @@ ROW_OPTIONS = (
     ),
     words=("select", "query"),
     body=True,
+    reads_only=True,
 )  # fmt: skip
 def sql(context: Context, arguments: Namespace) -> Any:
     from sleeper_nb.query import QueryResult  # heavy: it brings pyarrow

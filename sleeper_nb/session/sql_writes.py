@@ -6,12 +6,14 @@ A statement does what a method of `Session` or `Table` does, with the same check
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sleeper_nb.errors import Action, AlreadyExists, InvalidInput, NotFound
+from sleeper_nb.model.schema import Schema
 from sleeper_nb.model.snapshots import Snapshot
 from sleeper_nb.operations.administration.instances import check_table_name
 from sleeper_nb.operations.system_tables import MARK
@@ -19,7 +21,7 @@ from sleeper_nb.operations.versioning.periodic_savepoints import LoadedAndSaved
 from sleeper_nb.query import QueryResult, RowsToLoad
 from sleeper_nb.report import Answer, Grid, Report, Stacked, TableReport, notes_line
 from sleeper_nb.session import procedures
-from sleeper_nb.session.statement_columns import found, insert_names, new_schema, new_table_names, type_text
+from sleeper_nb.session.statement_columns import definition, found, insert_names, new_schema, new_table_names
 from sleeper_nb.sql.alteration import (
     AddedCheck,
     AddedColumn,
@@ -46,12 +48,12 @@ from sleeper_nb.sql.writes import (
     WritingStatement,
     read_writing_statement,
 )
+from sleeper_nb.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sleeper_nb.query import EngineChoice
-    from sleeper_nb.table import Table
 
 logger = logging.getLogger(__name__)
 
@@ -211,7 +213,6 @@ class SqlWriter:
             if exists and not create.or_replace:
                 hint = f"write CREATE OR REPLACE TABLE {name}, CREATE TABLE IF NOT EXISTS {name}, or INSERT INTO {name}"
                 raise AlreadyExists(f"table {name.text!r} already exists", hint=hint)
-        self._check_supported(create)
         options: dict[str, Any] = {"properties": dict(create.properties), "or_replace": create.or_replace}
         options["dry_run"] = self.dry_run
         if create.splits is not None:
@@ -224,7 +225,7 @@ class SqlWriter:
             hint = "write the split points: SPLITS ('g', 'n'); or create the table AS SELECT …"
             raise self._error("SPLITS with a number needs rows to split", hint, name)
         with self._placed(name):
-            schema = None if create.like is not None else new_schema(create, self._text)
+            schema = None if create.like is not None else self._schema(create)
             made: Report = self.session.create_table(name.text, schema, **options)
             return made
 
@@ -233,7 +234,10 @@ class SqlWriter:
         result = self.query(query)
         names = new_table_names(create, result.names, self._text)
         if create.columns and all(column.type for column in create.columns):
-            options["schema"] = new_schema(create, self._text)
+            options["schema"] = self._schema(create)
+        elif create.comment or create.checks:
+            hint = "write the types of all columns before them; or add them with COMMENT ON and ALTER TABLE"
+            raise self._error("COMMENT and CHECK need the columns", hint, create.name)
         elif create.like is None:
             options |= self._keys_and_types(create, names)
             if not create.row_keys and not self.dry_run:
@@ -266,14 +270,14 @@ class SqlWriter:
         hint += f"; columns that can be keys: {told}" if best else f"; the columns are {', '.join(names)}"
         return self._error(f"table {create.name.text!r} has no ROW KEYS", hint, create.name)
 
-    def _check_supported(self, create: CreateTable) -> None:
-        """Raise for what a table cannot have yet."""
-        for column in create.columns:
-            self._check_plain(column)
-        if create.comment:
-            raise self._error("a table cannot have a COMMENT yet", "leave it out", create.name)
+    def _schema(self, create: CreateTable) -> Schema:
+        """Return the schema that a statement defines."""
+        rules: dict[str, Any] = {"comment": create.comment} if create.comment else {}
         if create.checks:
-            raise self._error("a table cannot have a CHECK yet", "leave it out", create.name)
+            rules["checks"] = {name or f"check_{at}": text for at, (name, text) in enumerate(create.checks, 1)}
+        self._check_takes(Schema, rules)
+        types = {column.name.text: self._definition(column) for column in create.columns}
+        return new_schema(create, types, rules, self._text)
 
     # Tables.
 
@@ -291,9 +295,8 @@ class SqlWriter:
                 return self._alter_columns(table, changes)
 
     def _alter_columns(self, table: Table, changes: Sequence[ColumnChange]) -> Report:
-        """Change columns in one commit."""
-        added: dict[str, str] = {}
-        renamed: dict[str, str] = {}
+        """Change columns and checks in one commit."""
+        options: dict[str, dict[str, Any]] = {}
         dropped: list[str] = []
         names, where = table.schema.names, f" of table {table.name!r}"
         known = {name.casefold() for name in names}
@@ -301,34 +304,73 @@ class SqlWriter:
             match change:
                 case AddedColumn(column, if_not_exists):
                     if not (if_not_exists and column.name.text.casefold() in known):
-                        added[column.name.text] = self._type_of_added(column)
+                        options.setdefault("add_columns", {})[column.name.text] = self._added(column)
                 case RenamedColumn(name, to):
-                    renamed[found(name, names, where, self._text)] = to.text
+                    options.setdefault("rename_columns", {})[found(name, names, where, self._text)] = to.text
                 case DroppedColumn(name, if_exists):
                     if not (if_exists and name.text.casefold() not in known):
                         dropped.append(found(name, names, where, self._text))
-                case other:
-                    raise self._error(f"ALTER TABLE cannot {_IN_WORDS[type(other)]} yet", "leave the clause out")
-        if not (added or renamed or dropped):
+                case AlteredColumn(name, what, value):
+                    option, new = self._altered(what, value)
+                    options.setdefault(option, {})[found(name, names, where, self._text)] = new
+                case AddedCheck(name, condition):
+                    options.setdefault("checks", {})[name or "check_1"] = condition
+                case DroppedCheck(name, _):
+                    options.setdefault("checks", {})[name.text] = None
+        if not (options or dropped):
             return _line(f"table {table.name} has these columns already; nothing was changed")
-        return table.alter(added, renamed, dropped, dry_run=self.dry_run)
+        alter: Callable[..., Report] = table.alter
+        self._check_takes(alter, options)
+        return alter(**options, drop_columns=dropped, dry_run=self.dry_run)
 
-    def _type_of_added(self, column: ColumnDefinition) -> str:
+    def _altered(self, what: str, value: Literal) -> tuple[str, Any]:
+        """Return the option of `Table.alter` that changes a column, and its value."""
+        match what:
+            case "type":
+                return "types", value
+            case "default":
+                return "defaults", self._value(value)
+            case "comment":
+                return "comments", value or None
+            case _:
+                return "not_null", what == "not null"
+
+    def _added(self, column: ColumnDefinition) -> Any:
         if not column.type:
             raise self._error(
                 f"column {column.name.text!r} has no type", f"write ADD COLUMN {column.name} INT", column.name
             )
-        self._check_plain(column)
-        return type_text(column)
+        return self._definition(column)
 
-    def _check_plain(self, column: ColumnDefinition) -> None:
-        """Raise for what a column cannot have yet."""
-        for what, is_given in (("DEFAULT", column.default), ("COMMENT", column.comment)):
-            if is_given:
-                raise self._error(f"a column cannot have a {what} yet", "leave it out", column.name)
+    def _definition(self, column: ColumnDefinition) -> Any:
+        extra = [*(["defaults"] if column.default is not None else []), *(["comments"] if column.comment else [])]
+        alter: Callable[..., Report] = Table.alter
+        self._check_takes(alter, extra)
+        return definition(column, self._value(column.default))
 
     def _comment(self, comment: CommentOn) -> Report:
-        raise self._error("comments are not kept yet", "leave the statement out", comment.table)
+        table = self._table(comment.table)
+        if comment.column is None:
+            options: dict[str, Any] = {"comment": comment.comment}
+        else:
+            name = found(comment.column, table.schema.names, f" of table {table.name!r}", self._text)
+            options = {"comments": {name: comment.comment or None}}
+        alter: Callable[..., Report] = table.alter
+        self._check_takes(alter, options)
+        return alter(**options, dry_run=self.dry_run)
+
+    def _check_takes(self, method: Callable[..., Any], options: Collection[str]) -> None:
+        """Raise for options that a method of this release does not have yet."""
+        missing = next((each for each in options if each not in signature(method).parameters), None)
+        if missing is not None:
+            what = {
+                "types": "the type of a column",
+                "not_null": "NOT NULL",
+                "defaults": "a DEFAULT",
+                "checks": "a CHECK",
+            }
+            hint = "leave it out of the statement"
+            raise InvalidInput(f"SQL cannot set {what.get(missing, 'a COMMENT')} yet", hint=hint)
 
     # Procedures.
 
@@ -394,12 +436,6 @@ class SqlWriter:
             if not error.place:
                 placed(error, self._text, name.at)
             raise
-
-
-_IN_WORDS: Final = {
-    AlteredColumn: "change a column's type, default, comment or NOT NULL", AddedCheck: "add a CHECK",
-    DroppedCheck: "drop a CHECK",
-}  # fmt: skip
 
 
 def _planned(plan: Report, result: QueryResult) -> Stacked:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from sleeper_nb.errors import InvalidInput, NotFound
 from sleeper_nb.model.schema import Field, FieldType, Schema
@@ -102,8 +103,20 @@ def _check_named(create: CreateTable, given: Sequence[str], statement: Statement
             raise placed(InvalidInput(problem, hint=hint), statement, at) from error
 
 
-def new_schema(create: CreateTable, statement: Statement) -> Schema:
-    """Return the schema that a statement without a query defines; a value may be NULL unless it says NOT NULL."""
+def new_schema(
+    create: CreateTable, definitions: Mapping[str, Any], rules: Mapping[str, Any], statement: Statement
+) -> Schema:
+    """Return the schema that a statement defines; a value may be NULL unless it says NOT NULL.
+
+    Parameters
+    ----------
+    create, statement
+        The statement.
+    definitions
+        What `definition` returns of each column, by name.
+    rules
+        The comment and the checks of the table, as `Schema` takes them.
+    """
     columns = {column.name.text: column for column in create.columns}
     names, where = tuple(columns), " in the statement"
     row_keys = [found(key, names, where, statement) for key in create.row_keys]
@@ -117,17 +130,28 @@ def new_schema(create: CreateTable, statement: Statement) -> Schema:
     keys = {*row_keys, *sort_keys}
     try:
         return Schema(
-            {name: type_text(columns[name], is_key=True) for name in row_keys},
-            {name: type_text(columns[name], is_key=True) for name in sort_keys},
-            {name: type_text(column) for name, column in columns.items() if name not in keys},
+            {name: _of_key(definitions[name]) for name in row_keys},
+            {name: _of_key(definitions[name]) for name in sort_keys},
+            {name: definitions[name] for name in columns if name not in keys},
+            **rules,
         )
     except InvalidInput as error:
         raise placed(error, statement, create.columns[0].name.at) from error
 
 
-def type_text(column: ColumnDefinition, *, is_key: bool = False) -> str:
-    """Return the type of a column as a schema says it: ``double?`` when it may be NULL."""
-    return column.type if is_key or column.not_null else f"{column.type}?"
+def definition(column: ColumnDefinition, default: Any) -> Any:
+    """Return a column as a schema says it: its type, ``double?`` when it may be NULL; with a default and a comment."""
+    text = column.type if column.not_null else f"{column.type}?"
+    extra = {"default": default, "comment": column.comment or None}
+    given = {name: value for name, value in extra.items() if value is not None}
+    return {"type": text, **given} if given else text
+
+
+def _of_key(defined: Any) -> Any:
+    """Return the definition of a key, which is never NULL."""
+    if isinstance(defined, dict):
+        return {**defined, "type": defined["type"].removesuffix("?")}
+    return defined.removesuffix("?")
 
 
 def _check_twice(names: Sequence[str], place: Callable[[str], int], statement: Statement) -> None:

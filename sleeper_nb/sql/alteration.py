@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from sleeper_nb.sql.grammar import Literal as Constant
 from sleeper_nb.sql.grammar import Name, StatementReader
 from sleeper_nb.sql.table_definition import (
+    DEFAULT_HINT,
     ColumnDefinition,
     read_check,
     read_column,
@@ -55,12 +57,12 @@ class AlteredColumn:
     what
         What is changed.
     value
-        The new type, default or comment as written; "" removes the last two, and None is for ``null``.
+        The new type, constant or comment; None drops a default, as "" does a comment.
     """
 
     name: Name
     what: Literal["type", "default", "comment", "not null", "null"]
-    value: str | None = None
+    value: Constant = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +198,9 @@ def _changed(reader: StatementReader) -> AlteredColumn:
             raise reader.error("a type is expected", _COLUMN_HINT)
         return AlteredColumn(column, "type", kind)
     if reader.skip("SET", "DEFAULT"):
-        default = reader.until(frozenset({","}))
-        if not default:
-            raise reader.error("a value is expected", _COLUMN_HINT)
-        return AlteredColumn(column, "default", default)
+        return AlteredColumn(column, "default", reader.literal(DEFAULT_HINT))
     if reader.skip("DROP", "DEFAULT"):
-        return AlteredColumn(column, "default", "")
+        return AlteredColumn(column, "default")
     if reader.skip("SET", "NOT", "NULL"):
         return AlteredColumn(column, "not null")
     if reader.skip("DROP", "NOT", "NULL"):

@@ -16,7 +16,7 @@ _AFTER_TYPE: Final = frozenset({
     ",", ")", "NOT", "NULL", "DEFAULT", "COMMENT", "CHECK", "PRIMARY", "UNIQUE", "REFERENCES", "GENERATED",
     "CONSTRAINT", "COLLATE", "USING", "FIRST", "AFTER",
 })  # fmt: skip
-_AFTER_DEFAULT: Final = _AFTER_TYPE - {"NULL"}
+DEFAULT_HINT: Final = "a default is a constant: write DEFAULT 0 or DEFAULT 'none'"
 _TYPES_IN_WORDS: Final = {
     "TIMESTAMP WITH TIME ZONE": "timestamp", "TIMESTAMP WITH LOCAL TIME ZONE": "timestamp",
     "DOUBLE PRECISION": "double",
@@ -44,7 +44,7 @@ class ColumnDefinition:
     not_null
         Whether NULL is refused.
     default
-        The expression of its default, as written; "" for none.
+        The constant of its default; None for none.
     comment
         Its comment; "" for none.
     """
@@ -52,7 +52,7 @@ class ColumnDefinition:
     name: Name
     type: str = ""
     not_null: bool = False
-    default: str = ""
+    default: Literal = None
     comment: str = ""
 
 
@@ -191,10 +191,7 @@ def _with_option(reader: StatementReader, column: ColumnDefinition) -> ColumnDef
     if reader.skip("NULL"):
         return replace(column, not_null=False)
     if reader.skip("DEFAULT"):
-        default = reader.until(_AFTER_DEFAULT)
-        if not default:
-            raise reader.error("a value is expected after DEFAULT", "write DEFAULT 0")
-        return replace(column, default=default)
+        return replace(column, default=reader.literal(DEFAULT_HINT))
     if reader.skip("COMMENT"):
         return replace(column, comment=reader.text("a comment", "write COMMENT 'miles'"))
     if reader.word in {"PRIMARY", "UNIQUE", "REFERENCES"}:
