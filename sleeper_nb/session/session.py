@@ -37,9 +37,10 @@ from sleeper_nb.progress import BackgroundJobs, Progress
 from sleeper_nb.query import EngineChoice, QueryResult, run_query
 from sleeper_nb.report import Listing
 from sleeper_nb.session import administration, creating
+from sleeper_nb.session.sql_writes import SqlWriter, writing_statement
 from sleeper_nb.session.table_opener import TableOpener
 from sleeper_nb.sql.binding import lookup_in
-from sleeper_nb.sql.statement import Statement
+from sleeper_nb.sql.statement import SqlText, Statement
 from sleeper_nb.sql.variables import Variables
 from sleeper_nb.state_store.state_store_base import StateStore
 from sleeper_nb.storage.filesystem import Storage, open_near
@@ -594,8 +595,9 @@ class Session:
         params: Mapping[str, Any] | None = None,
         data: Mapping[str, Any] | None = None,
         dry_run: bool = False,
-    ) -> QueryResult:
-        """Run a query over tables at any version.
+        force: bool = False,
+    ) -> QueryResult | Any:
+        """Run a query over tables at any version, or a statement that changes the warehouse.
 
         Parameters
         ----------
@@ -605,7 +607,9 @@ class Session:
             without a space, a system table (`sleeper_nb.operations.system_tables`): ``flights$savepoints``,
             ``$snapshots``, ``$files``, ``$partitions``, ``$schemas``, ``$properties``, ``$jobs``; a version may follow.
             ``CREATE TEMP VIEW v AS …`` creates a view that the session keeps, for the engine that created it.
-            Statements that could write are refused (``REFERENCE.md``, "What SQL reads").
+            Statements that change the warehouse are ``CREATE TABLE … ROW KEYS (…) [AS SELECT …]``, ``INSERT INTO``,
+            ``ALTER TABLE``, ``DROP TABLE``, ``TRUNCATE TABLE``, ``COMMENT ON`` and ``CALL sys.…()``; an engine reads
+            the rows of their query. Any other statement that could write is refused.
         engine
             ``"duckdb"``, ``"spark"``, or ``"auto"``: DuckDB, unless the warehouse names a Spark cluster, only Spark can
             read the statement or keeps a view in it, a variable in it is a Spark DataFrame, or its files have 4 GiB or
@@ -617,22 +621,46 @@ class Session:
             Spark tables, and everything here that has `to_arrow`. A table or view of the same name is read instead. A
             view that reads one reads the variable that is passed each time.
         dry_run
-            Refuse a statement that changes a view: for callers that only want `QueryResult.cost` or
-            `QueryResult.explain`, neither of which reads rows.
+            Change nothing: of a statement that changes the warehouse, return what it would do. One that changes a view
+            is refused. A query is for callers that only want `QueryResult.cost` or `QueryResult.explain`, neither of
+            which reads rows.
+        force
+            Confirm a deletion: ``DROP TABLE``, ``TRUNCATE TABLE``, and procedures that delete.
+
+        Returns
+        -------
+        Of a query, its rows, not read yet. Of a statement that changes the warehouse, what the method that does the
+        same returns: of ``ALTER TABLE``, for instance, that of `Table.alter`. Of ``INSERT`` and ``CREATE TABLE AS``,
+        the number of rows and the new snapshot.
+
+        Raises
+        ------
+        ConfirmationNeeded
+            When a deletion is not confirmed; it has the plan. Nothing is changed by this or any other error.
+        InvalidInput, NotFound
+            When the statement cannot be read, or something that it names does not exist.
         """
         self._check_open()
-        return run_query(
-            statement,
-            engine=engine,
-            parameters=params or {},
-            lookup=lookup_in(self._tables.find),
-            tables=self._tables.names,
-            engines=self.components.engines,
-            clock=self.components.clock,
-            views=self._views,
-            variables=Variables(data or {}),
-            dry_run=dry_run,
-        )
+        text = SqlText(statement)
+
+        def run(text: SqlText) -> QueryResult:
+            return run_query(
+                text,
+                engine=engine,
+                parameters=params or {},
+                lookup=lookup_in(self._tables.find),
+                tables=self._tables.names,
+                engines=self.components.engines,
+                clock=self.components.clock,
+                views=self._views,
+                variables=Variables(data or {}),
+                dry_run=dry_run,
+            )
+
+        writing = writing_statement(text, engine)
+        if writing is None:
+            return run(text)
+        return SqlWriter(self, writing, lambda part: run(text.only(part)), params or {}, force, dry_run).run()
 
     def spark(self) -> SparkEngine:
         """Return the Spark engine; Spark itself starts with its first work."""
