@@ -18,6 +18,7 @@ from sleeper_nb.operations.scanning.scan_plan import TableRows
 from sleeper_nb.query.engine_choice import ChosenEngine, Engine, means_the_same
 from sleeper_nb.query.from_metadata import answer_from_metadata
 from sleeper_nb.query.result import DuckDBResult, QueryOrigin, QueryResult, SparkResult
+from sleeper_nb.query.spark_planning import SparkPlanning
 from sleeper_nb.report import Bytes
 from sleeper_nb.sql.binding import Bound
 from sleeper_nb.sql.metadata_answers import lists_columns
@@ -134,11 +135,8 @@ class Runner:
             necessary = necessary_in(bound, queries, values, self.engines.duckdb, moment)
             bound = bound.narrowed(necessary)
             lookups = key_lookups(bound, queries, values, self.engines.duckdb, moment, necessary)
-            if lookups.of_tables and self.dry_run:
-                bound = bound.narrowed(lookups.planned(necessary))
-            elif lookups.of_tables:
-                necessary, note = lookups.read(necessary, self.engines.duckdb)
-                bound = bound.narrowed(necessary)
+            bound, keys = lookups.narrowed(bound, necessary, self.engines.duckdb, dry_run=self.dry_run)
+            note = keys or note
         chosen = self._chosen_for(bound)
 
         def rows(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
@@ -161,11 +159,12 @@ class Runner:
         engine, size = self.engines.spark(), _expected_bytes(bound)
         allowed = self.engines.local_files
 
-        def frame(session: SparkSession) -> tuple[Bound, DataFrame]:
-            return _read_on_spark(session, bound, values, allowed)
+        def frame(session: SparkSession) -> tuple[Bound, str, DataFrame]:
+            planning = SparkPlanning(session, bound, self.engines.duckdb, self.dry_run)
+            return _read_on_spark(planning, values, allowed)
 
-        read, rows = engine.run(frame, "query", expected_bytes=size)
-        return SparkResult(self._origin(read, note), rows, engine)
+        read, keys, rows = engine.run(frame, "query", expected_bytes=size)
+        return SparkResult(self._origin(read, keys or note), rows, engine)
 
     def _chosen_for(self, bound: Bound) -> ChosenEngine:
         """Return the engine, with the reason that follows from the size; raise when the statement is one for Spark."""
@@ -231,56 +230,49 @@ def _name_on_duckdb(connection: duckdb.DuckDBPyConnection, bound: Bound, queries
 
 
 def _read_on_spark(
-    session: SparkSession, bound: Bound, values: Mapping[str, Any], local_files: bool
-) -> tuple[Bound, DataFrame]:
-    """Return a statement that leaves out what its conditions exclude, as Spark plans it, and its rows."""
+    planning: SparkPlanning, values: Mapping[str, Any], local_files: bool
+) -> tuple[Bound, str, DataFrame]:
+    """Return a statement that leaves out what Spark's plan of it excludes, which keys were read first, and its rows."""
     from sleeper_nb.engines.spark.one_moment import asks_for_time
-    from sleeper_nb.engines.spark.optimized_plan import EmptyFrame, necessary_in, why_not_planned, with_whole_lists
+    from sleeper_nb.engines.spark.optimized_plan import why_not_planned
 
-    tables = bound.tables
-    why = _why_too_large(bound, values) or why_not_planned(bound.statements)
-    if not tables or why:
-        read = bound.narrowed(Necessary({}, why)) if tables else bound
-        return read, _frame(session, read, values, local_files)
-    mark = bound.unused_mark
-    stand_ins = {name: EmptyFrame.of(at, rows.state.schema, mark) for at, (name, rows) in enumerate(tables.items())}
-    frames_of = {name: each.frame(session) for name, each in stand_ins.items()}
-
-    def narrowed(empty: DataFrame) -> Bound:
-        with with_whole_lists(session):
-            return bound.narrowed(necessary_in(empty, stand_ins))
+    bound = planning.bound
 
     def rows(read: Bound) -> DataFrame:
-        return _frame(session, read, values, local_files)
+        return _frame(planning.spark, read, values, local_files)
 
-    empty = _frame(session, bound, values, local_files, frames_of)
+    why = _why_too_large(bound, values) or why_not_planned(bound.statements)
+    if not bound.tables or why:
+        read = bound.narrowed(Necessary({}, why)) if bound.tables else bound
+        return read, "", rows(read)
+    empty = _frame(planning.spark, bound, values, local_files, planning.empty_frames())
     if asks_for_time(empty):
-        return _read_at_one_moment(bound, empty, narrowed, rows)
-    read = narrowed(empty)
-    return read, rows(read)
+        return _read_at_one_moment(planning, empty, rows)
+    read, keys = planning.narrowed(empty)
+    return read, keys, rows(read)
 
 
 _MOST_MOMENTS: Final = 3
 
 
 def _read_at_one_moment(
-    bound: Bound, empty: DataFrame, narrowed: Callable[[DataFrame], Bound], rows: Callable[[Bound], DataFrame]
-) -> tuple[Bound, DataFrame]:
+    planning: SparkPlanning, empty: DataFrame, rows: Callable[[Bound], DataFrame]
+) -> tuple[Bound, str, DataFrame]:
     """Return a statement that asks for the time, and its rows, as of one moment.
 
     The files are chosen before there is a frame of rows, whose time is later; what it needs then is compared with them.
     """
     from sleeper_nb.engines.spark.one_moment import at_this_moment, both_at_this_moment
 
-    read = narrowed(empty)
+    read, keys = planning.narrowed(empty)
     for _ in range(_MOST_MOMENTS):
         now, empty_now = both_at_this_moment(rows(read), empty)
-        needed = narrowed(empty_now)
+        needed, keys_now = planning.narrowed(empty_now)
         if all(_has_all_files(read.tables[name], needed.tables[name]) for name in read.tables):
-            return read, now
-        read = needed
-    read = bound.narrowed(Necessary({}, "its conditions change with the time too fast"))
-    return read, at_this_moment(rows(read))
+            return read, keys, now
+        read, keys = needed, keys_now
+    read = planning.bound.narrowed(Necessary({}, "its conditions change with the time too fast"))
+    return read, "", at_this_moment(rows(read))
 
 
 def _has_all_files(read: TableRows, needed: TableRows) -> bool:
