@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -45,18 +46,22 @@ from sleeper_nb.operations.loading.data_columns import (
     columns_of,
     columns_of_arrow,
     materialised,
+    named,
 )
 from sleeper_nb.operations.loading.ingest import IngestSettings, plan_ingest, published, write_rows
 from sleeper_nb.operations.loading.key_sample import (
     LOOKED_AT,
     KeySample,
     default_leaves,
+    holds_keys,
     key_candidates,
     sample_of,
     sample_of_parquet,
     sample_size,
 )
-from sleeper_nb.operations.loading.source_files import DEFAULT_CSV, CsvFormat, SourceFile
+from sleeper_nb.operations.loading.load_options import AS_IT_IS, LoadOptions
+from sleeper_nb.operations.loading.matching import Matching
+from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
 from sleeper_nb.operations.split import initial_split_points
 from sleeper_nb.progress import finishing
@@ -98,8 +103,8 @@ class Wanted:
         How many leaves the table gets.
     like
         Another table, whose schema, partitions and properties apply where none are given.
-    csv
-        The format of CSV files.
+    options
+        How the data is read and matched.
     """
 
     new: NewTable
@@ -108,7 +113,7 @@ class Wanted:
     choice: SchemaChoice
     leaves: int | None = None
     like: str | None = None
-    csv: CsvFormat = DEFAULT_CSV
+    options: LoadOptions = AS_IT_IS
 
     def check(self) -> None:
         """Raise `InvalidInput` when parts of it exclude each other, or one is missing."""
@@ -222,10 +227,11 @@ def make(tables: TableOpener, wanted: Wanted, *, dry_run: bool) -> CreatePlan | 
     if wanted.like is not None:
         wanted, tree = _like(tables, wanted)
     if wanted.data is not None:
-        load = _Load.of(tables, wanted, tree)
-        if dry_run:
-            return load.plan()
-        load.run()
+        with _opened(tables, wanted) as sources:
+            load = _Load.of(tables, wanted, tree, sources)
+            if dry_run:
+                return load.plan()
+            load.run()
         return None
     assert wanted.schema is not None  # noqa: S101 - checked above
     settings, new_tree = planned(tables, wanted.new, wanted.schema)
@@ -260,7 +266,13 @@ def estimated_split_points(tables: TableOpener, wanted: Wanted) -> SplitPointsEs
         raise InvalidInput(
             "split points need a row key", hint=("choose it: ", Action("--keys NAME", "row_keys=[NAME]"))
         )
-    return _Load.of(tables, wanted, None).split_points()
+    with _opened(tables, wanted) as sources:
+        return _Load.of(tables, wanted, None, sources).split_points()
+
+
+def _opened(tables: TableOpener, wanted: Wanted) -> AbstractContextManager[tuple[IngestSource, ...]]:
+    """Open the data; files of the web are there until the end."""
+    return loading.opened_sources(wanted.data, tables.storage, wanted.options, tables.components.progress)
 
 
 class _Load:
@@ -294,17 +306,20 @@ class _Load:
         self._sources, self._columns, self._through_spark = sources, columns, through_spark
 
     @classmethod
-    def of(cls, tables: TableOpener, wanted: Wanted, tree: PartitionTree | None) -> _Load:
-        """Find the data and its columns."""
-        sources = loading.find_sources(wanted.data, tables.storage, wanted.csv)
+    def of(
+        cls, tables: TableOpener, wanted: Wanted, tree: PartitionTree | None, sources: tuple[IngestSource, ...]
+    ) -> _Load:
+        """Find the columns of the data."""
+        matching = wanted.options.matching
         if loading.is_spark(sources):
             from sleeper_nb.engines.spark import pipeline
 
-            columns = columns_of_arrow(pipeline.schema_of_frame(sources))
+            columns = named(columns_of_arrow(pipeline.schema_of_frame(sources)), matching)
             return cls(tables, wanted, tree, sources, columns, through_spark=True)
         sources = materialised(sources)
         is_large = loading.bytes_of(sources) >= SPARK_BYTES
-        return cls(tables, wanted, tree, sources, columns_of(sources), through_spark=is_large)
+        columns = named(columns_of(sources), matching)
+        return cls(tables, wanted, tree, sources, columns, through_spark=is_large)
 
     def plan(self) -> CreatePlan:
         """Return what `run` would create; without row keys, the columns as possible keys."""
@@ -321,17 +336,14 @@ class _Load:
         settings = _settings(self._tables, new, schema)
         sample = self._sample(schema)
         tree = self._tree(schema, settings, sample)
+        strategy = IngestSettings.of(settings).strategy
         state = initial_state(schema, tree, CommitPoint(0, self._tables.components.clock.now()))
         if self._through_spark:
             from sleeper_nb.engines.spark import pipeline
 
-            found = pipeline.plan_frame(
-                self._engine(), state, self._sources, strategy=IngestSettings.of(settings).strategy
-            )
+            found = pipeline.plan_frame(self._engine(), state, self._sources, self._matching, strategy=strategy)
         else:
-            found = plan_ingest(
-                state, self._sources, strategy=IngestSettings.of(settings).strategy, through_spark=False
-            )
+            found = plan_ingest(state, self._sources, strategy=strategy, through_spark=False, matching=self._matching)
         return CreatePlan(
             new.name,
             schema,
@@ -360,7 +372,7 @@ class _Load:
             return
         with finishing(self._tables.components.progress) as progress:
             progress.update("reading")
-            rows, notes = loading.read_sources_with_notes(self._sources, schema)
+            rows, notes = loading.read_sources_with_notes(self._sources, schema, self._matching)
             tree = self._tree(schema, target.settings, sample_of(rows, schema, sample_size(self._wanted.leaves)))
             progress.update(f"writing {rows.num_rows:,} rows")
             store = target.store
@@ -375,7 +387,9 @@ class _Load:
         from sleeper_nb.engines.spark import pipeline
 
         store = target.store
-        load = pipeline.SparkLoad(self._engine(), store, self._sources, IngestSettings.of(target.settings))
+        load = pipeline.SparkLoad(
+            self._engine(), store, self._sources, IngestSettings.of(target.settings), self._matching
+        )
         tree = self._tree(schema, target.settings, self._sample(schema))
         load.run(
             lambda: published(store, load.write(schema, tree), lambda references: target.publish(tree, references)),
@@ -414,14 +428,14 @@ class _Load:
 
     def _sample(self, schema: Schema) -> KeySample:
         size = sample_size(self._wanted.leaves)
-        files = [source for source in self._sources if isinstance(source, SourceFile) and source.format == "parquet"]
-        if len(files) == len(self._sources):
+        files = [source for source in self._sources if isinstance(source, SourceFile)]
+        if len(files) == len(self._sources) and holds_keys(files, self._matching):
             return sample_of_parquet(files, schema, size)
         if self._through_spark:
             from sleeper_nb.engines.spark import pipeline
 
-            return pipeline.sample_keys(self._engine(), self._sources, schema, size)
-        rows = [loading.read_source(source, schema) for source in self._sources]
+            return pipeline.sample_keys(self._engine(), self._sources, schema, size, matching=self._matching)
+        rows = [loading.read_source(source, schema, self._matching) for source in self._sources]
         fitting = [each.table(schema) for each in rows if not each.differences]
         return sample_of(pa.concat_tables([schema.arrow.empty_table(), *fitting]), schema, size)
 
@@ -434,6 +448,10 @@ class _Load:
             return PartitionTree.from_split_points(schema, points, new_id)
         leaves = default_leaves(sample.rows) if self._wanted.leaves is None else self._wanted.leaves
         return even_tree(schema, sample.keys, leaves, new_id)
+
+    @property
+    def _matching(self) -> Matching:
+        return self._wanted.options.matching
 
     def _engine(self) -> Any:
         return self._tables.components.engines.spark()

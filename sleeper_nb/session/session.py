@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, overload
 
 from sleeper_nb.arguments import checked
 from sleeper_nb.catalog.catalog_base import Catalog
@@ -29,7 +29,7 @@ from sleeper_nb.operations.administration.property_listing import PropertyValue
 from sleeper_nb.operations.administration.reinitialise import ReinitialiseReport
 from sleeper_nb.operations.administration.split_points_estimate import SplitPointsEstimate
 from sleeper_nb.operations.loading.data_columns import SchemaChoice
-from sleeper_nb.operations.loading.source_files import CsvFormat
+from sleeper_nb.operations.loading.load_options import LoadArguments, LoadOptions
 from sleeper_nb.operations.system_tables import MARK, SystemRows
 from sleeper_nb.operations.upkeep.maintain import MaintenanceReport
 from sleeper_nb.operations.versioning.leases import Leases
@@ -180,10 +180,8 @@ class Session:
         if_not_exists: bool = False,
         or_replace: bool = False,
         message: str | None = None,
-        delimiter: str | None = None,
-        null_text: str | None = None,
-        header: bool = True,
         dry_run: Literal[False] = False,
+        **options: Unpack[LoadArguments],
     ) -> Table: ...
 
     @overload
@@ -204,10 +202,8 @@ class Session:
         if_not_exists: bool = False,
         or_replace: bool = False,
         message: str | None = None,
-        delimiter: str | None = None,
-        null_text: str | None = None,
-        header: bool = True,
         dry_run: Literal[True],
+        **options: Unpack[LoadArguments],
     ) -> CreatePlan: ...
 
     @checked
@@ -228,10 +224,8 @@ class Session:
         if_not_exists: bool = False,
         or_replace: bool = False,
         message: str | None = None,
-        delimiter: str | None = None,
-        null_text: str | None = None,
-        header: bool = True,
         dry_run: bool = False,
+        **options: Unpack[LoadArguments],
     ) -> Table | CreatePlan:
         """Create a table: empty with a schema, or with rows, from which it gets its schema and its partitions.
 
@@ -275,11 +269,13 @@ class Session:
             as they are.
         message
             The first snapshot's message in history.
-        delimiter, null_text, header
-            The format of CSV files, as in `Table.ingest`.
         dry_run
             Only return what would be created: columns, rows, leaves, and everything that does not fit. Without
             `row_keys`, the columns with their numbers of different values and of nulls, to choose from.
+        **options
+            How files are read and columns are matched, as in `Table.ingest`. With ``by_name=True`` a name that no
+            column can have becomes one: ``Pickup Time`` is ``Pickup_Time``. With ``ignore_extra=True`` columns that no
+            field can hold are left out.
 
         Raises
         ------
@@ -296,7 +292,7 @@ class Session:
             SchemaChoice(tuple(row_keys), tuple(sort_keys), types or {}),
             leaves,
             like,
-            CsvFormat(delimiter, null_text, header),
+            LoadOptions.of(options),
         )
         if if_not_exists and self._tables.find(name) is not None:
             self.components.progress.finish(f"table {name} exists already; nothing was created or loaded")
@@ -312,9 +308,7 @@ class Session:
         leaves: int | None = None,
         *,
         types: Mapping[str, str] | None = None,
-        delimiter: str | None = None,
-        null_text: str | None = None,
-        header: bool = True,
+        **options: Unpack[LoadArguments],
     ) -> SplitPointsEstimate:
         """Estimate the split points of a table from its data, as Sleeper's ``estimateSplitPoints`` does.
 
@@ -322,7 +316,7 @@ class Session:
 
         Parameters
         ----------
-        data, types, delimiter, null_text, header
+        data, types, **options
             As `create_table` takes them. Of Parquet files only the row keys are read.
         row_keys
             The row keys; split points are values of the first.
@@ -334,9 +328,10 @@ class Session:
         InvalidInput, NotFound
             When the data has no such column, or it cannot be a row key.
         """
-        csv = CsvFormat(delimiter, null_text, header)
         choice = SchemaChoice(tuple(row_keys), types=types or {})
-        wanted = creating.Wanted(creating.NewTable("table"), None, data, choice, leaves, csv=csv)
+        wanted = creating.Wanted(
+            creating.NewTable("table"), None, data, choice, leaves, options=LoadOptions.of(options)
+        )
         return creating.estimated_split_points(self._tables, wanted)
 
     @checked

@@ -78,7 +78,7 @@ from sleeper_nb.operations.loading.ingest import (
     write_and_commit,
     write_sorted,
 )
-from sleeper_nb.operations.loading.key_sample import KeySample, rows_of_parquet, sample_of_parquet, some_of
+from sleeper_nb.operations.loading.key_sample import KeySample, holds_keys, rows_of_parquet, sample_of_parquet, some_of
 from sleeper_nb.operations.loading.matching import EXACT, Matching
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import (
@@ -449,7 +449,7 @@ def _split_before(
         return None
     by_tasks = partial(sample_keys, engine, sources, matching=matching)
     if all(file.format == "parquet" for file in files):
-        sample = partial(sample_of_parquet, files) if matching == EXACT else by_tasks
+        sample = partial(sample_of_parquet, files) if holds_keys(files, matching) else by_tasks
         return split_before(store, state, wanted, rows_of_parquet(files), sample)
     return split_before(store, state, wanted, bytes_of(files) // _LEAST_ROW_BYTES, by_tasks)
 

@@ -24,6 +24,7 @@ from sleeper_nb.operations.loading.file_formats import (
     sheet_sample,
 )
 from sleeper_nb.operations.loading.in_memory import is_pandas
+from sleeper_nb.operations.loading.matching import Matching
 from sleeper_nb.operations.loading.source_files import SourceFile
 from sleeper_nb.operations.loading.sources import IngestSource
 
@@ -87,6 +88,11 @@ def rows_of_parquet(files: Sequence[SourceFile]) -> int:
         with open_parquet(file) as opened:
             rows += opened.metadata.num_rows
     return rows
+
+
+def holds_keys(files: Sequence[SourceFile], matching: Matching) -> bool:
+    """Return whether files are Parquet that has the row keys by their names, so that only these need to be read."""
+    return not matching.renames_columns and all(file.format == "parquet" and not file.folder_values for file in files)
 
 
 def sample_of_parquet(files: Sequence[SourceFile], schema: Schema, size: int) -> KeySample:
@@ -174,7 +180,7 @@ def key_candidates(sources: Sequence[IngestSource], columns: Sequence[DataColumn
     first = _first_rows(sources[0])
     found = []
     for each in columns:
-        values = first.get(each.name)
+        values = first.get(each.name_in_data)
         if values is None:
             continue
         try:
