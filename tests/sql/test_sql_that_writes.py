@@ -409,3 +409,11 @@ def test_a_table_as_that_fails_leaves_no_table_and_no_file(session, engine, sql,
     assert files(session) == before
     assert [table.name for table in session.tables()] == ["trips"]
     session.sql("CREATE TABLE v ROW KEYS (fare) AS SELECT fare FROM trips", engine="duckdb")
+
+
+@pytest.mark.parametrize("words", ["ALTER COLUMN FARE TYPE BIGINT", "ALTER fare SET DATA TYPE bigint"])
+def test_alter_table_makes_a_column_wider(session, words):
+    session.sql(f"ALTER TABLE trips {words}")
+    assert session.table("trips").schema.arrow.field("fare").type == "int64"
+    session.sql(f"INSERT INTO trips SELECT 'bari', {DAY}, 5000000000, NULL")
+    assert fares(session, "fare > 3") == [("bari", 5_000_000_000)]
